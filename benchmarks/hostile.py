@@ -1,7 +1,7 @@
 """Hostile input by surface: how many cases of each end badly.
 
-The surfaces are the modules of ``tests/hostile/surfaces``; ``make test-slow`` tries a sample of each as tests. Rows of
-surfaces that a run leaves out stay in the table, each with its tree and the load of its machine.
+The surfaces are the modules of ``benchmarks/hostile_surfaces``; ``make test-slow`` tries a sample of each as tests.
+Rows of surfaces that a run leaves out stay in the table, each with its tree and the load of its machine.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks.hostile_surfaces import SURFACES
+from benchmarks.hostile_surfaces.ground import KINDS, SOON_S, Case, Ground
 from benchmarks.tables import keep, kept_of_others
-from tests.hostile.surfaces import SURFACES
-from tests.hostile.surfaces.ground import KINDS, SOON_S, Case, Ground
 
 HEADER = ("surface", "cases", "of", "bad", *KINDS, "seconds", "tree", "day", "load", "hang after s")
 COUNTS = 3 + len(KINDS) + 1  # Columns behind the name of the surface that are summed
@@ -48,7 +48,7 @@ def try_surface(name: str, sample: int | None, wait_s: float) -> tuple[tuple[obj
     bad, loads = list[str](), [os.getloadavg()[0]]
     title = name.replace("_", " ")
     with tempfile.TemporaryDirectory() as folder, (ground := Ground(Path(folder), soon_s=wait_s)).held:
-        cases: Sequence[Case] = list(import_module(f"tests.hostile.surfaces.{name}").cases(ground))
+        cases: Sequence[Case] = list(import_module(f"benchmarks.hostile_surfaces.{name}").cases(ground))
         chosen = cases if sample is None else random.Random(name).sample(cases, min(sample, len(cases)))
         for label, attempt in chosen:
             faults = attempt()

@@ -1,6 +1,6 @@
 """Finished runs whose meaning was changed: which changes are noticed, by which command.
 
-The changes are those of ``tests/hostile/changes.py``, which ``make test-slow`` runs as tests.
+The changes are those of ``benchmarks/changed_runs.py``, which ``make test-slow`` runs as tests.
 """
 
 import argparse
@@ -9,8 +9,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from benchmarks.changed_runs import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, Judged, finished_copy, judged
 from benchmarks.tables import keep
-from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, Judged, finished_copy, judged
 from tests.makers import forks
 from tests.makers.commands import Said
 from tests.makers.searches import heads_of, write_photos

@@ -4,5 +4,4 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-
 SHARED = PROJECT.parent / "shared"

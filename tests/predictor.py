@@ -9,13 +9,12 @@ from advisor.core import CardFacts, Evaluation, TimingFacts
 from advisor.devices import find_shipped_profiles
 from tests.builders import evaluation
 
+REQUEST = {"budget": "150ms"}
+"""On a Raspberry Pi 4 the small network is several times below it, the large one several times above."""
+
 
 def with_facts(row: Evaluation, macs: float, params: float) -> Evaluation:
     return replace(row, card_facts=CardFacts(params, macs, input_size=224), timing=TimingFacts(load_ms=3.0, threads=1))
-
-
-REQUEST = {"budget": "150ms"}
-"""On a Raspberry Pi 4 the small network is several times below it, the large one several times above."""
 
 
 def rows() -> list[Evaluation]:

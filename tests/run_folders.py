@@ -28,6 +28,7 @@ from tests.builders import evaluation
 
 VERSIONS = {"python": "3.11.7", "ai-edge-litert": "2.3.0"}
 HOST = {"cpu": "test processor", "cores": 2, "fingerprint": "a" * 16}
+WORST = (("first", 0.0, 90), ("<b>gone", 0.5, 120), ("last", 1.0, 150))
 
 
 def candidates() -> list[Evaluation]:
@@ -98,9 +99,6 @@ def images(counts: Mapping[str, int], fingerprint: str = "f" * 64) -> dict[str, 
 
 def lines(run: RunFolder) -> Sequence[str]:
     return run.evaluations_file.read_text(encoding="utf-8").splitlines()
-
-
-WORST = (("first", 0.0, 90), ("<b>gone", 0.5, 120), ("last", 1.0, 150))
 
 
 def write_judged_detectors(out: Path) -> RunFolder:

@@ -2,15 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
 import advisor
 from advisor._python import in_python
+from tests.tables import with_cases
 
 ROOMS = ("catalog", "devices")
-
 
 PLAIN = "print([name for name in advisor.__all__ if not callable(getattr(advisor, name))])"
 ALONE = """
@@ -19,6 +18,7 @@ print(*sorted(name for name in sys.modules if name.startswith("advisor")))
 print(advisor.catalog.show("squeezenet_1.1_227").name, advisor.devices.show("host").name)
 """
 AFTER = "import advisor.engine._run, advisor.reporting._answer, advisor.exporting._bundle, advisor.cli._main, advisor\n"
+NO_RUN = "'nope' is not a run folder (no request.yaml)\nhint: runs are under runs/, the newest at runs/latest"
 
 
 @pytest.mark.integration
@@ -37,48 +37,16 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = advisor.serch  # type: ignore[attr-defined]
 
 
-NO_RUN = "'nope' is not a run folder (no request.yaml)\nhint: runs are under runs/, the newest at runs/latest"
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: advisor.search(budget=50), "budget: '50' has no unit\nhint: did you mean budget=\"50ms\"? units: "),
-        (lambda: advisor.search(extend="5min"), 'resume names none\nhint: add resume="runs/latest"'),
-        (lambda: advisor.plan(ship_on="all"), 'ship_on="all" learns from images, and data is not given\n'),
-        (lambda: advisor.plan(device=["a", "b"]), "hint: write for example device=\"host\""),
-        (lambda: advisor.Run("nope").decision, NO_RUN),
-        (lambda: advisor.Run("nope").to_frame(), NO_RUN),
-        (lambda: advisor.catalog.fetch(), "name the cards to fetch, or add everything=True\n"),
-        (lambda: advisor.catalog.list_cards(catalog="nope.yaml"), "nope.yaml: cannot be read"),
-        (lambda: advisor.catalog.add("x.tflite", input_size=-1), "hint: write for example input_size=16"),
-        (lambda: advisor.devices.calibrate("pixel-4"), "is not clear\nhint: give one of ssh, adb and here"),
-        (lambda: advisor.devices.calibrate("pixel-4", budget="5"), "hint: did you mean budget=\"5ms\"?"),
-        (lambda: advisor.devices.list_devices(profiles="nope"), "nope is not a folder of device profiles"),
-        (lambda: advisor.clean_cache(size="3"), "size: '3' has no unit\nhint: did you mean size=\"3MB\"?"),
-        (lambda: advisor.list_runs("nope"), "folder: 'nope' is not a folder\n"),
-        (lambda: advisor.reevaluate(device="nope"), "unknown device 'nope'\n"),
-    ],
-)  # fmt: skip
-def test_errors_of_the_functions_name_arguments_and_have_the_hint(call: Callable[[], object], said: str) -> None:
+@with_cases
+def test_errors_of_the_functions_name_arguments_and_have_the_hint(call: str, said: str) -> None:
     with pytest.raises(advisor.UsageError) as raised:
-        call()
+        eval(f"advisor.{call}", {"advisor": advisor})
     assert said in str(raised.value)
     assert in_python(str(raised.value)) == str(raised.value)
     assert "\nhint: " in str(raised.value)
     assert raised.value._render_traceback_() == f"UsageError: {raised.value}".splitlines()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("resume it: advisor search --resume RUN", "resume it: advisor search --resume RUN"),
-        ("--training none cannot be combined with --data", 'training="none" cannot be combined with data'),
-        ("for example --recipe int8,rounded", 'for example recipe=["int8", "rounded"]'),
-        ("--prefer accuracy=2,size=0.5", 'prefer="accuracy=2,size=0.5"'),
-        ("--mean 127.5 --fix rows.csv", 'mean=127.5 fix="rows.csv"'),
-        ("write resume_it: true", "write resume_it=True"),
-    ],
-)
+@with_cases
 def test_options_in_a_text_become_arguments_with_values_as_python_writes_them(text: str, said: str) -> None:
     assert in_python(text) == said

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.documents import validator
+from tests.tables import with_cases
 from tools.schemas import schemas
 
 
@@ -20,16 +21,7 @@ def test_every_shipped_file_is_valid(name: str, folder: str, project: Path) -> N
         assert list(validator(name).iter_errors(yaml.safe_load(file.read_text()))) == [], file.name
 
 
-@pytest.mark.parametrize(
-    ("name", "document", "message"),
-    [
-        ("request", {"buget": "50ms"}, "'buget' was unexpected"),
-        ("request", {"schema_version": 2}, "1 was expected"),
-        ("catalogue", {"family": "own", "cards": []}, "should be non-empty"),
-        ("device_profile", {"name": "board", "kind": "phones"}, "'phones' is not one of"),
-        ("device_profile", {"name": "board", "memory": 5}, "5 is not valid"),
-    ],
-)
+@with_cases
 def test_a_mistake_is_marked(name: str, document: dict[str, Any], message: str) -> None:
     assert any(message in error.message for error in validator(name).iter_errors(document))
 

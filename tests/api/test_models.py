@@ -23,13 +23,6 @@ from tests.datasets.folders import make
 from tests.measurement import small_models
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "net.tflite"
-    path.write_bytes(small_models.classifier(32, classes=2))
-    return path
-
-
 def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
     made: list[tuple[Any, ...]] = []
@@ -45,7 +38,8 @@ def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) ->
     assert made == [("question", print, False, 5_000_000_000)]
 
 
-def test_a_file_without_its_normalization_or_that_is_missing_is_not_diagnosed(model: Path) -> None:
+def test_a_file_without_its_normalization_or_that_is_missing_is_not_diagnosed(tmp_path: Path) -> None:
+    model = small_models.saved(tmp_path, small_models.classifier(32, classes=2))
     with pytest.raises(UsageError, match="normalis"):
         diagnose(model, model)
     with pytest.raises(UsageError, match=r"absent\.tflite"):

@@ -33,6 +33,8 @@ from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.run_folders import candidates, write_run
 
+OPTIONS = [name for name in inspect.signature(plan).parameters if name != "request"]
+
 
 def test_every_evaluation_is_a_row_with_its_figures_or_its_reason_and_its_place_in_the_answer(tmp_path: Path) -> None:
     found = Run(write_run(tmp_path).path).to_frame().set_index("card")
@@ -46,9 +48,6 @@ def test_every_evaluation_is_a_row_with_its_figures_or_its_reason_and_its_place_
     assert (row["status"], row["stage"], row["reason"]) == ("failed", "convert", "it cannot be converted")
     assert row.isna()[["top1_percent", "latency_p90_ms", "size_bytes"]].all()
     assert (row["role"], row["meets_budget"]) == ("", False)
-
-
-OPTIONS = [name for name in inspect.signature(plan).parameters if name != "request"]
 
 
 class Resolved(Exception):

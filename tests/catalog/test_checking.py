@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from advisor.catalog import load_catalogue
 from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, rounding_of
 from advisor.core import UsageError
+from tests.tables import with_cases
 
 SHIPPED = tuple(load_catalogue().values())
 
@@ -39,13 +40,7 @@ def test_the_shipped_catalogue_holds() -> None:
     assert checked.errors == ()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("params: 1680000", "params: 1690000", "says 1690000 parameters, the card 1677128 (-0.8 %)"),
-        ("macs: 11900000}", "macs: 11600000}", "says 11600000 MACs, the card 11934128 (+2.9 %)"),
-    ],
-)
+@with_cases
 def test_a_published_count_that_differs_unsaid_is_an_error(tmp_path: Path, old: str, new: str, said: str) -> None:
     ((place, card, text),) = findings(tmp_path, TEAM.replace(old, new))
     assert (place, card) == ("team.yaml:10", "team_net")

@@ -32,6 +32,12 @@ SMALL = CARDS["lcnet_0.5_224"]
 ALL_TERMS = ("edgenext_xx_small_288", "efficientformer_v2_s0_224", "repvit_m0.9_224")
 """Graphs whose constants have every kind of term."""
 SHAPES = {"norm.weight": (2,), "norm.bias": (2,), "norm.running_mean": (2,), "norm.running_var": (2,), "w": (2, 3)}
+FAMILIES = (
+    "lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
+    "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224", "resnet_10t_224", "repvit_m0.9_224",
+    "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256", "hgnet_v2_b0_224",
+)  # fmt: skip
+MOST_OPERATORS = ("edgenext_xx_small_288", "resnet_10t_224")
 
 
 @pytest.fixture(scope="module")
@@ -182,14 +188,6 @@ def test_graph_files_and_cards_belong_together() -> None:
     folder = shipped_folder("catalogs") / "graphs"
     named = [*(str(card.keywords["file"]) for card in CARDS.values()), *(f"{name}.graph" for name in BUILT)]
     assert sorted(path.name for path in folder.iterdir()) == sorted(named)
-
-
-FAMILIES = (
-    "lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
-    "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224", "resnet_10t_224", "repvit_m0.9_224",
-    "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256", "hgnet_v2_b0_224",
-)  # fmt: skip
-MOST_OPERATORS = ("edgenext_xx_small_288", "resnet_10t_224")
 
 
 @pytest.mark.integration

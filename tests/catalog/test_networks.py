@@ -10,6 +10,7 @@ from advisor.catalog._convert import fill_randomly
 from advisor.core import UsageError
 
 pytestmark = pytest.mark.integration
+PLAIN = {"minimalistic": True}
 
 
 def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand() -> None:
@@ -115,9 +116,6 @@ def test_a_shuffle_interleaves_the_two_halves() -> None:
     shuffle_halves = np.asarray(model([first, second]))
     assert np.array_equal(shuffle_halves[..., 0::2], first)
     assert np.array_equal(shuffle_halves[..., 1::2], second)
-
-
-PLAIN = {"minimalistic": True}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from advisor.core import UsageError
 from advisor.store import shipped_folder
 from tests.catalog.test_catalogue import GOOD
 
+OTHER = json.dumps([[["team_net"]], [0]])
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -77,9 +79,6 @@ def test_a_moved_catalogue_finds_its_own_files_where_it_is_now(tmp_path: Path) -
         for _ in range(2):
             (source,) = load_catalogue([tmp_path / folder / "team.yaml"])["team_net"].weights
             assert source.file.path == str(tmp_path / folder / "net.h5")
-
-
-OTHER = json.dumps([[["team_net"]], [0]])
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,6 @@ def model(tmp_path: Path) -> str:
     return "small.tflite"
 
 
-@pytest.fixture
-def larger(tmp_path: Path) -> str:
-    (tmp_path / "larger.tflite").write_bytes(small_models.swish_net(side=32))
-    return "larger.tflite"
-
-
 def test_the_table_has_units_and_a_verdict(advisor: Advisor, model: str, done_once: Callable[..., None]) -> None:
     done_once("benchmark")
     said = ended(advisor("benchmark", model, "--threads", "1,2", *FAST, COLUMNS="80"))
@@ -50,12 +44,13 @@ def test_the_table_has_units_and_a_verdict(advisor: Advisor, model: str, done_on
 
 
 def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is_longer_than_the_terminal(
-    advisor: Advisor, model: str, larger: str, tmp_path: Path, done_once: Callable[..., None]
+    advisor: Advisor, model: str, tmp_path: Path, done_once: Callable[..., None]
 ) -> None:
     done_once("benchmark")
+    (tmp_path / "larger.tflite").write_bytes(small_models.swish_net(side=32))
     (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
     for columns in (60, 80):
-        said = ended(advisor("benchmark", model, larger, "crash.tflite", *FAST, COLUMNS=str(columns)), 3)
+        said = ended(advisor("benchmark", model, "larger.tflite", "crash.tflite", *FAST, COLUMNS=str(columns)), 3)
         assert max(map(len, said.out.splitlines())) <= columns
         assert "…" not in said.out
         assert "crash.tflite: the measuring process died" in " ".join(said.out.split())
@@ -148,18 +143,13 @@ def test_accelerators_are_answered_for_without_having_them_also_in_the_json_with
     assert told["sources"]
 
 
-@pytest.fixture
-def pair(tmp_path: Path, float_model: Path, int8_model: Path) -> tuple[str, str]:
-    shutil.copy(int8_model, tmp_path / "int8.tflite")
-    shutil.copy(float_model, tmp_path / "float.tflite")
-    return "int8.tflite", "float.tflite"
-
-
 def test_against_its_float_origin_it_says_why_also_in_json_and_on_the_page(
-    advisor: Advisor, pair: tuple[str, str], tmp_path: Path, done_once: Callable[..., None]
+    advisor: Advisor, float_model: Path, int8_model: Path, tmp_path: Path, done_once: Callable[..., None]
 ) -> None:
     done_once("profile", "diagnose")
-    asked = ("profile", pair[0], "--against", pair[1], "--mean", "127.5", "--std", "127.5")
+    shutil.copy(int8_model, tmp_path / "int8.tflite")
+    shutil.copy(float_model, tmp_path / "float.tflite")
+    asked = ("profile", "int8.tflite", "--against", "float.tflite", "--mean", "127.5", "--std", "127.5")
     said = ended(advisor(*asked, COLUMNS="80"))
     assert "Compared with float.tflite, layer by layer" in said.out
     assert "Verdict: it answers as the float file does on" in said.out

@@ -10,6 +10,7 @@ import pytest
 from advisor.store import ArtifactCache
 from advisor.store._limit import Lease
 from tests.makers.commands import Advisor, refused
+from tests.tables import with_cases
 
 
 def fill(folder: Path) -> None:
@@ -62,15 +63,8 @@ def test_cleaning_all_leaves_downloads_and_kept_runs(advisor: Advisor, run: Path
     assert kinds(advisor) == {"weights": 1}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("clean feature", "the cache has nothing of the kind 'feature'"),
-        ("clean --cache-size 5", "--cache-size: '5' has no unit"),
-        ("keep runs", "does not know what"),
-    ],
-)
 @pytest.mark.usefixtures("run")
+@with_cases
 def test_what_is_wrong_is_refused(advisor: Advisor, arguments: str, words: str) -> None:
     refused(advisor("cache", *arguments.split()), words)
 

@@ -12,6 +12,9 @@ from tests.catalog.user_models.models import labels_file
 from tests.detectors import detector_file, write_cells
 from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models
+from tests.tables import with_cases
+
+FLAGS = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
 
 
 @pytest.fixture
@@ -78,15 +81,7 @@ def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str])
     assert all(member.name in shown for source in card.weights for member in (source.file, *source.companions))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("fetch squeezenat", "squeezenat"),
-        ("fetch", ""),
-        ("fetch --all squeezenet", ""),
-        ("check --catalog team.yaml", "team.yaml:3"),
-    ],
-)
+@with_cases
 def test_what_is_wrong_is_a_usage_error(alone: Advisor, tmp_path: Path, arguments: str, words: str) -> None:
     (tmp_path / "team.yaml").write_text("family: team\ncards:\n  - {name: x, params: -1}\n", encoding="utf-8")
     assert words in ended(alone("catalog", *arguments.split()), 2).err
@@ -97,9 +92,6 @@ def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advis
     assert "not fetched: squeezenet_1.1_227" in said.out
     assert "offline" in said.out
     assert "0 of 1 cards have their weights in the cache" in said.out
-
-
-FLAGS = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
 
 
 def test_a_model_of_ones_own_is_added_listed_planned_and_mirrored(alone: Advisor, net: Path, tmp_path: Path) -> None:

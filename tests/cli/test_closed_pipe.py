@@ -15,8 +15,6 @@ from tests.places import PROJECT
 def test_the_exit_code_is_that_of_the_command(starts_processes: None, arguments: tuple[str, ...], code: int) -> None:
     command = [sys.executable, "-m", "advisor", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.close()
         errors = process.stderr.read().decode()
         assert process.wait() == code, errors

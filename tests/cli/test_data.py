@@ -10,6 +10,7 @@ from PIL import Image
 from tests.datasets.boxes.writers import Photo, photos as photos_with, write_yolo
 from tests.datasets.folders import fill, make
 from tests.makers.commands import Advisor, ended, refused
+from tests.tables import with_cases
 
 
 @pytest.fixture
@@ -69,13 +70,7 @@ def test_labels_are_not_judged_without_weights_and_the_rest_is_found(advisor: Ad
     assert "exact duplicates" in _kinds(said.out)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("photos", "--no-labels", "--fix", "mine.csv"), "exists"),
-        (("photos", "--no-labels", "--html", "gone/a.html"), "'gone/a.html' cannot be written"),
-    ],
-)
+@with_cases
 def test_what_cannot_be_is_said_plainly(
     advisor: Advisor, photos: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:

@@ -10,6 +10,7 @@ from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.runtimes import CORES_FILE
 from advisor.reporting import DEVICES, print_device
 from tests.makers.commands import Advisor, Said, ended, refused
+from tests.tables import with_cases
 
 BOARD = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 ROWS = """\
@@ -139,15 +140,8 @@ def test_phones_are_listed_by_their_names(alone: Advisor) -> None:
     assert "host" not in {device["name"] for device in found}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("list --profiles empty", "empty has no device profile"),
-        ("add nowhere.yaml", "nowhere.yaml"),
-        ("add our-board.yaml --into taken", "cannot write to taken: "),
-    ],
-)
 @pytest.mark.usefixtures("board")
+@with_cases
 def test_what_is_not_there_is_refused(alone: Advisor, tmp_path: Path, arguments: str, words: str) -> None:
     (tmp_path / "taken").write_text("")
     (tmp_path / "empty").mkdir()
@@ -219,15 +213,7 @@ def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advis
     assert not (find_shipped_profiles() / "our-board.yaml").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("our-bord", "did you mean 'our-board'?"),
-        ("pixel-4", "ships with advisor; only your own profiles"),
-        ("host", "is this machine"),
-        ("../outside", "there is no device '../outside'"),
-    ],
-)
+@with_cases
 def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, name: str, reason: str) -> None:
     write(own)
     outside = write(own.parent, BOARD.replace("our-board", "outside"), "outside")
@@ -236,17 +222,7 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
     assert files(own) == ["our-board.csv", "our-board.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("our-board", "--adb", "0123", "--benchmark-model", "nowhere"), "'nowhere' is not a file"),
-        (("kirin-970", "--here"), "add your own profile"),
-        (("host", "--here"), "'host' needs no calibration, because every search measures it"),
-        (("our-board", "--here", "--models", "0"), "--models"),
-        (("our-board", "--here", "--budget", "50"), "--budget: '50' has no unit"),
-        (("our-board", "--here", "--candidates", "mobilenet_v9"), "no model card or family matches 'mobilenet_v9'"),
-    ],
-)
+@with_cases
 def test_what_cannot_be_calibrated_is_named(alone: Advisor, own: Path, arguments: tuple[str, ...], reason: str) -> None:
     write(own)
     said = ended(alone("calibrate", *arguments), 2)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 
 @pytest.fixture
@@ -29,13 +30,7 @@ def test_a_run_without_a_candidate_says_so(advisor: Advisor, tmp_path: Path) -> 
     assert ended(advisor("export", "runs/latest", "--list")).out == "The run has no candidate with a file.\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("runs/latest",), "--to bundle"),
-        (("runs/latest", "--to", "b"), "best-head-int8.tflite is not a usable .tflite file"),
-    ],
-)
+@with_cases
 def test_wrong_use_is_refused_and_nothing_written(
     advisor: Advisor, run: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:

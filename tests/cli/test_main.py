@@ -25,9 +25,22 @@ from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.makers.commands import Advisor
 from tests.processes import until
 from tests.run_folders import write_run
-from tests.tables import read_table
+from tests.tables import with_cases
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
+WITH_A_THREAD_THAT_WORKS = """
+import importlib, sys, threading, time
+from types import SimpleNamespace
+from advisor import api
+from advisor.cli._main import main
+command = importlib.import_module("advisor.cli._search")
+command.ENDS_WITHIN_S = 0.2
+command.show_answer = lambda *_: None
+api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
+threading.Thread(target=time.sleep, args=(600,)).start()
+sys.argv = ["advisor", "search", "--budget", "50ms"]
+main()
+"""
 
 
 def test_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_a_usage_error(advisor: Advisor) -> None:
@@ -77,10 +90,7 @@ def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypa
     assert all(run.startswith("old/") for run in completion.complete_runs("old/"))
 
 
-@pytest.mark.parametrize(
-    ("words", "option", "given", "found"),
-    read_table(__file__, "completed.yaml"),
-)
+@with_cases
 def test_names_are_completed_after_the_last_comma(words: str, option: str, given: str, found: str) -> None:
     assert found in completed(words, option, given)
 
@@ -168,21 +178,6 @@ def test_quiet_shows_no_step_nor_download(capsys: pytest.CaptureFixture[str], mo
         note("wrote report.md")
     QUIET.reset(token)
     assert capsys.readouterr() == ("", "")
-
-
-WITH_A_THREAD_THAT_WORKS = """
-import importlib, sys, threading, time
-from types import SimpleNamespace
-from advisor import api
-from advisor.cli._main import main
-command = importlib.import_module("advisor.cli._search")
-command.ENDS_WITHIN_S = 0.2
-command.show_answer = lambda *_: None
-api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
-threading.Thread(target=time.sleep, args=(600,)).start()
-sys.argv = ["advisor", "search", "--budget", "50ms"]
-main()
-"""
 
 
 @pytest.mark.integration

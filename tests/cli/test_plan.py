@@ -32,6 +32,12 @@ CARD = "mobilenet_v2_1.0_224"
 OF_CARD = ("--candidates", CARD, "--threads", "1")
 TWO_FORMS = (*OF_CARD, "--compressions", "float32,int8")
 HEADS = ("--training", "head", "--stop-below", "never")
+PROTOCOL = "mcp"
+"""The command whose standard output belongs to a protocol, which is JSON already."""
+WITHOUT_TABLE = {
+    "init", "catalog show", "catalog fetch", "catalog check", "catalog add", "devices show", "devices add",
+    "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp", "cache clean", "cache keep", "verify",
+}  # fmt: skip
 
 
 def planned(advisor: Advisor, *options: str) -> dict[str, Any]:
@@ -233,22 +239,12 @@ def test_what_a_user_can_choose_by_name_is_explained() -> None:
         assert name in ("none", "cost-saved", "worst-group") or term(name)
 
 
-PROTOCOL = "mcp"
-"""The command whose standard output belongs to a protocol, which is JSON already."""
-
-
 def commands(group: Any, *names: str) -> Iterator[Any]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, *names, name)
         else:
             yield pytest.param(command, id=" ".join((*names, name)))
-
-
-WITHOUT_TABLE = {
-    "init", "catalog show", "catalog fetch", "catalog check", "catalog add", "devices show", "devices add",
-    "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp", "cache clean", "cache keep", "verify",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("command", commands(typer.main.get_command(app)))

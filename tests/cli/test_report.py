@@ -17,6 +17,7 @@ from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import candidates, write_judged_detectors, write_run
+from tests.tables import with_cases
 
 
 @pytest.fixture
@@ -71,18 +72,7 @@ def test_report_files_are_replaced_only_by_force_and_a_run_s_own_never(advisor: 
     refused(advisor("report", "runs/latest", "--prefer", "size", "--to", "runs/latest", "--force"), "is a run folder")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("report nowhere", "'nowhere' is not a run folder"),
-        ("compare runs/latest runs/latest --format jsn", "did you mean 'json'"),
-        ("doctor nowhere", "'nowhere' is not a run folder"),
-        ("reevaluate", "name one run, or --all"),
-        ("reevaluate runs/latest --all", "name one run, or --all"),
-        ("reevaluate --all --runs nowhere", "'nowhere' is not a folder"),
-        ("reevaluate --all --format yaml", "unknown 'yaml'"),
-    ],
-)
+@with_cases
 def test_wrong_use_is_refused(advisor: Advisor, run: Path, arguments: str, words: str) -> None:
     refused(advisor(*arguments.split()), words)
 

@@ -20,15 +20,13 @@ from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration
+NIGHTLY = "reevaluate --all --since-last --profiles devices"
+CHANGED = "The pick changed"
 
 
 def blocks(language: str) -> list[str]:
     page = (PROJECT / "docs" / "scheduling.md").read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-
-
-NIGHTLY = "reevaluate --all --since-last --profiles devices"
-CHANGED = "The pick changed"
 
 
 @pytest.fixture

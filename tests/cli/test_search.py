@@ -9,21 +9,11 @@ import pytest
 
 from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("--resume nowhere", ("nowhere", "not a run folder")),
-        ("--data photos --task object-detection", ("--data: 'photos' has no boxes in a known format",)),
-        ("--budget 50ms --out file/runs", ("file/runs", "cannot write to the folder")),
-        ("--demo --data photos", ("--demo draws its own images and cannot be combined with --data",)),
-        ("--demo --task object-detection --json", ("cannot be combined with --task", "leave out --demo, or --task")),
-        ("--demo --out file/runs", ("the images cannot be written to the folder 'file/runs'", "--out")),
-        ("--budget 50ms --sort latenzy", ("--sort: unknown column 'latenzy' (did you mean 'latency",)),
-    ],
-)
 @pytest.mark.usefixtures("photos")
+@with_cases
 def test_what_is_wrong_or_new(quick_advisor: Advisor, tmp_path: Path, arguments: str, words: tuple[str, ...]) -> None:
     (tmp_path / "file").write_text("")
     refused(quick_advisor("search", *arguments.split()), *words)

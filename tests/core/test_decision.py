@@ -12,9 +12,13 @@ from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)
 
-
 Row = tuple[Evaluation, tuple[float, ...]]
 """A candidate with its answers to the images."""
+
+rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)
+IMAGES = 60
+NO_LIMIT, WIDE = Budget(), Budget(latency_ms=100)
+points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
 
 
 @pytest.mark.parametrize(
@@ -158,9 +162,6 @@ def test_a_slightly_looser_limit_says_what_it_buys() -> None:
     assert not decide([pick, better, too_far], Budget(latency_ms=40)).loosenings
 
 
-rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)
-
-
 @settings(max_examples=40)
 @given(rows, st.floats(1, 100), st.floats(2e5, 2e7))
 def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
@@ -185,9 +186,6 @@ def test_what_ran_without_an_accuracy_cannot_be_picked_and_the_answer_says_so() 
     assert not BUDGET.met_by(unranked)
 
 
-IMAGES = 60
-
-
 @st.composite
 def scored(draw: st.DrawFn) -> list[Row]:
     """Candidates with their answers on the same images."""
@@ -199,9 +197,6 @@ def scored(draw: st.DrawFn) -> list[Row]:
         made = evaluation(f"card{place}", accuracy=100 * sum(right) / IMAGES, latency=latency, size=size * 1e5)
         found.append((made, right))
     return found
-
-
-NO_LIMIT, WIDE = Budget(), Budget(latency_ms=100)
 
 
 def _pick(rows: list[Row], budget: Budget = NO_LIMIT) -> Evaluation:
@@ -341,9 +336,6 @@ def test_of_tied_files_one_that_ran_on_the_hold_out_comes_first_and_the_other_is
     assert "would be the pick, but it did not run on the hold-out" in decision.reason
     assert decide([judged, cheap], BUDGET, judged_first=False).pick == cheap
     assert decide([judged, behind], BUDGET).pick == behind, "the images show the judged file to be behind"
-
-
-points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
 
 
 def made(rows: list[tuple[int, int, int]]) -> list[Evaluation]:

@@ -11,6 +11,9 @@ from advisor.core import _errors as errors, visible
 from advisor.core._reasons import comparison
 from tests.builders import CHARACTERS, evaluation
 
+STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+"""Categories of control, format and private characters, of lone surrogates, and of separators of lines."""
+
 
 def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
     assert [read("one\ntwo\nthree") for read in (errors.first_line, errors.last_line)] == ["one", "three"]
@@ -47,10 +50,6 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
     with pytest.raises(errors.UsageError, match="a search needs TensorFlow") as raised:
         errors.require_training("a search")
     assert raised.value.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
-
-
-STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Categories of control, format and private characters, of lone surrogates, and of separators of lines."""
 
 
 @settings(max_examples=60)

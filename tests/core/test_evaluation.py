@@ -30,6 +30,7 @@ from advisor.core import (
 from advisor.core._form import Form
 from advisor.core._names import check_storage
 from tests.builders import configuration, evaluation
+from tests.tables import with_cases
 
 CASES = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text(encoding="utf-8"))
 
@@ -38,6 +39,12 @@ DETAILS: dict[str, Any] = json.loads((Path(__file__).parent / "details.json").re
 
 BOXES: dict[str, Any] = DETAILS["boxes"]
 IMAGE: dict[str, Any] = DETAILS["holdout"]["boxes"]["worst"][0]
+GROUPS = (
+    {"agreement", "agreement_images", "answers_kept"},
+    {"connection", "delegated", "operators", "onnx_export", "page_bytes"},
+    {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms", "cpu_ms"},
+)
+"""Details that are known together or not at all."""
 
 
 def line(details: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,14 +82,6 @@ def test_an_evaluation_without_details_writes_none_and_an_unknown_licence_is_not
     assert evaluation_to_json(evaluation())["details"] == {}
     stated = replace(evaluation(), card_facts=CardFacts(licence=""))
     assert evaluation_to_json(stated)["details"] == {"licence": ""}
-
-
-GROUPS = (
-    {"agreement", "agreement_images", "answers_kept"},
-    {"connection", "delegated", "operators", "onnx_export", "page_bytes"},
-    {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms", "cpu_ms"},
-)
-"""Details that are known together or not at all."""
 
 
 @pytest.mark.parametrize("name", DETAILS)
@@ -165,14 +164,7 @@ def test_a_valid_storage_is_returned_as_it_is(storage: str) -> None:
     assert check_storage(storage) == storage
 
 
-@pytest.mark.parametrize(
-    ("storage", "words"),
-    [
-        ("jornal", "did you mean 'journal'"),
-        ("mysql://me:hidden@host/db", "unknown 'mysql://...'"),
-        ("postgresql://me:hidden@host", "names no database"),
-    ],
-)
+@with_cases
 def test_another_storage_is_refused_without_its_password(storage: str, words: str) -> None:
     with pytest.raises(UsageError, match="--storage") as refused:
         check_storage(storage)

@@ -19,6 +19,7 @@ from advisor.devices._profiles.runtimes import RUNTIMES
 from advisor.engine._execution import ExecutorSource
 from advisor.exporting._shipping import PARTS, BundlePart
 from advisor.measurement._microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
+from tests.tables import with_cases
 
 ASKED = {
     EXECUTORS: ExecutorSource, EXPERIMENT_LOGS: ExperimentLog, PARTS: BundlePart, RUNTIMES: LocalRuntime,
@@ -66,13 +67,7 @@ def test_what_is_registered_offers_what_its_room_asks_for(group: str) -> None:
         assert not {member for member in members if not member.startswith("_")} - set(dir(offered)), name
 
 
-@pytest.mark.parametrize(
-    ("points", "words"),
-    [
-        ([], r"'advisor\.runtimes' is empty"),
-        ([("chromium", "advisor.integrations.gone")], r"names 'advisor\.integrations\.gone', which is gone"),
-    ],
-)
+@with_cases
 def test_metadata_of_another_version_are_told_with_a_hint(
     points: list[tuple[str, str]], words: str, forgotten: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,16 +32,24 @@ from advisor.core import (
 )
 from advisor.tasks.classification import CLASSIFICATION
 from tests.builders import evaluation
-from tests.tables import read_table
+from tests.tables import with_cases
+
+TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
+PART = Interval(0.03, 0.02, 0.05)
+ONE = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
+FACTS = ConfidenceFacts(
+    0.8, PART, PART, PART, PART, (Bin(0.5, 0.4, 20),), 0.95, ONE, {"cat": ONE, "dog": None},
+    Reachable(0.97, 0.4), (Mistake("a.jpg", "0" * 64, 0, 1, 0.9),),
+    Guarantees(Shares(0.95, {"cat": 0.9}), Shares(0.9), 0.8), {"dog": Reachable(0.8, 0.2)},
+    {"cat": RecallThreshold(0.9, 0.91, 0.0312504999, PART, None, 30, 100)},
+    CoverageThreshold(0.8, 0.81, 0.93, Threshold(0.7, PART, 82, 100)), ONE, (Point(0.9, 60, 58), Point(0.1, 100, 80)),
+)  # fmt: skip
 
 
 def test_a_metric_is_found_by_its_name_and_classifiers_are_judged_by_top_1_by_default() -> None:
     assert {name: metric.name for name, metric in METRICS.items()} == {name: name for name in METRICS}
     assert len({metric.label for metric in METRICS.values()}) == len(METRICS)
     assert METRICS[TOP1].label == CLASSIFICATION.metric
-
-
-TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 
 
 def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_written() -> None:
@@ -55,10 +63,7 @@ def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_writ
     assert parse_costs(costs.text) == costs
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    read_table(__file__, "refused_costs.yaml"),
-)
+@with_cases
 def test_a_wrong_table_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)) as error:
         parse_costs(text, "c.csv")
@@ -66,27 +71,10 @@ def test_a_wrong_table_is_refused(text: str, message: str) -> None:
     assert error.value.hint
 
 
-@pytest.mark.parametrize(
-    ("classes", "message"),
-    [
-        (("cat", "dogs"), "the images have no class 'dog' of 'c.csv' (did you mean 'dogs'?)"),
-        (("cat", "dog", "fish"), "'c.csv' has no row and column for the class 'fish'"),
-    ],
-)
+@with_cases
 def test_the_classes_must_be_those_of_the_images(classes: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_costs(TABLE, "c.csv").of(classes)
-
-
-PART = Interval(0.03, 0.02, 0.05)
-ONE = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
-FACTS = ConfidenceFacts(
-    0.8, PART, PART, PART, PART, (Bin(0.5, 0.4, 20),), 0.95, ONE, {"cat": ONE, "dog": None},
-    Reachable(0.97, 0.4), (Mistake("a.jpg", "0" * 64, 0, 1, 0.9),),
-    Guarantees(Shares(0.95, {"cat": 0.9}), Shares(0.9), 0.8), {"dog": Reachable(0.8, 0.2)},
-    {"cat": RecallThreshold(0.9, 0.91, 0.0312504999, PART, None, 30, 100)},
-    CoverageThreshold(0.8, 0.81, 0.93, Threshold(0.7, PART, 82, 100)), ONE, (Point(0.9, 60, 58), Point(0.1, 100, 80)),
-)  # fmt: skip
 
 
 def test_coverage_is_the_share_of_images_with_an_answer() -> None:

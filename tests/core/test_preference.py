@@ -27,6 +27,7 @@ from advisor.core import (
 from advisor.core._expectation import OWN_HOLDOUT, in_new_conditions
 from advisor.core._preferences import PREFERENCES, parse_preference
 from tests.builders import evaluation, present
+from tests.tables import with_cases
 
 BUDGET = Budget(latency_ms=50)
 
@@ -34,6 +35,10 @@ ACCURATE = evaluation("accurate", accuracy=92, latency=20, size=9e6)
 FAST = evaluation("fast", accuracy=80, latency=2, size=4e6)
 SMALL = evaluation("small", accuracy=75, latency=9, size=1e6)
 ALL = [ACCURATE, FAST, SMALL]
+weights = st.floats(0, 100, allow_nan=False).map(lambda value: round(value, 3))
+FACTS = NewConditions(kept=0.7, kept_low=0.5, kept_high=0.85, sd=0.03, silhouette=0.3, clusters=40, images=400)
+ALONE = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
+shares = st.floats(0, 1)
 
 
 @pytest.mark.parametrize(("name", "pick"), [("accuracy", ACCURATE), ("latency", FAST), ("size", SMALL)])
@@ -112,9 +117,6 @@ def test_a_name_is_read_back(name: str) -> None:
     assert parse_preference(f" {name.upper()} ") == PREFERENCES[name]
 
 
-weights = st.floats(0, 100, allow_nan=False).map(lambda value: round(value, 3))
-
-
 @settings(max_examples=40)
 @given(weights, weights, weights)
 def test_weights_are_read_back(accuracy: float, latency: float, size: float) -> None:
@@ -126,18 +128,7 @@ def test_weights_are_read_back(accuracy: float, latency: float, size: float) -> 
         assert parse_preference(written) == Preference(accuracy, latency, size)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("latancy", "did you mean 'latency'"),
-        ("acuracy=1", "did you mean 'accuracy'"),
-        ("size=-1", "'-1' of size is not a number from 0 to 100"),
-        ("size=nan", "'nan' of size"),
-        ("size=much", "'much' of size"),
-        ("size=0", "has no weight above 0"),
-        ("", "unknown preference ''"),
-    ],
-)
+@with_cases
 def test_what_is_no_preference_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         parse_preference(text)
@@ -199,11 +190,6 @@ def test_what_is_known_elsewhere_stands_beside_each_evaluation() -> None:
     assert present(one.required_figures)["phone"].latency_ms == 12
     assert two.required_figures == {}
     assert not Budget(must_run_on=("phone",)).met_by(two)
-
-
-FACTS = NewConditions(kept=0.7, kept_low=0.5, kept_high=0.85, sd=0.03, silhouette=0.3, clusters=40, images=400)
-ALONE = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
-shares = st.floats(0, 1)
 
 
 def percent(value: float, half: float = 3.0) -> Quantity:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from advisor.core import (
 from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
 from advisor.engine._history.differences import FIGURES, delta, deltas, without_noise
 from tests.builders import evaluation, present
+from tests.tables import with_cases
+
+SEVENTY = Budget(min_accuracy=70.0)
 
 
 def test_wilson_gives_the_textbook_interval() -> None:
@@ -96,9 +100,6 @@ def test_a_difference_needs_images_in_common(compare: Callable[..., object]) -> 
 def test_logits_get_a_softmax_and_probabilities_stay_as_they_are(row: list[float], expected: list[float]) -> None:
     assert as_probabilities(np.array([row])) == pytest.approx(np.array([expected]), abs=1e-6)
     assert as_probabilities(np.zeros((0, 3))).shape == (0, 3)
-
-
-SEVENTY = Budget(min_accuracy=70.0)
 
 
 def share(right: int, images: int) -> Quantity:
@@ -202,21 +203,9 @@ def latency(value: float, half_width: float | None = 0.0) -> Quantity:
     return Quantity(value, "ms", Provenance.MEASURED, low, high)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "counts", "why"),
-    [
-        (latency(10), latency(12), True, "beyond the noise"),
-        (latency(10), latency(10.4), False, "not more than 5 %"),
-        (latency(0.50), latency(0.58), False, "not more than 0.10 ms"),
-        (latency(10, 1), latency(12, 1.5), False, "the intervals overlap"),
-        (latency(10, 0.5), latency(12, 0.5), True, "beyond the noise"),
-        (latency(10, None), latency(12, None), True, "beyond the noise"),
-        (latency(10), None, True, "known on one side only"),
-        (None, None, False, ""),
-    ],
-)
-def test_a_change_counts_by_its_size(before: Quantity | None, after: Quantity | None, counts: bool, why: str) -> None:
-    change = delta("latency", before, after)
+@with_cases
+def test_a_change_counts_by_its_size(before: list[Any] | None, after: list[Any] | None, counts: bool, why: str) -> None:
+    change = delta("latency", *(latency(*value) if value else None for value in (before, after)))
     assert (change.counts, change.why) == (counts, why)
 
 

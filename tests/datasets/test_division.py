@@ -10,6 +10,12 @@ from advisor.core import UsageError
 from advisor.datasets import PARTS, _division as division, divide, survey
 from tests.datasets.folders import fill, make
 
+COPIES = {
+    "train/cat/000.jpg": ImageOps.mirror,
+    "train/cat/001.jpg": lambda image: image.rotate(90, expand=True),
+    "validation/dog/450.jpg": lambda image: image.resize((30, 22)),
+}
+
 
 def test_a_large_set_holds_out_and_compares_fewer_images_and_learns_from_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -34,13 +40,6 @@ def with_copies(root: Path, *, whole: bool = False) -> Path:
         for path in (root / "test" / "dog").iterdir():
             shutil.copy(path, root / "train" / "dog")
     return root
-
-
-COPIES = {
-    "train/cat/000.jpg": ImageOps.mirror,
-    "train/cat/001.jpg": lambda image: image.rotate(90, expand=True),
-    "validation/dog/450.jpg": lambda image: image.resize((30, 22)),
-}
 
 
 def test_copies_of_images_that_are_learnt_from_judge_nothing_and_a_sentence_says_how_many(tmp_path: Path) -> None:

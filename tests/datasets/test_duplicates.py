@@ -13,6 +13,8 @@ from tests.datasets.folders import make
 
 hashes = st.integers(0, 2**64 - 1)
 changes = st.lists(st.integers(0, 63), max_size=12)
+ROTATED = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+"""How the pixels of an upright image are stored for a value of EXIF's orientation."""
 
 
 @given(st.lists(st.tuples(hashes, st.lists(changes, max_size=3)), min_size=1, max_size=12))
@@ -32,10 +34,6 @@ def test_a_large_set_has_the_same_near_duplicates(monkeypatch: pytest.MonkeyPatc
     assert len(before) >= 25
     monkeypatch.setattr(duplicates, "MANY", 10)
     assert near_duplicates(thumbnails) == before
-
-
-ROTATED = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
-"""How the pixels of an upright image are stored for a value of EXIF's orientation."""
 
 
 @pytest.mark.parametrize("orientation", ROTATED)

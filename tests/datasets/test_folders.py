@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import AmbiguousInput, UsageError
-from advisor.datasets import Listing, list_files, survey
+from advisor.datasets import list_files, survey
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
 from tests.datasets.folders import make
@@ -50,10 +50,6 @@ def test_parts_beside_another_folder_can_be_chosen(tmp_path: Path) -> None:
     chosen = Path(asked.value.readings[0].options["data"])
     assert chosen.name == "{test,train}"
     assert {(entry.label, entry.part) for entry in list_files(chosen).entries} == SPLIT
-
-
-def listed_case(name: str) -> Listing:
-    return list_files(shared_case(name))
 
 
 @pytest.mark.parametrize(

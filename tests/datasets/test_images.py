@@ -12,8 +12,13 @@ from advisor.datasets import Dataset, InputSpec, Survey, captures, load, random_
 from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply
 from advisor.tasks.classification._images import read_others
 from tests.datasets.folders import fill, image, make
+from tests.tables import with_cases
 
 SIZE = 32
+SIZE_OF_CAPTURE = 96
+BY_NAME = {condition.name: condition for condition in CONDITIONS}
+each = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
+SIDE = 64
 
 
 @pytest.fixture
@@ -110,12 +115,6 @@ def test_unchanged_images_pass_and_those_that_went_or_changed_are_told_of(datase
     assert "search again" in caught.value.hint
 
 
-SIZE_OF_CAPTURE = 96
-BY_NAME = {condition.name: condition for condition in CONDITIONS}
-
-each = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
-
-
 @pytest.fixture(scope="module")
 def image_of_capture() -> np.ndarray:
     return np.asarray(Image.fromarray(data.astronaut()).resize((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE)))
@@ -195,9 +194,6 @@ def test_a_random_capture_follows_its_seed(image_of_capture: np.ndarray) -> None
     assert len({random_capture(image_of_capture, [4, epoch]).tobytes() for epoch in range(6)}) == 6
 
 
-SIDE = 64
-
-
 def draw(path: Path, seed: int) -> Path:
     """Write a picture of soft random blocks."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -229,15 +225,7 @@ def test_others_are_read_at_any_depth_without_copies_of_known_images_or_damage(k
     assert "1 cannot be read" in note
 
 
-@pytest.mark.parametrize(
-    ("folder", "message"),
-    [
-        ("data/a", "can be used: 3 show the same as images of --data"),
-        ("empty", "--unknown: no image below"),
-        ("other", "does not exist"),
-        ("others/1.jpg", "is not a folder"),
-    ],
-)
+@with_cases
 def test_what_has_no_other_images_is_refused(known: Survey, tmp_path: Path, folder: str, message: str) -> None:
     draw(tmp_path / "others" / "1.jpg", 10)
     (tmp_path / "empty").mkdir()

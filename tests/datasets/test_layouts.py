@@ -8,6 +8,7 @@ import pytest
 from advisor.core import UsageError, install_extra
 from advisor.datasets import Dataset, list_files, survey
 from tests.datasets.folders import make, refusal
+from tests.tables import with_cases
 
 
 def _manifest(path: Path, rows: list[dict[str, str]]) -> Path:
@@ -96,15 +97,7 @@ def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -
     ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([{"picture": "a", "kind": "cat"}], ("no column 'path'", "'picture', 'kind'")),
-        ([{"path": "a.jpg", "label": "cat", "split": "trian"}], ("row 2", "did you mean 'train'")),
-        ([{"path": "", "label": "cat"}], ("row 2",)),
-        ([{"path": "a.jpg", "label": "cat"}], ("'cat'",)),
-    ],
-)
+@with_cases
 def test_a_wrong_manifest_says_what_is_wrong(root: Path, rows: list[dict[str, str]], words: tuple[str, ...]) -> None:
     message = refusal(list_files, _manifest(root.parent / "set.csv", rows)).message
     assert all(word in message for word in words)

@@ -11,6 +11,12 @@ from advisor.datasets._dataset import fingerprint
 from advisor.datasets._image_groups import Source
 from advisor.datasets._split import split
 
+few = settings(max_examples=30)
+counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
+seeds = st.integers(0, 2**32)
+parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
+sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
+
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:
     """A dataset from (label, content) rows; equal contents are equal files."""
@@ -30,11 +36,6 @@ def _plain(counts: list[int]) -> Dataset:
 
 def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
     return [{dataset.images[index].sha256 for index in part} for part in _parts(split(dataset, seed))]
-
-
-few = settings(max_examples=30)
-counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
-seeds = st.integers(0, 2**32)
 
 
 @given(counts, seeds)
@@ -141,9 +142,6 @@ def test_no_impossible_split_is_made(dataset: Dataset, given: list[str | None], 
         split(dataset, 0, share, given=given)
 
 
-parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
-
-
 @few
 @given(st.lists(parts, min_size=40, max_size=40), seeds)
 def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int) -> None:
@@ -187,9 +185,6 @@ def test_a_class_of_two_images_or_two_groups_of_the_user_has_no_validation() -> 
     dataset, of = _dataset_of_whole_groups([(0, 6), (0, 6), (1, 4), (1, 4), (1, 4)])
     result = split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
     assert {dataset.images[index].label for index in result.validation} == {1}
-
-
-sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
 
 
 def _dataset_of_whole_groups(groups: list[tuple[int, int]]) -> tuple[Dataset, tuple[int, ...]]:

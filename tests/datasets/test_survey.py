@@ -15,6 +15,11 @@ from advisor.datasets import Dataset, Pair, _images as images, groups, load, nea
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._grouping import groups_tell_classes, look_alikes
 from tests.datasets.folders import claims, fill, image, make, refusal
+from tests.tables import with_cases
+
+CLASSES, EACH = 4, 40
+LABELS = [label for label in range(CLASSES) for _ in range(EACH)]
+VISITS = [place // (EACH // 5) for place in range(len(LABELS))]
 
 
 def read(path: Path) -> Dataset:
@@ -105,7 +110,9 @@ def test_an_image_of_too_many_pixels_is_refused_by_its_header(root: Path) -> Non
     (root / "cat" / "bomb.png").write_bytes(claims(30_000, 30_000))
     (root / "cat" / "wide.png").write_bytes(claims(10_000, 8_500))
     image(1, (30_000, 20)).save(root / "cat" / "strip.png")
-    (root / "cat" / "huge.bmp").write_bytes(_bitmap_header(30_000, 30_000))
+    info = struct.pack("<IiiHHIIiiII", 40, 30_000, 30_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    header = b"BM" + struct.pack("<IHHI", 54 + 99, 0, 0, 54) + info
+    (root / "cat" / "huge.bmp").write_bytes(header + bytes(99))  # it claims more pixels than it holds
     reasons = {row.path.name: row.reason for row in survey(root).dataset.rejected}
     assert "bomb" in reasons["bomb.png"]
     assert "bomb" in reasons["huge.bmp"]
@@ -122,12 +129,6 @@ def test_what_is_no_regular_file_is_not_waited_for(root: Path) -> None:
     assert reasons == [*["not a regular file"] * 2, "cannot be read: No such file or directory"]
 
 
-def _bitmap_header(width: int, height: int) -> bytes:
-    """A BMP that claims more pixels than it holds."""
-    info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
-    return b"BM" + struct.pack("<IHHI", 54 + 99, 0, 0, 54) + info + bytes(99)
-
-
 def test_fingerprint_follows_the_data_and_not_the_place(root: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
     shutil.copytree(root, moved)
@@ -141,15 +142,7 @@ def test_a_missing_folder_names_the_nearest(root: Path) -> None:
     assert "did you mean 'data'" in refusal(read, root.parent / "dta").hint
 
 
-@pytest.mark.parametrize(
-    ("made", "path", "message"),
-    [
-        ({"cat": 9}, "cat/000.jpg", "is a file"),
-        ({}, ".", "holds no images"),
-        ({".": 9}, ".", "no class folders"),
-        ({"cat": 9}, ".", "'cat'"),
-    ],
-)
+@with_cases
 def test_what_is_no_set_of_classes_is_refused(tmp_path: Path, made: dict[str, int], path: str, message: str) -> None:
     assert message in refusal(read, make(tmp_path, **made) / path).message
 
@@ -237,11 +230,6 @@ def test_groups_join_what_pairs_link(links: list[tuple[int, int]]) -> None:
     place = {index: number for number, group in enumerate(found) for index in group}
     assert all(place[first] == place[second] for first, second in links)
     assert sum(map(len, found)) == len({index for link in links for index in link})
-
-
-CLASSES, EACH = 4, 40
-LABELS = [label for label in range(CLASSES) for _ in range(EACH)]
-VISITS = [place // (EACH // 5) for place in range(len(LABELS))]
 
 
 def _single(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -12,8 +12,18 @@ from advisor.devices._connections.adb import AdbConnection, parse_output, states
 from advisor.measurement import benchmark_on_device
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
+from tests.tables import with_cases
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
+TOOL = """\
+#!/bin/sh
+echo "$@" >> {folder}/called
+for argument in "$@"; do
+  case "$argument" in --graph=*) [ -f "${{argument#--graph=}}" ] || exit 1;; esac
+done
+cat {folder}/printed
+"""
+SERIAL = "R58M12ABCDE"
 
 
 def test_timings_memory_and_operators_are_read() -> None:
@@ -59,16 +69,6 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
 def test_what_holds_no_timings_is_a_failed_measurement(text: str, words: str) -> None:
     with pytest.raises(StageError, match=words):
         parse_output(text, Path("net.tflite"), 1)
-
-
-TOOL = """\
-#!/bin/sh
-echo "$@" >> {folder}/called
-for argument in "$@"; do
-  case "$argument" in --graph=*) [ -f "${{argument#--graph=}}" ] || exit 1;; esac
-done
-cat {folder}/printed
-"""
 
 
 @pytest.fixture
@@ -150,7 +150,6 @@ def test_benchmark_reads_a_phones_figures_as_measured(
     board = replace(profiles["pixel-4"], targets=(target,), default_target=target.name)
     found = benchmark_on_device([model], board, target, connection, lambda: predictor)
     (row,) = found.rows
-    assert row.latency is not None
     assert (row.latency.value, row.latency.provenance, row.result) == (11.85, Provenance.MEASURED, None)
     assert row.memory_bytes == round(46.25 * 2**20)
     assert [told.accelerator.name for _, told in found.delegations] == ["gpu"]
@@ -166,28 +165,13 @@ def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: Adb
         reach.connect("tpu")
 
 
-SERIAL = "R58M12ABCDE"
-NO_PERMISSIONS = "no permissions (missing udev rules? user is in the plugdev group); see [http://developer.android.com]"
-
-
 @pytest.mark.parametrize("remarks", ["", " product:husky model:Pixel_8_Pro device:husky transport_id:1"])
 def test_the_state_is_what_stands_before_remarks(remarks: str) -> None:
     text = f"* daemon started successfully\nList of devices attached\n{SERIAL}\tdevice{remarks}\n\n"
     assert states_of(text) == {SERIAL: "device"}
 
 
-@pytest.mark.parametrize(
-    ("listed", "message", "hint"),
-    [
-        (NO_PERMISSIONS, "may not be used by this user: 'no permissions'", "add a udev rule"),
-        ("unauthorized", "does not allow debugging", "allow debugging on its screen"),
-        ("authorizing", "is being asked for permission", "allow debugging on its screen"),
-        ("offline", "does not answer", "adb reconnect offline"),
-        ("recovery", "runs its recovery system", "adb reboot"),
-        ("sideload", "waits for an update", "adb reboot"),
-        ("of another kind", "is in the state 'of another kind'", "plug it in again"),
-    ],
-)
+@with_cases
 def test_each_state_has_a_message_and_a_remedy(
     starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, message: str, hint: str
 ) -> None:

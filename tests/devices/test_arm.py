@@ -32,6 +32,23 @@ NEWER_DEBIAN = "trixie"
 
 PACKAGES = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "zlib1g")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
+OUTPUTS = """\
+import importlib.util, json, platform, sys
+spec = importlib.util.spec_from_file_location("agent", sys.argv[1])
+agent = importlib.util.module_from_spec(spec)
+sys.modules["agent"] = agent
+spec.loader.exec_module(agent)
+found = {}
+models = sys.argv[2:]
+for path in models:
+    interpreter = agent.new_interpreter(path, 1, "default")
+    interpreter.allocate_tensors()
+    agent.set_inputs(interpreter)
+    interpreter.invoke()
+    found[path] = [interpreter.get_tensor(each["index"]).tolist() for each in interpreter.get_output_details()]
+timed = agent.measure_series(models[:1], [1], agent.EFFORTS["load"], "default", None)
+print(json.dumps({"machine": platform.machine(), "outputs": found, "timed": timed}))
+"""
 
 
 def aarch64_python() -> Path:
@@ -148,24 +165,6 @@ def _program(home: Path, qemu: str) -> Path:
 
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
-
-OUTPUTS = """\
-import importlib.util, json, platform, sys
-spec = importlib.util.spec_from_file_location("agent", sys.argv[1])
-agent = importlib.util.module_from_spec(spec)
-sys.modules["agent"] = agent
-spec.loader.exec_module(agent)
-found = {}
-models = sys.argv[2:]
-for path in models:
-    interpreter = agent.new_interpreter(path, 1, "default")
-    interpreter.allocate_tensors()
-    agent.set_inputs(interpreter)
-    interpreter.invoke()
-    found[path] = [interpreter.get_tensor(each["index"]).tolist() for each in interpreter.get_output_details()]
-timed = agent.measure_series(models[:1], [1], agent.EFFORTS["load"], "default", None)
-print(json.dumps({"machine": platform.machine(), "outputs": found, "timed": timed}))
-"""
 
 
 def test_the_agent_times_there_and_outputs_are_those_of_the_host(agent: Path, model: Path, tmp_path: Path) -> None:

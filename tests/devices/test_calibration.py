@@ -40,6 +40,7 @@ from advisor.devices._profiles.listing import folder_of, write_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
 from tests.makers.phones import SshServer
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(
@@ -54,6 +55,40 @@ BOARD = DeviceProfile(
     memory_bytes=4_000_000_000,
     limits=DeviceLimits(package_bytes=20_000_000),
     sources=("our own bench",),
+)
+ON_ONE_PROCESSOR = """\
+import os, runpy, sys
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+{more}
+sys.argv[0] = {agent!r}
+runpy.run_path({agent!r}, run_name="__main__")
+"""
+BUSY = """\
+parent = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == parent:
+        pass
+    os._exit(0)
+"""
+TWO = [{(name, "float32"): Path(f"{name}.tflite")} for name in ("first", "second")]
+"""Two networks in one form."""
+HEADER = "target,model,precision,latency_ms,statistic,flag\n"
+GOOD = "cpu,net,int8,12.5,median,\n"
+VERSIONED = "target,model,precision,latency_ms,runtime_version\ncpu,net,int8,12.5,"
+letters = st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"])
+names = st.text(letters, min_size=1, max_size=8)
+rows = st.builds(
+    Measurement,
+    target=st.just("cpu"),
+    model=names,
+    precision=st.sampled_from(PRECISIONS),
+    latency_ms=st.floats(1e-3, 1e6).map(lambda value: float(f"{value:.6g}")),
+    peak_memory_bytes=st.none() | st.integers(0, 2**40),
+    source_repo=names,
+    job=names,
+    input_side=st.none() | st.integers(1, 1024),
+    graph=names,
+    runtime_version=st.sampled_from(["", "unstated", "2.17.0", "qairt2.50.0"]),
 )
 
 
@@ -188,37 +223,11 @@ def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(pr
     assert "ruy" not in refused.value.hint
 
 
-ON_ONE_PROCESSOR = """\
-import os, runpy, sys
-os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
-{more}
-sys.argv[0] = {agent!r}
-runpy.run_path({agent!r}, run_name="__main__")
-"""
-BUSY = """\
-parent = os.getpid()
-if os.fork() == 0:
-    while os.getppid() == parent:
-        pass
-    os._exit(0)
-"""
-
-
-@pytest.fixture
-def on_one_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostConnection:
-    """This machine, where all threads of the agent share one processor."""
+def on_one_processor(folder: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> HostConnection:
+    """Return this machine, where all threads of the agent, and ``more``, share one processor."""
     monkeypatch.setattr(calibration, "EFFORT", "survey")
-    (tmp_path / "agent.py").write_text(ON_ONE_PROCESSOR.format(more="", agent=str(HostConnection().agent)))
-    return HostConnection(tmp_path / "agent.py")
-
-
-@pytest.fixture
-def on_a_busy_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostConnection:
-    """This machine, where the agent shares one processor with another program, and what slows it down is no heat."""
-    monkeypatch.setattr(calibration, "EFFORT", "survey")
-    monkeypatch.setattr(agent, "THROTTLED", 9.0)
-    (tmp_path / "agent.py").write_text(ON_ONE_PROCESSOR.format(more=BUSY, agent=str(HostConnection().agent)))
-    return HostConnection(tmp_path / "agent.py")
+    (folder / "agent.py").write_text(ON_ONE_PROCESSOR.format(more=more, agent=str(HostConnection().agent)))
+    return HostConnection(folder / "agent.py")
 
 
 @pytest.fixture
@@ -233,9 +242,10 @@ def nothing(*_: object) -> None:
 
 @pytest.mark.integration
 def test_at_one_thread_the_cpu_time_is_kept_while_other_programs_run(
-    on_a_busy_processor: HostConnection, network: dict[Key, Path], board: DeviceProfile
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: dict[Key, Path], board: DeviceProfile
 ) -> None:
-    found = measure_networks(on_a_busy_processor, [network], 1, nothing, nothing)
+    monkeypatch.setattr(agent, "THROTTLED", 9.0)  # what slows it down is no heat
+    found = measure_networks(on_one_processor(tmp_path, monkeypatch, BUSY), [network], 1, nothing, nothing)
     timing = found.kept["first", "float32"]
     assert found.left_out == ()
     assert timing.own_ms < 0.8 * timing.median_ms
@@ -245,10 +255,12 @@ def test_at_one_thread_the_cpu_time_is_kept_while_other_programs_run(
 
 
 @pytest.mark.integration
-def test_with_threads_nothing_that_waited_is_kept(on_one_processor: HostConnection, network: dict[Key, Path]) -> None:
+def test_with_threads_nothing_that_waited_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: dict[Key, Path]
+) -> None:
     words = r"host: no network could be measured: first float32: its threads waited \d\d% of the time for a processor"
     with pytest.raises(StageError, match=words) as refused:
-        measure_networks(on_one_processor, [network], 2, nothing, nothing)
+        measure_networks(on_one_processor(tmp_path, monkeypatch), [network], 2, nothing, nothing)
     assert "close other programs on the device, or name a target with fewer threads" in refused.value.hint
 
 
@@ -268,10 +280,6 @@ class Changing:
         self._calls += 1
         changes = self._changes if self._calls == self._call else {}
         return tuple(replace(timing(10.0), model=path, **changes) for path in job.models)  # type: ignore[arg-type]
-
-
-TWO = [{(name, "float32"): Path(f"{name}.tflite")} for name in ("first", "second")]
-"""Two networks in one form."""
 
 
 def test_a_disturbed_network_is_left_out_by_name_and_the_others_are_kept() -> None:
@@ -424,39 +432,17 @@ def test_kernels_that_were_timed_before_an_interruption_are_kept(
     assert len(left) == 2 * len(model_operators()[networks[0]]) - 6
 
 
-HEADER = "target,model,precision,latency_ms,statistic,flag\n"
-GOOD = "cpu,net,int8,12.5,median,\n"
-
-
 def read(tmp_path: Path, text: str) -> tuple[Measurement, ...]:
     path = tmp_path / "gadget.csv"
     path.write_text(text)
     return read_measurements(path, ["cpu"])
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ("cpu,net,int8,0,median,", "is not a latency"),
-        ("cpu,net,int8,1e9,median,", "is not a latency"),
-        ("cpu,net,int8,nan,median,", "is not a latency"),
-        ("cpu,net,int8,12 ms,median,", "is not a number"),
-        ("gpu,net,int8,12,median,", "unknown target 'gpu'"),
-        ("cpu,net,int4,12,median,", "unknown precision 'int4'"),
-        ("cpu,net,int8,12,medium,", "did you mean 'median'"),
-        ("cpu,net,int8,12,median,spikey", "did you mean 'spiky'"),
-        ("cpu, ,int8,12,median,", "the model has no name"),
-        ("cpu,net,int8,12", "more or fewer fields"),
-        ("cpu,net,int8,12,median,,extra", "more or fewer fields"),
-    ],
-)
+@with_cases
 def test_a_bad_row_is_refused_with_file_and_line(tmp_path: Path, row: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         read(tmp_path, f"{HEADER}{GOOD}{row}\n")
     assert f"{tmp_path}/gadget.csv:3:" in caught.value.message
-
-
-VERSIONED = "target,model,precision,latency_ms,runtime_version\ncpu,net,int8,12.5,"
 
 
 def test_a_runtime_version_is_a_version(tmp_path: Path) -> None:
@@ -495,23 +481,6 @@ def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path:
 def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, header)
-
-
-letters = st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"])
-names = st.text(letters, min_size=1, max_size=8)
-rows = st.builds(
-    Measurement,
-    target=st.just("cpu"),
-    model=names,
-    precision=st.sampled_from(PRECISIONS),
-    latency_ms=st.floats(1e-3, 1e6).map(lambda value: float(f"{value:.6g}")),
-    peak_memory_bytes=st.none() | st.integers(0, 2**40),
-    source_repo=names,
-    job=names,
-    input_side=st.none() | st.integers(1, 1024),
-    graph=names,
-    runtime_version=st.sampled_from(["", "unstated", "2.17.0", "qairt2.50.0"]),
-)
 
 
 @settings(max_examples=20)

@@ -20,6 +20,7 @@ from advisor.isolation import usable_cores
 from advisor.tflite import to_float16
 from tests.builders import present
 from tests.measurement.small_models import classifier, swish_net
+from tests.tables import with_cases
 
 BOARD = """\
 name: board
@@ -30,6 +31,14 @@ targets:
 - {name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}
 default_target: cpu
 """
+X86 = """\
+processor\t: 0
+model\t\t: 2
+model name\t: AMD EPYC 9B14
+cpu MHz\t\t: 2596.096
+flags\t\t: fpu sse2 avx2 avx512f
+"""
+BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
 
 
 def profile_with(folder: Path, connection: str) -> Path:
@@ -63,23 +72,7 @@ def test_a_phones_binary_is_one_of_the_users_own(tmp_path: Path, monkeypatch: py
     assert reach.benchmark_model == tmp_path / "home" / "tools" / "benchmark_model"
 
 
-@pytest.mark.parametrize(
-    ("connection", "message"),
-    [
-        ("{ssh: a, adb: b}", "a connection needs either ssh or adb"),
-        ("{ssh: a, password: secret}", "unknown key 'password'"),
-        ("{ssh: a, port: 70000}", "connection.port"),
-        ("{adb: a, cores: xyz}", "connection.cores"),
-        ("{ssh: a, config: ssh_config}", "unknown key 'config'"),
-        ("{ssh: a, proxy: evil}", "unknown key 'proxy'"),
-        ("{ssh: '-oProxyCommand=ls'}", "connection.ssh: '-oProxyCommand=ls' is not a valid host"),
-        ("{ssh: 'a; ls'}", "connection.ssh: 'a; ls' is not a valid host"),
-        ("{ssh: a, python: '-c'}", "connection.python: '-c' is not the path of a Python interpreter"),
-        ("{adb: '-a'}", "connection.adb: '-a' is not a valid serial"),
-        ("{adb: a, benchmark_model: tools/bm}", "connection.benchmark_model: 'tools/bm' lies beside the profile"),
-        ("{adb: a, benchmark_model: ~no-such-user/bm}", "'~no-such-user/bm' lies beside the profile"),
-    ],
-)
+@with_cases
 def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection: str, message: str) -> None:
     path = profile_with(tmp_path, connection)
     with pytest.raises(UsageError) as caught:
@@ -115,16 +108,6 @@ def test_one_way_must_be_meant(options: dict[str, Any]) -> None:
         (ConnectionSettings.from_options(**options) or ConnectionSettings()).connect()
 
 
-X86 = """\
-processor\t: 0
-model\t\t: 2
-model name\t: AMD EPYC 9B14
-cpu MHz\t\t: 2596.096
-flags\t\t: fpu sse2 avx2 avx512f
-"""
-BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
-
-
 def with_cpuinfo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     path = tmp_path / "cpuinfo"
     path.write_text(text)
@@ -141,15 +124,7 @@ def test_an_x86_processor_is_named_with_its_vectors_and_clock(monkeypatch: pytes
     assert vector[:2] == pytest.approx((math.log(32 * 2.596), math.log(2.596)))
 
 
-@pytest.mark.parametrize(
-    ("vendor", "family", "flags", "core"),
-    [
-        ("AuthenticAMD", "25", "sse2 avx2 avx512f avx512_vnni", "Zen 4"),
-        ("AuthenticAMD", "25", "sse2 avx2", "AVX2"),
-        ("GenuineIntel", "6", "sse2 avx2 avx512f avx512_vnni amx_int8", "AVX-512 VNNI"),
-        ("GenuineIntel", "6", "sse2 avx2 avx_vnni", "AVX2 VNNI"),
-    ],
-)
+@with_cases
 def test_the_arithmetic_of_an_x86_processor_follows_from_its_flags(
     vendor: str, family: str, flags: str, core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
+from tests.tables import with_cases
 
 BRIEF = "load"
 LOAD = {"loadavg": 0.5}
@@ -76,24 +78,11 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
         HostConnection(agent).measure(MeasurementJob((model,), timeout_s=0.5))
 
 
-@pytest.mark.parametrize(
-    "series",
-    [
-        [SERIES | {"blocks": []}],
-        [SERIES | {"blocks": [{"wall_ns": [0, 5]}]}],
-        [SERIES | {"model": "b"}],
-        [SERIES | {"first_ns": -1}],
-        [SERIES | {"blocks": [BLOCK | {"wall_ns": [-5], "cpu_ns": [-5]}]}],
-        [SERIES | {"blocks": [BLOCK | {"wall_ns": [10**400]}]}],
-        [SERIES | {"threads": 0}],
-        [{"model": "a"}],
-        "series",
-        None,
-    ],
-)
-def test_a_document_without_sense_is_a_failed_measurement(series: object) -> None:
+@with_cases
+def test_a_document_without_sense_is_a_failed_measurement(series: object, changes: list[dict[str, Any]]) -> None:
+    document = DOCUMENT | {"series": [SERIES | changed for changed in changes] or series}
     with pytest.raises(StageError, match="invalid response from the device"):
-        timings_of_agent(DOCUMENT | {"series": series}, [Path("a.tflite")], ["a"])
+        timings_of_agent(document, [Path("a.tflite")], ["a"])
 
 
 def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tmp_path: Path) -> None:

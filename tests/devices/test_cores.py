@@ -27,8 +27,12 @@ from benchmarks.latency_protocols.validation import hide
 from tests.builders import interval, present
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 PROFILE = (Path(__file__).parent / "own_board.yaml").read_text(encoding="utf-8")
+NONE = np.array([], dtype=np.intp)
+FASTER = np.linspace(-0.5, -0.1, 24)
+"""What the later release gains on each network (log)."""
 
 
 def device(core: str, runtime: str = "ai-edge-litert", mhz: int | None = 2000, threads: int = 4) -> DeviceProfile:
@@ -61,15 +65,7 @@ def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
     assert listing.remarks(profiles["raspberry-pi-4"]) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("A: {macs: 4, mhz: 1000, source: s}\nB: {macs: 4, mhz: 1000, source: s, names: [a]}\n", "'a' is listed twice"),
-        ("A: {macs: 0, mhz: 1000, source: s}\n", "greater than 0"),
-        ("A: {macs: 4, mhz: 1000}\n", "Field required"),
-        ("A: {macs: 4, mhz: 1000, source: s, assumed: [width]}\n", "'macs'"),
-    ],
-)
+@with_cases
 def test_a_damaged_list_of_cores_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cores.yaml"
     path.write_text(text)
@@ -154,11 +150,6 @@ def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Pa
     assert timing.memory_bytes is not None
     # A few kilobytes of model: the runtime itself is nearly all of it.
     assert timing.memory_bytes < 3 * memory.value
-
-
-NONE = np.array([], dtype=np.intp)
-FASTER = np.linspace(-0.5, -0.1, 24)
-"""What the later release gains on each network (log)."""
 
 
 @pytest.fixture(scope="module")

@@ -35,9 +35,13 @@ from advisor.tflite import Work, read, works_of
 from tests.builders import interval
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 SMALL = (Work("ADD", 64, 8, read=1024), Work("CONV_2D", 64, 8, 8, read=512), Work("MEAN", 1, 8, read=512))
 LARGER = (*SMALL, Work("MUL", 64, 8, read=1024), Work("LOGISTIC", 64, 8, read=512))
+NETWORKS = ("mobilenet_v1_0.25_128", "mobilenet_v1_0.25_160")
+FORMS = ("float32", "int8")
+NAME = "mobilenet_v2_1.0_224"
 
 
 def one_of_each() -> list[Work]:
@@ -56,10 +60,6 @@ def test_a_file_has_its_operator_in_both_forms(work: Work) -> None:
     stored = read(timing.as_int8(data))
     assert {operator.name for operator in stored.operators} == {work.kind}
     assert {tensor.dtype for tensor in (*stored.inputs, *stored.outputs)} == {"int8"}
-
-
-NETWORKS = ("mobilenet_v1_0.25_128", "mobilenet_v1_0.25_160")
-FORMS = ("float32", "int8")
 
 
 def test_the_operators_of_the_networks_are_timed_once_in_each_form() -> None:
@@ -88,12 +88,6 @@ def test_small_operators_are_copied_until_their_weights_fill_more_than_the_cache
     assert copies_of(large) * large.macs <= 200_000_000
 
 
-@pytest.fixture
-def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run of each file: what a round takes is of no interest."""
-    monkeypatch.setattr(timing, "EFFORT", "load")
-
-
 def timed_here(
     works: Sequence[Work], folder: Path, *forms: str, connection: Any = None, tell: Any = None
 ) -> list[timing.TimedKernels]:
@@ -104,8 +98,8 @@ def timed_here(
 
 
 @pytest.mark.integration
-@pytest.mark.usefixtures("one_round")
 def test_kernels_are_timed_on_this_machine_and_come_job_by_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "EFFORT", "load")  # what a round takes is of no interest
     monkeypatch.setattr(timing, "BATCH", 4)
     told: list[str] = []
     found = timed_here(SMALL, tmp_path, *FORMS, tell=told.append)
@@ -198,9 +192,6 @@ def test_a_kernel_that_times_out_is_left_out_with_one_line(tmp_path: Path) -> No
     assert part.left_out == ("LOGISTIC 64 x 8, float32: host: it did not end within 90 s",)
 
 
-NAME = "mobilenet_v2_1.0_224"
-
-
 @pytest.fixture(scope="module")
 def board() -> DeviceProfile:
     works = sorted({work for works in model_operators().values() for work, _ in works})[::9]
@@ -221,19 +212,7 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        (None, "1: the columns are not those of kernels"),
-        ("cpu-x9,float32,ADD,1,1,1,1,1,1,5", "2: unknown target 'cpu-x9'"),
-        ("cpu-x1,float31,ADD,1,1,1,1,1,1,5", "unknown form 'float31' (did you mean 'float32'?)"),
-        ("cpu-x1,int8,ADD,1,1,1,1,1,1,0", "0 microseconds are not plausible"),
-        ("cpu-x1,int8,ADD,1,1,1,1,1,1,nan", "nan microseconds are not plausible"),
-        ("cpu-x1,int8,ADD,1.5,1,1,1,1,1,5", "invalid literal"),
-        ("cpu-x1,int8,ADD,0,1,1,1,1,1,5", "a size is below 1"),
-        ("cpu-x1,int8,ADD,1,1,1,1,1,5", "more or fewer fields"),
-    ],
-)
+@with_cases
 def test_damage_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str | None, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n" if row else "a,b\n1,2\n")
@@ -289,7 +268,6 @@ def test_an_own_file_is_predicted_from_kernels(board: DeviceProfile, predictor: 
     path.write_bytes(small_models.classifier())
     found = benchmark_on_device([path], board, board.target("cpu-x1"), None, lambda: predictor)
     (row,) = found.rows
-    assert row.latency is not None
     assert row.latency.source.startswith(SOURCE)
     shown = io.StringIO()
     print_device_benchmark(found, Console(file=shown, width=120))

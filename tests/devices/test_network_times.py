@@ -27,6 +27,8 @@ from benchmarks.latency_protocols.validation import hide
 from tests.devices.test_adb import PRINTED
 from tests.devices.test_latency import made_table
 
+SEEN = np.arange(6)
+
 
 def microseconds(work: Work) -> float:
     """A device that computes in tiles of 4 rows and 8 columns, and starts an operator in half a microsecond."""
@@ -136,9 +138,6 @@ def test_errors_that_are_equal_on_one_silicon_count_once_and_unrelated_ones_each
     assert effective_number(random.normal(size=200), ["s0"] * 200) == 1
     sizes = np.repeat(np.exp(random.normal(0, 2, 10)), 20)
     assert effective_number(sizes * random.choice([-1, 1], 200), [f"s{i // 20}" for i in range(200)]) < 15
-
-
-SEEN = np.arange(6)
 
 
 @pytest.fixture(scope="module")

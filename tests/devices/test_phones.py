@@ -19,6 +19,7 @@ from advisor.devices._profiles.phones import (
     read_phones,
 )
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
+from tests.tables import with_cases
 
 CASES = yaml.safe_load(Path(__file__).with_name("names_of_people.yaml").read_text(encoding="utf-8"))
 
@@ -39,16 +40,7 @@ def test_a_name_may_be_followed_by_a_target(profiles: Profiles) -> None:
     assert profiles.select("s24:qnn-npu")[1].runtime == "qnn"
 
 
-@pytest.mark.parametrize(
-    ("written", "candidates"),
-    [
-        ("Galaxy S21", ("galaxy-s21-exynos-2100 (Exynos 2100)", "galaxy-s21-snapdragon-888 (Snapdragon 888)")),
-        ("a54", ("oppo-a54", "galaxy-a54-5g")),
-        ("iPhone SE", ("iphone-se-2nd-generation", "iphone-se-3rd-generation")),
-        ("SM-G991", ("galaxy-s21-exynos-2100", "galaxy-s21-snapdragon-888")),
-        ("note 12", ("redmi-note-12", "infinix-note-12")),
-    ],
-)
+@with_cases
 def test_a_name_of_several_phones_asks_which(profiles: Profiles, written: str, candidates: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=f"'{written}' may be several phones") as refused:
         profiles.profile(written)
@@ -199,16 +191,6 @@ def test_names_for_the_shell_and_the_nearest_names_are_those_of_people(profiles:
     assert "Galaxy A54 5G" in nearest_names("galaxi a54", profiles)
 
 
-@pytest.mark.parametrize(
-    ("cores", "isa"),
-    [
-        ("4 x Cortex-A72", "armv8-a"),
-        ("4 x Cortex-A76 + 4 x Cortex-A55", "armv8.2-a"),
-        ("1 x Cortex-X4 + 7 x Cortex-A720", "armv9-a"),
-        ("4 x Cortex-A7", ""),
-        ("2 x AVX2", "x86-64"),
-        ("2 x A15 performance", "armv8.2-a"),
-    ],
-)
+@with_cases
 def test_the_instruction_set_is_that_of_all_cores(cores: str, isa: str) -> None:
     assert instruction_set(clusters_of(cores)) == isa

@@ -31,9 +31,11 @@ from advisor.devices._latency.features import FeatureTable
 from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import runtimes
 from tests.builders import interval
+from tests.tables import with_cases
 
 Nets = Sequence[ModelFeatures]
 STRANGER = ModelFeatures("stranger", "stranger", 4e8, 4e6, 224, 90)
+ONNX = "host:onnxruntime"
 
 
 @pytest.fixture(scope="session")
@@ -182,9 +184,6 @@ def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -
     assert predict("pixel-4", "int8", []) == ()
 
 
-ONNX = "host:onnxruntime"
-
-
 def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_counts_of_this_machine() -> None:
     names = [profile.name for profile in list_devices() if profile.kind == "computer"]
     assert names[0] == HOST
@@ -198,34 +197,14 @@ def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_count
     assert [title_of(selector) for selector in selectors] == titles
 
 
-@pytest.mark.parametrize(
-    ("selector", "device", "target"),
-    [
-        (ONNX, ONNX, ""),
-        (f"{ONNX}:cpu-x1", ONNX, "cpu-x1"),
-        ("host:litert", HOST, ""),
-        ("host:cpu-x1", HOST, "cpu-x1"),
-        ("chromium", "chromium", "litert-wasm"),
-        ("chromium:onnxruntime-wasm", "chromium", "onnxruntime-wasm"),
-        ("raspberry-pi-4", "raspberry-pi-4", ""),
-    ],
-)
+@with_cases
 def test_a_name_selects_a_runtime_or_target(profiles: Profiles, selector: str, device: str, target: str) -> None:
     profile, selected = profiles.select(selector)
     assert profile.name == device
     assert selected == profile.target(target)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [
-        ("host:onxruntime", ONNX),
-        ("host:lite", "host:litert"),
-        (f"{ONNX}:cpu-1", "cpu-x1"),
-        ("hst", HOST),
-        ("galaxy-24", "galaxy-s24"),
-    ],
-)
+@with_cases
 def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
         profiles.select(wrong)

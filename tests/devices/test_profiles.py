@@ -10,7 +10,7 @@ from advisor.devices import Profiles, find_version, listing
 from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
-from tests.tables import read_table
+from tests.tables import with_cases
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 PROMISED = """
@@ -77,10 +77,7 @@ def test_two_folders_may_not_have_the_same_device_nor_one_device_a_target_twice(
         read_profile(write(tmp_path, PROFILE.replace(target, target * 2)))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "line", "words"),
-    read_table(__file__, "refused_profiles.yaml"),
-)
+@with_cases
 def test_a_bad_profile_is_refused_at_its_line(tmp_path: Path, before: str, after: str, line: int, words: str) -> None:
     path = write(tmp_path, PROFILE.replace(before, after, 1))
     if "harmless" in words:

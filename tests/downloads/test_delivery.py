@@ -16,8 +16,12 @@ from advisor.downloads._delivery import extract_member
 from advisor.downloads._transport import Client, Transport, _resolve_redirect
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
+from tests.tables import with_cases
 
 BODY = bytes(range(256)) * 8192
+LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
+LEAVING = ("../escape", "/etc/passwd", "a/../../b", "a\\..\\b")
+DAMAGED = (b"", b"no archive", wheel()[:-30], tarball()[:-30], b"\x1f\x8b" + bytes(40))
 
 
 @pytest.fixture(autouse=True)
@@ -149,14 +153,7 @@ def test_the_password_in_an_address_is_in_no_message(shelf: Shelf, tmp_path: Pat
     assert shelf.asked("/nothing")[0]["Authorization"].startswith("Basic ")
 
 
-@pytest.mark.parametrize(
-    ("target", "there"),
-    [
-        ("/b?c", "https://host.example/b?c"),
-        ("https://other.example/b", "https://other.example/b"),
-        ("//other.example/b", "https://other.example/b"),
-    ],
-)
+@with_cases
 def test_a_redirect_may_be_relative_and_lead_to_another_host(target: str, there: str) -> None:
     assert _resolve_redirect("https://host.example/a", target) == there
 
@@ -233,11 +230,6 @@ def sparse_map() -> bytes:
     block = bytearray(512)
     block[504] = 1
     return gzip.compress(bytes(header) + bytes(block) * 2000, mtime=0)
-
-
-LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
-LEAVING = ("../escape", "/etc/passwd", "a/../../b", "a\\..\\b")
-DAMAGED = (b"", b"no archive", wheel()[:-30], tarball()[:-30], b"\x1f\x8b" + bytes(40))
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,16 @@ from advisor.core import StageError, UsageError, _errors as errors, install_extr
 from advisor.datasets import survey
 from advisor.downloads import _stores as stores, in_store, local
 from advisor.store import cache_root, evict_results
+from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
 from tests.datasets.folders import make
-from tests.hostile.surfaces.stores import PAGE, ROW, Store
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 Request = tuple[str, str, str]
+PAGE_OF_S3 = PAGE.replace("{rows}", ROW.format(key="animals/{key}.jpg", etag="1", size="1"))
+PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
+"items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
 
 
 def quiet(_text: str) -> None:
@@ -232,11 +235,6 @@ def test_a_check_of_images_names_the_address_and_lists_no_copies(s3: S3, photos:
     assert checked.survey.dataset.counts == (3, 2)
     with pytest.raises(UsageError, match="--fix: a manifest would name copies"):
         check_data("s3://photos/animals", labels=False, fix=tmp_path / "clean.csv")
-
-
-PAGE_OF_S3 = PAGE.replace("{rows}", ROW.format(key="animals/{key}.jpg", etag="1", size="1"))
-PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
-"items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
 
 
 @pytest.fixture

@@ -40,9 +40,11 @@ from tests.builders import evaluation, present
 from tests.engine.pipeline.walking import materials
 from tests.makers.searches import SMALLEST
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 CARDS = load_catalogue()
 LITE, V2 = "efficientnet_lite0_224", "mobilenet_v2_1.0_224"
+CLASSES = ("glass", "metal")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,6 @@ def test_the_features_are_those_of_the_most_accurate_head() -> None:
     head = replace(head, configuration=replace(head.configuration, training="head"))
     worse = replace(head, configuration=replace(head.configuration, card=SMALLEST), accuracy=None)
     found = best_features([worse, tuned, head], CARDS)
-    assert found is not None
     assert found.name == LITE
     assert best_features([tuned], CARDS) == CARDS[V2]
     quick_head = replace(head, configuration=replace(head.configuration, training="head_subset"))
@@ -81,9 +82,6 @@ def test_what_cannot_be_checked_is_left_out(tmp_path: Path, monkeypatch: pytest.
         assert checked(scorer, tmp_path / f"{place}", 1000) is None
     monkeypatch.setattr(afterwards, "find_spec", lambda _name: None)
     assert checked(judged(tmp_path / "cache", finds), tmp_path / "without the package", 1000) is None
-
-
-CLASSES = ("glass", "metal")
 
 
 def judged(cache: Path, work: Callable[[], Awaitable[object]], images: int = 40, **asked: Any) -> Any:
@@ -133,15 +131,7 @@ def test_what_was_found_has_paths_and_classes(tmp_path: Path) -> None:
     assert (one.label, one.suggested) == (CLASSES[part.labels[2]], "metal")
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"taken_s": 10.0},
-        {"taken_s": 310.0, "limit_s": 300.0},
-        {"taken_s": 299.0, "limit_s": 300.0},
-        {"taken_s": 1000.0, "stopped": True},
-    ],
-)
+@with_cases
 def test_a_check_without_time_is_left_out(tmp_path: Path, how: dict[str, Any]) -> None:
     assert checked(judged(tmp_path / "cache", finds), tmp_path, **how) is None
 
@@ -194,7 +184,6 @@ def right(tmp_path: Path) -> list[int]:
 
 def test_the_pick_gets_a_file_that_learns_from_all_images_beside_the_judged_one(tmp_path: Path) -> None:
     folder, made = shipped(tmp_path, right(tmp_path))
-    assert made is not None
     assert (made.images, made.same, made.reason) == (80, 1.0, "")
     assert made.images - made.more < 80
     assert (folder.path / made.file).read_bytes() == b"learnt from all"
@@ -207,7 +196,6 @@ def test_a_file_that_forgot_what_it_learnt_does_not_ship(tmp_path: Path) -> None
     answers = right(tmp_path)
     assert len(answers) > 4, "as many wrong answers are more than chance"
     _, made = shipped(tmp_path, [1 - each for each in answers])
-    assert made is not None
     assert made.file == ""
     assert "points fewer right answers on validation images, which both files have learnt from" in made.reason
     _, chance = shipped(tmp_path, [1 - answers[0], *answers[1:]])
@@ -242,7 +230,6 @@ def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkey
 )
 def test_the_reason_says_why_no_file_learns_from_all_images(tmp_path: Path, how: dict[str, Any], reason: str) -> None:
     folder, made = shipped(tmp_path, right(tmp_path), **how)
-    assert made is not None
     assert made.reason.startswith(reason)
     assert made.file == ""
     assert not list(folder.path.glob("artifacts/*-all.tflite"))

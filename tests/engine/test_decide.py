@@ -12,11 +12,6 @@ import pytest
 
 from advisor.core import (
     BALANCED_ACCURACY,
-    COST_SAVED,
-    LOG_LOSS,
-    MACRO_F1,
-    TOP1,
-    WORST_GROUP,
     CardFacts,
     Decision,
     DeviceFigures,
@@ -32,9 +27,18 @@ from advisor.engine._decide import answers_on_images, correct_answers, decide_ru
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of
+from tests.tables import with_cases
 
 QUESTION = resolve({"budget": "50ms"}).question
 LABELS = ["a"] * 50 + ["b"] * 50
+UNEVEN = [0] * 50 + [1] * 10
+GROUPS = ["roof"] * 30 + ["cellar"] * 30
+COSTS = "class,a,b\na,0,1\nb,20,0\n"
+COMMON = [0] * EACH
+"""Answers of a model that knows the common class only: 83 % are right."""
+FAIR = [1] * 12 + [0] * 38 + [1] * 10
+"""Answers of a model that finds the rare class, at the price of the common one: 80 % are right."""
+FOUR = ["a", "b", "b", "a"]
 
 
 @pytest.fixture
@@ -129,17 +133,6 @@ def test_a_model_without_weights_is_no_pick_and_what_an_earlier_decision_noted_i
     assert found.device_figures == {}
 
 
-UNEVEN = [0] * 50 + [1] * 10
-GROUPS = ["roof"] * 30 + ["cellar"] * 30
-COSTS = "class,a,b\na,0,1\nb,20,0\n"
-
-COMMON = [0] * EACH
-"""Answers of a model that knows the common class only: 83 % are right."""
-
-FAIR = [1] * 12 + [0] * 38 + [1] * 10
-"""Answers of a model that finds the rare class, at the price of the common one: 80 % are right."""
-
-
 @pytest.fixture
 def images() -> Images:
     return images_of("ab", GROUPS, UNEVEN)
@@ -168,17 +161,7 @@ def decided(run: RunFolder, images: Images, **options: str) -> Decision:
     return decide_run(run, rows, question).decision
 
 
-@pytest.mark.parametrize(
-    ("metric", "pick"),
-    [
-        (TOP1, "common"),
-        (BALANCED_ACCURACY, "fair"),
-        (MACRO_F1, "fair"),
-        (COST_SAVED, "fair"),
-        (LOG_LOSS, "common"),
-        (WORST_GROUP, "common"),
-    ],
-)
+@with_cases
 def test_the_pick_is_the_best_by_the_metric_asked(uneven: RunFolder, images: Images, metric: str, pick: str) -> None:
     decision = decided(uneven, images, metric=metric, costs=COSTS)
     assert present(decision.pick).configuration.card == pick
@@ -211,9 +194,6 @@ def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(uneven:
     assert present(decided.decision.pick).configuration.compression == "float32"
     unlimited = resolve({"data": "photos", "metric": BALANCED_ACCURACY}).question
     assert decide_run(uneven, rows, unlimited).evaluations[1].holdout_drop is None
-
-
-FOUR = ["a", "b", "b", "a"]
 
 
 @pytest.fixture

@@ -19,12 +19,17 @@ from advisor.store import RunFolder
 from tests.builders import configuration
 from tests.engine.plans import planned
 from tests.processes import until
+from tests.tables import with_cases
 
 CARD = "squeezenet_1.1_227"
 PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
 
-
 STAGES = PLAN.costs.stages(PLAN.cards[0])
+CLIMB = planned(
+    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
+    "ai-edge-litert==2.3.0", images=2000, validation=400,
+)  # fmt: skip
+TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 
 
 @pytest.fixture
@@ -53,14 +58,7 @@ def test_it_says_what_is_done_what_is_left_and_how_long(bar: Progress, capsys: p
     assert "100% |" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("limit_s", "shown"),
-    [
-        (2, "0 of 2 evaluated, 2 s of --time-limit left: converting"),
-        (86_400, "0 of 2 evaluated, about "),
-        (1e-9, "0 of 2 evaluated: converting"),
-    ],
-)
+@with_cases
 def test_the_time_limit_is_shown_where_it_ends_before_the_work(
     bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, limit_s: float, shown: str
 ) -> None:
@@ -157,15 +155,6 @@ def test_a_busy_machine_is_named_while_it_is_busy(bar: Progress, capsys: pytest.
     assert "(other programs keep the machine busy: work takes 3.0 times as long)" in capsys.readouterr().err
     bar.stage(StageEvent(STAGES[1], EventKind.DONE, seconds=20.0, cpu_s=20.0))
     assert "busy" not in capsys.readouterr().err
-
-
-CLIMB = planned(
-    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
-    "ai-edge-litert==2.3.0", images=2000, validation=400,
-)  # fmt: skip
-
-
-TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 
 
 def test_a_running_stage_shows_epochs_and_for_whom_it_waits(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,10 +19,15 @@ from advisor.engine._targets.device_prediction import Prefilter
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration
 from tests.engine.plans import asking, planned
+from tests.tables import with_cases
 
 CARDS = load_catalogue().select(["mobilenet_v1_0.25_224", "inception_v3_299"])
 PLAN = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME)
 ALWAYS = [RuleNeeds.PLAN, RuleNeeds.PLAN, RuleNeeds.LIGHTER]
+NAMES = ("int8", "mixed_int8", "qat_int8")
+drops = st.one_of(st.none(), st.floats(-5, 20))
+results = st.dictionaries(st.sampled_from(NAMES), drops)
+limits = st.floats(0, 5)
 
 
 def rules(**options: object) -> Rules:
@@ -72,9 +77,6 @@ def test_a_backbone_six_times_over_the_budget_is_not_trained(backbone_ms: float,
     assert not slow_backbone(threads, configuration(), replace(known, limits=Budget()))
 
 
-NAMES = ("int8", "mixed_int8", "qat_int8")
-
-
 def _recipes() -> dict[str, Recipe]:
     found: dict[str, Recipe] = {}
     for before, name in zip(("", *NAMES), NAMES, strict=False):
@@ -87,11 +89,6 @@ def _objection(name: str, drops: dict[str, float | None], limit: float | None, n
     lighter = lighter_recipes(name, _recipes(), named)
     known = Known(Budget(max_drop_points=limit), lighter=lighter, drops=drops)
     return needless(configuration(compression=name), known)
-
-
-drops = st.one_of(st.none(), st.floats(-5, 20))
-results = st.dictionaries(st.sampled_from(NAMES), drops)
-limits = st.floats(0, 5)
 
 
 @given(results, limits)
@@ -120,13 +117,6 @@ def test_the_lightest_recipe_of_the_search_comes_first() -> None:
     assert lighter_recipes("qat_int8", recipes) == ("int8",)
 
 
-@pytest.mark.parametrize(
-    ("limit", "found", "reason"),
-    [
-        (None, {"int8": 9.0}, "no --max-drop"),
-        (1.0, {"int8": 0.4}, "it lost 0.4 points"),
-        (1.0, {}, "no file to improve on"),
-    ],
-)
+@with_cases
 def test_the_reason_is_said(limit: float | None, found: dict[str, float | None], reason: str) -> None:
     assert reason in _objection("mixed_int8", found, limit)

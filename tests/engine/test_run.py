@@ -34,6 +34,10 @@ from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, wait_until
 from tests.run_folders import write_run
 
+LIGHT = TrainingRecipe("light", "a second head", over=HEAD, gain=0.2, spread=0.05, points=1.5)
+HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spread=0.05, points=1.5, step=2.0)
+CARD = "mobilenet_v2_1.0_224"
+
 
 def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
     request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
@@ -135,11 +139,6 @@ def test_an_error_is_logged_and_the_search_goes_on(run: RunFolder, caplog: pytes
     with caplog.at_level(logging.WARNING):
         during(run, broken, work)
     assert "OSError: no space left on device" in caplog.text
-
-
-LIGHT = TrainingRecipe("light", "a second head", over=HEAD, gain=0.2, spread=0.05, points=1.5)
-HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spread=0.05, points=1.5, step=2.0)
-CARD = "mobilenet_v2_1.0_224"
 
 
 @pytest.fixture(params=[LIGHT, HEAVY], ids=lambda recipe: recipe.name)

@@ -32,6 +32,8 @@ SEED = int(os.environ.get("ADVISOR_KILL_SEED", "0"))
 
 SPARE_BYTES = 60_000_000
 DAY_S = 24 * 3600
+IGNORED = re.compile(r"^Exception ignored in: .*?^KeyboardInterrupt: *\n", re.DOTALL | re.MULTILINE)
+"""What Python itself writes about an interrupt that hits the end of an import."""
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +118,6 @@ def test_a_kill_changes_nothing_of_the_answer(moment: int, usual: Peace, photos:
     assert killed.other_files == 0
     assert killed.left == 0
     assert killed.same_front
-
-
-IGNORED = re.compile(r"^Exception ignored in: .*?^KeyboardInterrupt: *\n", re.DOTALL | re.MULTILINE)
-"""What Python itself writes about an interrupt that hits the end of an import."""
 
 
 def interrupt_twice(process: subprocess.Popen[str]) -> None:

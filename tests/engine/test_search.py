@@ -35,11 +35,6 @@ def _captured(evaluations: Iterable[Evaluation]) -> set[str]:
     return _files(e for e in evaluations if e.capture.holdout is not None)
 
 
-def _told(evaluations: Iterable[Evaluation]) -> set[str]:
-    """The artefacts that got a class for unknown things."""
-    return _files(e for e in evaluations if e.unknown is not None)
-
-
 def test_a_search_with_images_ends_with_a_pick_and_a_run_described_entry_by_entry(with_images: Searched) -> None:
     assert with_images.code == 0, with_images.err
     assert "Pick: " in with_images.out
@@ -61,7 +56,7 @@ def test_every_recipe_is_evaluated_once_and_heavier_ones_only_where_int8_loses_m
     told = sum(e.unknown is not None for e in evaluations)
     assert _captured(evaluations) <= _judged(evaluations)
     assert 1 <= len(_captured(evaluations)) <= 2  # the first two finalists
-    assert len(_told(evaluations)) == 1
+    assert len(_files(e for e in evaluations if e.unknown is not None)) == 1
     assert len(lines(with_images.run)) == len(evaluations) + judged + tried + told
     assert {by_recipe[name].status for name in DEFAULT_RECIPES} == {Status.OK}
     assert {by_recipe[name].status for name in HEAVIER_RECIPES} == {Status.SKIPPED}

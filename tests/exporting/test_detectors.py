@@ -39,10 +39,21 @@ from tests.run_folders import write_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-
 THRESHOLD = 0.6
 FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")
 DATASET = {"folder": "cells", "pictures_per_class": {"all images": 40}, "boxes_per_class": dict.fromkeys(COLOURS, 27)}
+COLOURS_OF_LAYER = """() => {
+  const layer = document.getElementById('layer');
+  const {data} = layer.getContext('2d').getImageData(0, 0, layer.width, layer.height);
+  const rows = [];
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3]) rows.push([...data.slice(at, at + 3)]);
+  return rows;
+}"""
+BOX = {"label": 1, "score": 0.8, "box": [0.1, 0.2, 0.4, 0.6]}
+UNSURE = {"label": 0, "score": 0.41, "box": [0.5, 0.5, 0.9, 0.9]}
+ROW = {"least": 0.4, "boxes": [BOX, UNSURE]}
+FOUND_OF_COUNTERS = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, down, across: (\d+), (\d+)")
+COUNTED = re.compile(r"(\d+\.png): (\d+) (\w+)$", re.MULTILINE)
 
 
 def detector_run(folder: Path, boxes: BoxFacts | None) -> RunFolder:
@@ -87,15 +98,6 @@ def answered(page: Page, photograph: Path) -> tuple[dict[str, int], list[float],
     palette = np.array([[*bytes.fromhex(each[1:])] for each in PALETTE])
     apart = np.abs(np.array(page.evaluate(COLOURS_OF_LAYER)).reshape(-1, 1, 3) - palette).sum(axis=-1)
     return counts, scores, set(apart.argmin(axis=1).tolist())
-
-
-COLOURS_OF_LAYER = """() => {
-  const layer = document.getElementById('layer');
-  const {data} = layer.getContext('2d').getImageData(0, 0, layer.width, layer.height);
-  const rows = [];
-  for (let at = 0; at < data.length; at += 4) if (data[at + 3]) rows.push([...data.slice(at, at + 3)]);
-  return rows;
-}"""
 
 
 @pytest.mark.parametrize("task", ["made", "counter"])
@@ -227,11 +229,6 @@ def test_there_is_no_program_for_an_edge_tpu(run: RunFolder, tmp_path: Path) -> 
     assert not (tmp_path / "bundle").exists()
 
 
-BOX = {"label": 1, "score": 0.8, "box": [0.1, 0.2, 0.4, 0.6]}
-UNSURE = {"label": 0, "score": 0.41, "box": [0.5, 0.5, 0.9, 0.9]}
-ROW = {"least": 0.4, "boxes": [BOX, UNSURE]}
-
-
 def output(*boxes: dict[str, Any]) -> list[Any]:
     """The outputs of a detector that found some boxes."""
     edges = np.array([one["box"] for one in boxes]).reshape(-1, 4)
@@ -256,10 +253,6 @@ def test_boxes_differ_by_more_than_the_tolerance(found: tuple[dict[str, Any], ..
     said = check.other_boxes(output(*found), ROW, 0.05)
     assert said.startswith(difference)
     assert bool(said) == bool(difference)
-
-
-FOUND_OF_COUNTERS = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, down, across: (\d+), (\d+)")
-COUNTED = re.compile(r"(\d+\.png): (\d+) (\w+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

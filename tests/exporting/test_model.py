@@ -43,6 +43,25 @@ ROUNDED_TOLERANCE = 0.05
 """Of ``dynamic_int8``: each runtime rounds the activations of every image in its own kernels, and the head enlarges
 the difference."""
 
+SAID = Metadata("", ("glass", "paper"), (127.5,), (127.5,))
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), SAID)
+WORDS = {
+    "none": "published weights",
+    "head": "head retrained on your images",
+    "finetune_cached": "last blocks fine-tuned on your images",
+    "finetune_top": "last layers fine-tuned on your images",
+    "finetune_all": "all layers fine-tuned on your images",
+}
+LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
+PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
+CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
+API = (Path(__file__).parent / "android_api.kt").read_text(encoding="utf-8")
+"""What the code for Android calls, as published; it says where."""
+OBJECTS = (
+    r"Accelerator|Bitmap|BitmapFactory|Config|CompiledModel|Environment|Options|assets|context|image|inputs\[0\]|"
+    r"interpreter|large|model|scaled"
+)
+
 
 def agree(model: ShippedModel, images: list[Pixels], tolerance: float = SCORE_TOLERANCE) -> None:
     """MediaPipe must put the same label first as LiteRT does."""
@@ -149,17 +168,6 @@ def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message:
         choose(stored(tmp_path), pick)
 
 
-SAID = Metadata("", ("glass", "paper"), (127.5,), (127.5,))
-MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), SAID)
-WORDS = {
-    "none": "published weights",
-    "head": "head retrained on your images",
-    "finetune_cached": "last blocks fine-tuned on your images",
-    "finetune_top": "last layers fine-tuned on your images",
-    "finetune_all": "all layers fine-tuned on your images",
-}
-
-
 @pytest.mark.parametrize("training", choosable())
 def test_the_card_names_the_training(tmp_path: Path, training: str) -> None:
     row = evaluation("net", "int8")
@@ -203,11 +211,6 @@ def with_accelerator(row: Evaluation, accelerator: str) -> Evaluation:
     return replace(row, configuration=replace(row.configuration, target=target))
 
 
-LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
-PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
-CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
-
-
 def faults(node: Any) -> Iterator[str]:
     """What the grammar does not take, with its line."""
     if node.type == "ERROR" or node.is_missing:
@@ -234,15 +237,6 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
         reading = {"android": "scaled.getPixels(", "ios": "image.draw(in:"}[platform]
         assert source.index(readable) < source.index(reading)
     assert parsed(platform, source.replace("image)", "image))", 1))
-
-
-API = (Path(__file__).parent / "android_api.kt").read_text(encoding="utf-8")
-"""What the code for Android calls, as published; it says where."""
-
-OBJECTS = (
-    r"Accelerator|Bitmap|BitmapFactory|Config|CompiledModel|Environment|Options|assets|context|image|inputs\[0\]|"
-    r"interpreter|large|model|scaled"
-)
 
 
 def android_code(shipping: Shipping) -> dict[str, str]:

@@ -16,6 +16,12 @@ from advisor.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer,
 from advisor.fleet._choice import choose_files, total_value
 from tests.fleet.fleets import PHONES, fleet_run, rows
 
+VALUES = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 6), st.integers(1, 7)),
+    elements=st.integers(-3, 9).map(float) | st.floats(0, 9),
+)
+
 
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
@@ -97,13 +103,6 @@ def test_a_run_is_answered_once_for_all_its_reports(tmp_path: Path) -> None:
     assert fleet_answer(run.question, run.evaluations) is first
     other = replace(run.question, limits=replace(run.question.limits, latency_ms=5.0))
     assert fleet_answer(other, run.evaluations) is not first
-
-
-VALUES = arrays(
-    np.float64,
-    st.tuples(st.integers(1, 6), st.integers(1, 7)),
-    elements=st.integers(-3, 9).map(float) | st.floats(0, 9),
-)
 
 
 @given(VALUES, st.integers(1, 3))

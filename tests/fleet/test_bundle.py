@@ -29,6 +29,7 @@ from tests.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
 from tests.makers.searches import Searched
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 
@@ -151,17 +152,7 @@ def test_a_phone_more_changes_the_files_and_the_exit_code(tmp_path: Path) -> Non
     assert json.loads((Path(change["run"]) / "recommendation.json").read_text())["fleet"]["options"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("search", "--fleet", "phones-2026", "--offline"), "--fleet needs a latency limit"),
-        (("search", "--fleet", "phones-2025", "--budget", "50ms"), "did you mean 'phones-2026'?"),
-        (("reevaluate", "--all", "--fleet", "phones-2026"), "--fleet answers one run for a fleet"),
-        (("export", "RUN", "--to", "bundle", "--tier-count", "2"), "--tier-count needs --tiers"),
-        (("export", "RUN", "--to", "bundle", "--tiers", "--tier-count", "4"), "--tiers: '4' is not a whole number"),
-        (("verify", "pixel-4", "nowhere"), "is not a bundle with the files of a fleet"),
-    ],
-)
+@with_cases
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
     run = str(fleet_run(tmp_path).path)
     found = command(*(run if each == "RUN" else each for each in arguments))

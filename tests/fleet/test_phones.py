@@ -6,6 +6,9 @@ from advisor.core import UsageError
 from advisor.devices import clusters_of, find_shipped_fleets
 from advisor.fleet import read_fleet
 from advisor.fleet._phones import index_socs
+from tests.tables import with_cases
+
+PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:
@@ -29,7 +32,6 @@ def test_phones_are_known_by_the_names_that_people_use() -> None:
 
 def test_a_phone_whose_profile_has_an_npu_only_is_predicted_on_its_cpu() -> None:
     (phone,) = read_fleet("device,share\ngalaxy-s24,100\n").phones
-    assert phone.device is not None
     assert (phone.device.target.accelerator, phone.device.target.threads) == ("cpu", 4)
 
 
@@ -38,14 +40,6 @@ def test_names_that_phones_give_and_makers_are_understood() -> None:
     assert index_socs()["mt6789"].name == "Helio G99"
     assert phone.device is not None
     assert phone.found.startswith("soc, ")
-
-
-def test_a_name_of_several_phones_and_a_fleet_of_unknown_ones_are_refused_with_the_nearest() -> None:
-    several = "--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
-    with pytest.raises(UsageError, match=several):
-        read_fleet("device,share\nGalaxy S21,100\n")
-    with pytest.raises(UsageError, match=r"no phone of it is known: Helio G999 \(did you mean 'Helio G99'\?\)"):
-        read_fleet("soc,share\nHelio G999,100\n")
 
 
 def test_an_unknown_phone_with_cores_is_named_with_its_distance_and_one_without_counts_as_unknown() -> None:
@@ -68,28 +62,10 @@ def test_shares_that_do_not_add_up_are_normalised_and_those_of_a_phone_with_two_
     assert found.notes == ("'helio g99' has several rows; their shares are added up",)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the table has no row"),
-        ("soc,shares\nHelio G99,1\n", r"unknown column 'shares' \(did you mean 'share'\?\)"),
-        ("soc,os\nHelio G99,android\n", "the table has the columns soc, os"),
-        ("soc,share\nHelio G99,many\n", "row 1: 'many' is no share"),
-        ("soc,share\nHelio G99,nan\n", "row 1: 'nan' is no share"),
-        ("soc,share\nHelio G99,1e308\n", "row 1: '1e308' is no share"),
-        (f"soc,share\n{'x' * 200_000},1\n", "the table cannot be read"),
-        ("soc,share\n" + "Helio G99,1\n" * 2001, "the table has 2001 rows"),
-        ("soc,share\n,5\n", "row 1: names no device and no soc"),
-        ("soc,share\nHelio G99,0\n", "the shares add up to 0"),
-        ("device,share,cores\nours,1,four\n", "'ours': cores 'four' cannot be read"),
-        ("device,share,cores\nours,1,4 x Cortex-A99 @ 2000\n", "'ours': unknown core 'Cortex-A99'"),
-        ("device,share,runtime\npixel-4,1,warp\n", "'pixel-4': pixel-4 has no target 'warp'"),
-        ("device,share,memory\npixel-4,1,much\n", "'pixel-4'"),
-    ],
-)
+@with_cases
 def test_a_row_that_cannot_be_read_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        read_fleet(text)
+        read_fleet(text.replace("LONG", "x" * 200_000).replace("MANY", "Helio G99,1\n" * 2001))
 
 
 def test_the_shipped_fleet_says_that_it_is_an_example_and_knows_all_but_the_others() -> None:
@@ -102,37 +78,16 @@ def test_the_shipped_fleet_says_that_it_is_an_example_and_knows_all_but_the_othe
     assert sum(phone.share for phone in found.phones) == pytest.approx(1)
 
 
-PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
-
-
 def shares(text: str) -> dict[str, float]:
     return {phone.name: round(phone.share, 4) for phone in read_fleet(text).phones}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ufeff" + PLAIN,
-        PLAIN.replace(",", ";"),
-        PLAIN.replace(",", "\t"),
-        "soc;share\nHelio G99;12,5\nApple A15;7\n",
-        "soc,share\nHelio G99,12.5 %\nApple A15,7%\n",
-    ],
-    ids=["byte-order mark", "semicolons", "tabs", "decimal commas", "percent"],
-)
+@with_cases
 def test_a_table_of_a_spreadsheet_is_the_plain_one(text: str) -> None:
     assert shares(text) == shares(PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("soc,share,os\nHelio G99,12,5,android\n", "row 1: it has 4 cells, and there are 3 columns"),
-        ("soc,share,Share\nHelio G99,12,80\n", "the column 'share' is there twice"),
-        ("soc,share\n", "the table has no row"),
-    ],
-    ids=["decimal comma", "column twice", "no row"],
-)
+@with_cases
 def test_a_table_that_can_be_read_in_two_ways_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as refused:
         read_fleet(text)

@@ -21,10 +21,20 @@ from tests.tables import read_table
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-
 PACKAGE = Path(str(files("advisor.fleet")))
 PIXELS = "AAAA" * 4  # 2 x 2 black pixels in RGB: 12 bytes
 GOOD = [0.25, 0.75]
+SAME = "the state of before"
+DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
+MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
+BASE64 = (Path(__file__).parent / "base64.kt").read_text(encoding="utf-8")
+MAIN = (Path(__file__).parent / "selector_main.kt").read_text(encoding="utf-8")
+ROWS = read_table(__file__, "scenarios.yaml")
+SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
+    name: (row["steps"], row["tiers"]) for name, row in ROWS.items()
+}
+JSON_JAR = Path("/usr/share/java/com.android.json.jar")
+"""Android's own org.json, from Debian's package libandroid-json-java."""
 
 
 def document() -> dict[str, Any]:
@@ -60,15 +70,6 @@ def document() -> dict[str, Any]:
     }
 
 
-SAME = "the state of before"
-
-
-# The steps of an app, and the tier after each of them.
-SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
-    name: (scenario["steps"], scenario["tiers"]) for name, scenario in read_table(__file__, "scenarios.yaml").items()
-}
-
-
 class Driver:
     """Does the steps of a scenario with the Python selector."""
 
@@ -80,7 +81,6 @@ class Driver:
         if name in ("start", "restart"):
             stored = self.selector.state() if self.selector and given[1] == SAME else given[1]
             self.selector = TierSelector(document(), given[0], stored)
-        assert self.selector is not None
         if name == "place":
             self.selector.place(*given)
         elif name == "ran":
@@ -143,11 +143,6 @@ def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -
     assert plain(name) == expected
 
 
-DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
-
-MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
-
-
 def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
     page = new_context(browser).new_page()
     page.add_script_tag(content=(PACKAGE / "selectors" / "selector.js").read_text(encoding="utf-8"))
@@ -162,14 +157,6 @@ def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
 @pytest.mark.parametrize(("file", "platform"), [("TierSelector.kt", "android"), ("TierSelector.swift", "ios")])
 def test_kotlin_and_swift_are_valid(file: str, platform: str) -> None:
     assert parsed(platform, (PACKAGE / "selectors" / file).read_text(encoding="utf-8")) == []
-
-
-BASE64 = (Path(__file__).parent / "base64.kt").read_text(encoding="utf-8")
-
-MAIN = (Path(__file__).parent / "selector_main.kt").read_text(encoding="utf-8")
-
-JSON_JAR = Path("/usr/share/java/com.android.json.jar")
-"""Android's own org.json, from Debian's package libandroid-json-java."""
 
 
 @pytest.mark.slow

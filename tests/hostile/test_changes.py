@@ -7,7 +7,7 @@ import pytest
 
 from advisor.reporting import Runs, RunState
 from advisor.store import RunFolder
-from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
+from benchmarks.changed_runs import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
 from tests.makers.commands import Advisor, ended, refused
 from tests.makers.searches import Searched
 from tests.run_folders import aged, images, write_run

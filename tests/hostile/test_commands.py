@@ -9,11 +9,13 @@ import pytest
 from tests.hostile.attempts import faults
 from tests.hostile.places import Case, build, read_cases, wrong
 from tests.makers.commands import Advisor
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 
 SOON_S = 120
 CASES = read_cases("commands.yaml")
+SEARCH = ("search", "--candidates", "mobilenet_v1_0.25_224", "--offline")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -37,22 +39,13 @@ def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code:
     assert "Traceback" not in said.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "limit_kb", "needs"),
-    [
-        ("plan", 300_000, "a plan needs 150.0 MB of memory and 550.0 MB of addresses: "),
-        ("search --budget 9ms", 800_000, "a search needs 850.0 MB of memory and 2.1 GB of"),
-    ],
-)
+@with_cases
 def test_too_little_memory_is_said_before_the_work(tmp_path: Path, command: str, limit_kb: int, needs: str) -> None:
     run = ["/bin/sh", "-c", f'ulimit -v {limit_kb}; "{sys.executable}" -P -m advisor {command}']
     said = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=SOON_S)
     assert (said.returncode, f"error: {needs}" in said.stderr) == (2, True), said.stderr[-500:]
     assert f"ulimit -v allows {limit_kb * 1024 / 1e6:.1f} MB of addresses" in said.stderr
     assert not (tmp_path / "runs").exists()
-
-
-SEARCH = ("search", "--candidates", "mobilenet_v1_0.25_224", "--offline")
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/none"])

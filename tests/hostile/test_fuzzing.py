@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from advisor.catalog._catalogue import read_catalogue_file
-from advisor.core import AdvisorError, parse_licences, units
+from advisor.core import AdvisorError, StageError, UsageError, parse_licences, units
 from advisor.core._preferences import parse_preference
 from advisor.datasets import load
 from advisor.datasets._boxes import list_boxes
@@ -35,7 +35,22 @@ from advisor.devices._profiles.runtimes import read_cores
 from advisor.engine import load_run, resolve
 from advisor.engine._question.values import read_file
 from advisor.isolation import Finished
-from advisor.tflite import Work, read, read_metadata
+from advisor.measurement import delegate_operators, measure
+from advisor.measurement._accelerators import read_accelerators
+from advisor.measurement._delegation import execution_order
+from advisor.measurement._operators.profile import list_nodes, match_events
+from advisor.tflite import (
+    Metadata,
+    Work,
+    activation_arena_bytes,
+    count,
+    read,
+    read_metadata,
+    select_output,
+    to_float16,
+    to_float_io,
+    write_metadata,
+)
 from tests.builders import CHARACTERS
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.devices.test_adb import PRINTED
@@ -62,6 +77,49 @@ HOSTILE = (
     "2026-13-45", "\U0001f4a5", "__class__", "$(touch x)", "%s%n",
 )  # fmt: skip
 """What takes the place of pieces."""
+
+BOXED = {
+    "voc": "Annotations/000.xml",
+    "coco": "annotations/instances.json",
+    "yolo": "labels/000.txt",
+    "table": "set.csv",
+}
+"""The file that is changed in each format of boxes."""
+FORMATS = (
+    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
+    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json", "boxes: voc",
+    "boxes: coco", "boxes: yolo", "boxes: table",
+)  # fmt: skip
+TEXTS: dict[str, Callable[[str], object]] = {
+    "latency": lambda text: units.milliseconds(text, "--budget"),
+    "size": lambda text: units.size_bytes(text, "--size-budget"),
+    "preference": parse_preference,
+    "licences": parse_licences,
+}
+WRITTEN = (
+    st.text(CHARACTERS, max_size=30)
+    | st.sampled_from(HOSTILE)
+    | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
+)
+BLOCKS = [{"wall_ns": [5, 6, 7], "cpu_ns": [5, 6, 7], "waited_ns": 0, "elapsed_ns": 20} for _ in range(5)]
+AGENT = {
+    "runtime": "ai-edge-litert",
+    "runtime_version": "2.3.0",
+    "memory": {"private_bytes": 9},
+    "load": {"loadavg": 0.5},
+    "series": [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": BLOCKS}],
+}
+ANSWERS: dict[str, tuple[str, Callable[[str], Sequence[Timing]]]] = {
+    "agent": (
+        json.dumps(AGENT),
+        lambda text: timings_of_agent(read_document(Finished(0, text, "")), [Path("a.tflite")], ["a"]),
+    ),
+    "phone's tool": (PRINTED, lambda text: [parse_output(text, Path("a.tflite"), 1)]),
+}
+"""What devices answer, and what reads it."""
+PICTURES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+BYTES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12)
+EDITS = (lambda data: select_output(data, "features"), to_float16, to_float_io)
 
 
 @dataclass(frozen=True)
@@ -111,15 +169,6 @@ def first_lines(text: str, count: int) -> str:
     return "".join(text.splitlines(keepends=True)[:count])
 
 
-BOXED = {
-    "voc": "Annotations/000.xml",
-    "coco": "annotations/instances.json",
-    "yolo": "labels/000.txt",
-    "table": "set.csv",
-}
-"""The file that is changed in each format of boxes."""
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("formats")
@@ -158,13 +207,6 @@ def formats(folder: Path) -> dict[str, Format]:
     return found
 
 
-FORMATS = (
-    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
-    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json", "boxes: voc",
-    "boxes: coco", "boxes: yolo", "boxes: table",
-)  # fmt: skip
-
-
 @COUNTS
 @pytest.mark.parametrize("name", FORMATS)
 def test_changes_of_text_are_read_or_refused(name: str, formats: dict[str, Format], folder: Path, count: int) -> None:
@@ -195,41 +237,10 @@ def test_a_document_damaged_whole_is_read_or_refused(name: str, formats: dict[st
         path.write_text(chosen.text, encoding="utf-8")
 
 
-TEXTS: dict[str, Callable[[str], object]] = {
-    "latency": lambda text: units.milliseconds(text, "--budget"),
-    "size": lambda text: units.size_bytes(text, "--size-budget"),
-    "preference": parse_preference,
-    "licences": parse_licences,
-}
-WRITTEN = (
-    st.text(CHARACTERS, max_size=30)
-    | st.sampled_from(HOSTILE)
-    | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
-)
-
-
 @COUNTS
 @pytest.mark.parametrize("name", TEXTS)
 def test_values_of_an_option_are_read_or_refused(name: str, count: int) -> None:
     fuzz(count, WRITTEN, lambda text: refused_or_read(lambda: TEXTS[name](text)))
-
-
-BLOCKS = [{"wall_ns": [5, 6, 7], "cpu_ns": [5, 6, 7], "waited_ns": 0, "elapsed_ns": 20} for _ in range(5)]
-AGENT = {
-    "runtime": "ai-edge-litert",
-    "runtime_version": "2.3.0",
-    "memory": {"private_bytes": 9},
-    "load": {"loadavg": 0.5},
-    "series": [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": BLOCKS}],
-}
-ANSWERS: dict[str, tuple[str, Callable[[str], Sequence[Timing]]]] = {
-    "agent": (
-        json.dumps(AGENT),
-        lambda text: timings_of_agent(read_document(Finished(0, text, "")), [Path("a.tflite")], ["a"]),
-    ),
-    "phone's tool": (PRINTED, lambda text: [parse_output(text, Path("a.tflite"), 1)]),
-}
-"""What devices answer, and what reads it."""
 
 
 @COUNTS
@@ -260,10 +271,6 @@ def picture(form: str) -> bytes:
     return written.getvalue()
 
 
-PICTURES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-BYTES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12)
-
-
 def damaged(content: bytes, changes: Sequence[tuple[float, int]]) -> bytes:
     """Return a file after changes of bytes, most of them where the tables are; every second file is also cut."""
     result = bytearray(content)
@@ -272,16 +279,57 @@ def damaged(content: bytes, changes: Sequence[tuple[float, int]]) -> bytes:
     return bytes(result if changes[0][1] % 2 else result[: 1 + int(changes[0][0] * len(content))])
 
 
+def survey(content: bytes) -> None:
+    """Compute what is computed of a file before and after it is measured."""
+    model = read(content, "fuzzed")
+    sizes = activation_arena_bytes(model), len(list_nodes(model)), len(match_events(model, [])), count(model).parameters
+    assert all(size >= 0 for size in sizes)
+    assert sorted(execution_order(model, set())) == list(range(len(model.operators)))
+    for accelerator in read_accelerators().values():
+        told = delegate_operators(model, accelerator)
+        assert told.taken + len(told.refused) == told.operators
+
+
+@pytest.mark.integration
 @COUNTS
 def test_damages_of_a_model_are_read_or_refused(count: int) -> None:
-    model = small_models.swish_net()
+    described = Metadata("net", ("a", "b"), (127.5,), (127.5,))
+    models = (
+        small_models.classifier(side=8, classes=2, features=True),
+        write_metadata(small_models.classifier(side=8, classes=2), described),
+    )
 
     def check(changes: list[tuple[float, int]]) -> None:
-        content = damaged(model, changes)
-        for use in (read, read_features, read_metadata):
+        content = damaged(models[len(changes) % 2], changes)
+        for use in (read_features, read_metadata, *EDITS):
             refused_or_read(lambda use=use: use(content))  # type: ignore[misc]
+        try:
+            survey(content)
+        except UsageError as error:
+            assert "\n" not in error.message
+            assert "fuzzed" in error.message
 
-    fuzz(count, BYTES, check)
+    fuzz(max(count, 100), BYTES, check)
+
+
+@given(st.binary(max_size=100))
+@settings(deadline=None, max_examples=100)
+def test_any_bytes_of_a_model_are_refused(data: bytes) -> None:
+    with pytest.raises(UsageError, match="fuzzed"):
+        read(b"\x18\x00\x00\x00TFL3" + data, "fuzzed")
+
+
+@pytest.mark.integration
+@given(st.floats(0, 1, exclude_max=True), st.integers(0, 127))
+@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
+def test_a_measurement_outlives_a_changed_byte_of_its_model(folder: Path, place: float, half: int) -> None:
+    path = folder / "changed.tflite"
+    path.write_bytes(damaged(small_models.classifier(side=8, classes=2), [(place, 2 * half + 1)]))
+    try:
+        assert measure(path, effort="load", retry=False).results
+    except StageError as error:
+        assert "\n" not in error.message
+        assert "changed.tflite" in error.message
 
 
 @COUNTS

@@ -24,6 +24,7 @@ PATIENCE_S = 0.3
 
 SOON_S = 60.0
 LENGTH = len(CONTENT)
+CHANGED = 100  # Answers with bytes changed
 
 
 @pytest.fixture
@@ -112,7 +113,6 @@ def test_a_hostile_server_ends_in_time_and_the_next_source_is_tried(
     assert not [thread for thread in threading.enumerate() if thread.name == "advisor-deadline"]
 
 
-CHANGED = 100  # Answers with bytes changed
 GOOD = raw(f"Content-Length: {LENGTH}", 'ETag: "a"', "Accept-Ranges: bytes", body=CONTENT)
 
 

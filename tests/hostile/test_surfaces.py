@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.surfaces import SURFACES
-from tests.hostile.surfaces.ground import Ground
+from benchmarks.hostile_surfaces import SURFACES
+from benchmarks.hostile_surfaces.ground import Ground
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 SAMPLE = 20
@@ -16,6 +16,6 @@ SAMPLE = 20
 @pytest.mark.parametrize("surface", SURFACES)
 def test_a_sample_of_a_surface_ends_well(tmp_path: Path, surface: str) -> None:
     with (ground := Ground(tmp_path)).held:
-        cases = list(import_module(f"tests.hostile.surfaces.{surface}").cases(ground))
+        cases = list(import_module(f"benchmarks.hostile_surfaces.{surface}").cases(ground))
         chosen = random.Random(surface).sample(cases, min(SAMPLE, len(cases)))
         assert {name: found for name, tried in chosen if (found := tried())} == {}

@@ -18,6 +18,11 @@ installed = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None,
     reason="executorch is not installed; continuous integration cannot install PyTorch",
 )
+NETWORKS: dict[str, Callable[[], bytes]] = {
+    "classifier": small_models.classifier,
+    "swish": small_models.swish_net,
+    "two levels": lambda: small_models.two_levels(16),
+}
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,13 +38,6 @@ def test_it_takes_files_that_compute_in_float_and_has_the_targets_of_this_machin
     profile = RUNTIME.profile()
     assert {target.precisions for target in profile.targets} == {("float32",)}
     assert [target.name for target in profile.targets] == [target.name for target in runtimes.host_profile().targets]
-
-
-NETWORKS: dict[str, Callable[[], bytes]] = {
-    "classifier": small_models.classifier,
-    "swish": small_models.swish_net,
-    "two levels": lambda: small_models.two_levels(16),
-}
 
 
 @installed

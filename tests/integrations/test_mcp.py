@@ -10,25 +10,23 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp._command import answerable
-from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
-from tests.tables import read_table
-from tools import mcp_transcript
+from tests.tables import with_cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
 
 
 def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_folder(tmp_path: Path) -> None:
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters
+
     command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
     run = write_run(tmp_path / "runs").path
@@ -52,6 +50,9 @@ def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_fo
 
 def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
     """Return the result of a tool of a server in this process."""
+    from mcp.client.client import Client
+
+    from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 
     async def work() -> Any:
         async with Client(make_server(Tools(AssistantFolders.of([str(folder)]), most_s=300))) as client:
@@ -60,10 +61,7 @@ def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
     return anyio.run(work)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "words"),
-    read_table(__file__, "refused_calls.yaml"),
-)
+@with_cases
 def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, words: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     result = called(tmp_path, tool, arguments)
@@ -88,6 +86,10 @@ def test_images_outside_the_folders_are_refused(tmp_path: Path, named: str) -> N
 
 
 def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from advisor.integrations.mcp._tools import AssistantFolders
+
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to(tmp_path)
     folders = AssistantFolders.of([str(tmp_path / "open")])
@@ -98,14 +100,7 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
         AssistantFolders.of(["nowhere"])
 
 
-@pytest.mark.parametrize(
-    ("rest", "method"),
-    [
-        (r'"method": "\ud83d\ude00 \ud800 \uDC00x"}', "\U0001f600 \ufffd \ufffdx"),
-        (r'"method": "\\ud800 \\\ud800 \u00e9"}', "\\ud800 \\\ufffd \u00e9"),
-        *((rest, "unreadable") for rest in ('"method": "x", "params": ' + "[" * 300, '"method": 7}', "")),
-    ],
-)
+@with_cases
 def test_each_request_becomes_one_that_is_answered(rest: str, method: str) -> None:
     sent = answerable(f'{{"jsonrpc": "2.0", "id": 7, {rest}'.encode())
     assert json.loads(sent) == {"jsonrpc": "2.0", "id": 7, "method": method}
@@ -120,8 +115,6 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
         {"id": 2, "method": "tools/call", "params": {"name": "report", "arguments": {"run": "\ud800"}}},
     )
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         for message in messages:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         process.stdin.flush()
@@ -136,6 +129,8 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
 def test_a_search_sends_progress_and_answers(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from tools import mcp_transcript
+
     (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "weights").symlink_to(cache_root() / "weights")
     try:

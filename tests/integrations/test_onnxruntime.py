@@ -12,6 +12,7 @@ from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
 from advisor.tflite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
+from tests.tables import with_cases
 from tests.tflite.graphs import Graph
 
 
@@ -59,18 +60,7 @@ def test_the_largest_difference_is_a_share_of_the_range_and_integers_that_differ
     assert compare_outputs(ours, theirs) == (1, 2 / 255)
 
 
-@pytest.mark.parametrize(
-    ("same", "difference", "kernels", "words"),
-    [
-        (32, 0.0, 0.0, ""),
-        (29, 0.09, 0.0, ""),
-        (20, 0.02, 0.0, ""),
-        (31, 0.16, 0.19, ""),
-        (20, 0.05, 0.05, "20 of 32 inputs"),
-        (32, 0.5, 0.1, "50% of its range"),
-        (32, np.nan, 0.0, "nan%"),
-    ],
-)
+@with_cases
 def test_an_onnx_export_that_differs_is_refused(same: int, difference: float, kernels: float, words: str) -> None:
     facts = {"inputs": 32, "same_answers": same, "largest_difference": difference, "kernels_difference": kernels}
     found = difference_of(facts)

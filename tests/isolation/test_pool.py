@@ -32,6 +32,10 @@ from tests.processes import PATIENCE_S, children_with, has_ended, until
 pytestmark = pytest.mark.integration
 
 HERE = "tests.isolation.functions"
+THREADS = 8
+CALLS = 40
+"""Of each thread, from before the child is dead until after: one call of each seldom meets another's last step."""
+ROUNDS = 2
 
 
 @pytest.fixture
@@ -231,7 +235,6 @@ def test_a_child_that_began_early_has_done_its_imports_and_serves_the_first_call
     with ChildPool(tmp_path / "log.txt", {IMPORTS: "no_such_module colorsys"}) as begun:
         begun.begin()
         child = begun._all[0]._process
-        assert child is not None
         assert begun.call(f"{HERE}:imported", "colorsys")
         assert begun.call(f"{HERE}:process") == child.pid
     with ChildPool(tmp_path / "log.txt") as plain:
@@ -261,7 +264,6 @@ def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:
         pause.pause()
         call = thread.submit(pool.call, f"{HERE}:add", 2, 3, pause=pause)
         (worker,) = pool._all
-        assert worker._process is not None
         child = psutil.Process(worker._process.pid)
         until(lambda: child.status() == psutil.STATUS_STOPPED)
         assert not call.done()
@@ -281,7 +283,6 @@ def test_a_paused_child_ends_with_its_parent(tmp_path: Path) -> None:
         "time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
     child = int(parent.stdout.readline())
     until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
     parent.kill()
@@ -321,13 +322,6 @@ def test_a_call_that_waits_for_a_processor_has_its_whole_limit(pool: ChildPool) 
         start = time.monotonic()
         pool.call(f"{HERE}:burn", 0.2, limits=CallLimits(seconds=0.4))
         assert time.monotonic() - start > 0.4  # four processes share the processor
-
-
-THREADS = 8
-CALLS = 40
-"""Of each thread, from before the child is dead until after: one call of each seldom meets another's last step."""
-
-ROUNDS = 2
 
 
 @pytest.fixture

@@ -14,6 +14,9 @@ from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
 from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep_folders
 from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, _read_quota_cores, free_bytes
+from tests.tables import with_cases
+
+GB = 10**9
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +74,6 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: 
         assert left(temporary) == [folder]
 
 
-GB = 10**9
-
-
 def test_a_job_begins_beside_others_where_what_it_takes_is_free_and_alone_always() -> None:
     room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
     assert room.admits(2 * GB, running=1)
@@ -106,15 +106,7 @@ def test_free_memory_is_within_the_limit_of_the_control_group_and_of_the_groups_
     assert _read_cgroup_room(tmp_path / "root", tmp_path / "listing") == 200
 
 
-@pytest.mark.parametrize(
-    ("listing", "files", "cores"),
-    [
-        ("0::/", {"cpu.max": "max 100000"}, None),
-        ("0::/a/b", {"a/cpu.max": "150000 100000", "a/b/cpu.max": "400000 100000"}, 1.5),
-        ("3:cpuset:/\n1:cpu:/job", {"cpu/job/cpu.cfs_quota_us": "50000", "cpu/job/cpu.cfs_period_us": "100000"}, 0.5),
-        ("1:cpu,cpuacct:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
-    ],
-)
+@with_cases
 def test_a_quota_of_cpu_time_grants_fewer_processors(
     tmp_path: Path, listing: str, files: dict[str, str], cores: float | None
 ) -> None:
@@ -155,7 +147,6 @@ def test_the_work_of_children_is_own_work_while_they_run_and_after_they_ended() 
     before_s = cpu_s_of_tree()
     code = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
         child.stdout.readline()
         assert cpu_s_of_tree() >= before_s + 0.3
         child.communicate(b"\n")

@@ -10,6 +10,7 @@ from advisor.measurement import accelerator, delegate_operators, find_serving
 from advisor.measurement._accelerators import Accelerator, read_accelerators, read_folder
 from advisor.tflite import read
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 GOOD = (Path(__file__).parent / "good_accelerator.yaml").read_text(encoding="utf-8")
 
@@ -57,22 +58,7 @@ def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path
     assert behind == set(range(first, told.operators))
 
 
-@pytest.mark.parametrize(
-    ("good", "bad", "line", "message"),
-    [
-        ("title: Toy", "titel: Toy", 2, "unknown key 'titel' (did you mean 'title'?)"),
-        ("sources: [made up]\n", "", 1, "the key 'sources' is missing"),
-        ("sources: [made up]", "sources: []", 3, "sources"),
-        ("[CONV_2D]", "[CONV2D]", 8, "'CONV2D' is not a TensorFlow Lite operator (did you mean 'CONV_2D'?)"),
-        ("float32*int8", "float32 or int8", 9, "is not a list of data types"),
-        ("stride_h", "strides", 10, "'strides' is not a fact of an operator (did you mean 'stride_"),
-        ("{most: 2}", "{most: 2, least: 3}", 10, "least 3 is above most 2"),
-        ("{most: 2}", "{at_most: 2}", 10, "at_most"),
-        ("accelerator: npu", "accelerator: vpu", 5, "serves.0.accelerator"),
-        ("pieces: 1", "pieces: 0", 6, "keeps.pieces"),
-        ("name: toy", "name: other", 1, "the name 'other' differs from the file's"),
-    ],
-)
+@with_cases
 def test_a_fault_is_refused_with_file_and_line(tmp_path: Path, good: str, bad: str, line: int, message: str) -> None:
     read_text(tmp_path, GOOD)
     with pytest.raises(UsageError) as caught:

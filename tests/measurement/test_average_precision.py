@@ -16,11 +16,16 @@ from advisor.measurement import (
     split_precision,
 )
 from advisor.measurement._average_precision import Matched, centre_score, centre_shares, choose_threshold, count_boxes
+from tests.tables import with_cases
 
 SIZES = [(100, 200)] * 4
 
-
 Edges = tuple[float, float, float, float]
+HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
+REST = [(HERE, 0), (THERE, 1), (HERE, 0)]
+BESIDE = (0.1, 0.15, 0.3, 0.35)
+MIDDLE, CORNER, OUTSIDE = ((side,) * 4 for side in (0.2, 0.11, 0.4))
+WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def marked(*rows: tuple[Edges, int, float]) -> Detections:
@@ -34,8 +39,6 @@ def boxes(*rows: Edges, labels: list[int] | None = None, sure: float = 1.0) -> D
     return marked(*((edges, label, sure) for edges, label in zip(rows, labels or [0] * len(rows), strict=True)))
 
 
-HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
-REST = [(HERE, 0), (THERE, 1), (HERE, 0)]
 TRUE = [boxes(HERE, THERE, labels=[0, 1]), *(boxes(edges, labels=[label]) for edges, label in REST)]
 
 
@@ -147,15 +150,7 @@ def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], l
     return true, [surest, *found[1:]]
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "least"),
-    [
-        ([0.9, 0.8, 0.7], [0.3, 0.2], 0.5),  # between right and wrong
-        ([0.9, 0.8, 0.2], [0.4], 0.1),  # a wrong box is the price of a third right one
-        ([0.9, 0.8, 0.2], [0.6, 0.5, 0.4], 0.7),  # three are too many
-        ([0.9, 0.8], [], 0.4),
-    ],
-)
+@with_cases
 def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], least: float) -> None:
     true, found = sure_of(right, wrong)
     assert choose_threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)
@@ -181,9 +176,6 @@ def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
     assert choose_threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
     assert choose_threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
     assert choose_threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
-
-
-BESIDE = (0.1, 0.15, 0.3, 0.35)
 
 
 def matches(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
@@ -230,10 +222,6 @@ def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
 def test_no_image_has_no_matches() -> None:
     assert match_boxes([], [], [], 2, 0.5) == []
     assert count_boxes([], 2).shape == (0, 2, 3)
-
-
-MIDDLE, CORNER, OUTSIDE = ((side,) * 4 for side in (0.2, 0.11, 0.4))
-WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:

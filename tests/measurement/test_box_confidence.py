@@ -105,7 +105,6 @@ def test_a_share_that_no_score_reaches_is_not_kept_and_without_a_wish_there_is_n
     boxes = drawn(60, 4)
     for asked in (Guarantees(precision=Shares(0.99)), Guarantees(recall=Shares(0.99))):
         _, guarantee = guarantee_threshold(boxes, asked, BATCH)
-        assert guarantee is not None
         assert not guarantee.kept
     assert guarantee_threshold(drawn(10, 2), Guarantees(), BATCH) == (0.0, None)
     assert complete_guarantee(drawn(10, 2), 0.5, None) is None

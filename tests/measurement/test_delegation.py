@@ -13,13 +13,14 @@ from advisor.measurement._delegation import form_partitions
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import read, to_float16
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 FOREIGN = tuple(sorted(SHARED.glob("*.tflite"))[-1:])
 ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
 
-
 Where = dict[str, dict[str, int] | list[str]]
+CHAIN = read(small_models.classifier())
 
 
 def rules(*operators: str, where: Where | None = None, ways: Sequence[Where] = (), **limits: object) -> Accelerator:
@@ -73,15 +74,7 @@ def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) ->
     assert agrees(path)
 
 
-@pytest.mark.parametrize(
-    ("where", "reason"),
-    [
-        ({"inputs": {"most": 2}}, "CONV_2D with inputs 3, 2 at most"),
-        ({"stride_h": {"least": 3}}, "CONV_2D with stride h 2, 3 at least"),
-        ({"fused_activation_function": ["NONE", "RELU"]}, "activation function RELU6, NONE or RELU"),
-        ({"outer_elements": {"most": 0}}, "CONV_2D with outer elements 1, 0 at most"),
-    ],
-)
+@with_cases
 def test_what_breaks_a_constraint_stays_behind(float_model: Path, where: Where, reason: str) -> None:
     told = delegate_operators(read(float_model), rules(*ACTIVATIONS, ways=[where]))
     assert any(reason in row.reason for row in told.refused)
@@ -132,9 +125,6 @@ def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Pat
     told = delegate_operators(read(float_model), rules("CONV_2D", least_operators=2))
     assert (told.kept, told.taken) == (0, 0)
     assert "in a partition of fewer than 2 operators" in told.reasons
-
-
-CHAIN = read(small_models.classifier())
 
 
 @settings(max_examples=30)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -19,8 +20,10 @@ from advisor.isolation import usable_cores
 from advisor.measurement import host, require_quiet
 from advisor.measurement._host import Conditions, busy_processes, observe_load, parse_quota, trains_on
 from tests.processes import PATIENCE_S, children_with, has_ended, until
+from tests.tables import with_cases
 
 PROCESSORS = len(os.sched_getaffinity(0))
+LOWEST = "'powersave' holds the processors at their lowest frequency"
 
 
 def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_what_the_speed_depends_on() -> None:
@@ -37,26 +40,11 @@ def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_wh
     assert replace(found, features=()).fingerprint != found.fingerprint
 
 
-LOWEST = "'powersave' holds the processors at their lowest frequency"
-
-
-@pytest.mark.parametrize(
-    ("found", "threads", "objection"),
-    [
-        (Conditions(4, 0.3, "performance"), 2, ""),
-        (Conditions(2, 1.0), 1, ""),
-        (Conditions(2, 1.0), 2, "other processes keep 1.0 of 2 processors busy"),
-        (Conditions(2, 1.9), 1, "other processes keep 1.9 of 2 processors busy"),
-        (Conditions(2, None), 2, ""),
-        (Conditions(4, 0.0, "powersave", "acpi-cpufreq"), 1, LOWEST),
-        (Conditions(4, 0.0, "powersave", "intel_pstate"), 1, ""),
-        (Conditions(4, 0.0, "powersave", "amd-pstate-epp"), 1, ""),
-        (Conditions(4, 0.0, quota_cores=1.5), 1, ""),
-        (Conditions(4, 0.0, quota_cores=1.5), 2, "may use 1.5 processors, fewer than the 2"),
-    ],
-)
-def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(found: Conditions, threads: int, objection: str) -> None:
-    objections = found.objections(threads)
+@with_cases
+def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(
+    conditions: dict[str, Any], threads: int, objection: str
+) -> None:
+    objections = Conditions(**conditions).objections(threads)
     assert len(objections) == bool(objection)
     assert objection in "".join(objections)
 

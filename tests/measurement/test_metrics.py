@@ -33,6 +33,9 @@ from tests.builders import present
 from tests.measurement import small_models
 
 SCORES = map_scores()
+VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
+COLOURS = ((250, 10, 20), (10, 250, 20), (20, 10, 250))
+USES = [measure, least_cpu_ms, lambda path: predict(path, [], VIEW), lambda path: Detector(path, VIEW)]
 CLASSIFIERS = {name for name, metric in METRICS.items() if not metric.of_boxes}
 
 
@@ -167,10 +170,6 @@ def test_the_worst_group_is_named() -> None:
     assert SCORES[WORST_GROUP](small) is None, "groups of fewer than 20 images are not compared"
 
 
-VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
-COLOURS = ((250, 10, 20), (10, 250, 20), (20, 10, 250))
-
-
 @pytest.fixture
 def images(tmp_path: Path) -> list[Path]:
     """A red, a green and a blue picture."""
@@ -222,9 +221,6 @@ def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model:
     newer = small_models.saved(tmp_path, small_models.of_a_newer_runtime(brightness_model.read_bytes()), "newer.tflite")
     with pytest.raises(RuntimeRefusal, match=r"newer.tflite: LiteRT cannot load the model: .*version '99'"):
         predict_pixels(newer, np.zeros((1, 8, 8, 3), np.uint8), VIEW)
-
-
-USES = [measure, least_cpu_ms, lambda path: predict(path, [], VIEW), lambda path: Detector(path, VIEW)]
 
 
 @pytest.mark.parametrize("use", [existing_model, *USES])

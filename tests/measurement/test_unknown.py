@@ -29,6 +29,10 @@ from tests.measurement.test_average_precision import HERE, THERE, boxes
 from tests.tflite.graphs import tiny_detector, tiny_features
 
 RANDOM = np.random.default_rng(0)
+SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30).map(np.array)
+VIEW = InputSpec(16, (0.0,) * 3, (255.0,) * 3)
+VIEW_OF_DETECTION = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
+ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -38,9 +42,6 @@ def unit(rows: np.ndarray) -> np.ndarray:
 def low_rank(rows: np.ndarray, rank: int) -> np.ndarray:
     left, values, right = np.linalg.svd(rows, full_matrices=False)
     return left[:, :rank] * values[:rank] @ right[:rank]
-
-
-SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30).map(np.array)
 
 
 @settings(max_examples=30)
@@ -107,9 +108,6 @@ def test_the_mean_of_independent_figures_is_narrower() -> None:
     assert (found.value, found.high - found.low) == (pytest.approx(0.8), pytest.approx(0.1))
 
 
-VIEW = InputSpec(16, (0.0,) * 3, (255.0,) * 3)
-
-
 def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     paths = fill(tmp_path / "pictures", 3, suffix=".png")
     model = small_models.saved(tmp_path, small_models.brightness(16))
@@ -117,10 +115,6 @@ def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     for place, path in enumerate(paths):
         expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
         np.testing.assert_array_equal(answers[:, place], expected)
-
-
-VIEW_OF_DETECTION = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
-ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
 
 
 def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:

@@ -27,7 +27,16 @@ from tests.builders import present
 from tests.reporting import views
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
 from tests.run_folders import images, write_run
+from tests.tables import with_cases
 from tests.zones import zone
+
+OWN = run_view()
+WAY = f"To meet the budget: {infeasible_view().decision.relaxations[0].text}"
+AGAIN = "the alternatives are nearly as good. With the validation images and timings drawn again, the pick "
+RIVAL = f"Runner-up: {OWN.decision.runner_up_reason}"
+STATE = "Search is running, 34 of 100 configurations have results (2026-01-31 12:00:00 UTC). If it was stopped, "
+RESUME = "advisor search --resume runs/20260131-1200-image-classification"
+FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))
 
 
 def said(view: RunView, width: int = 140, encoding: str = "utf-8", brief: bool = False) -> str:
@@ -60,14 +69,6 @@ def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
     assert sum("▶" in row for row in rows) == 1
     titles = ("top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
     assert all(part in header_of(output) for part in titles)
-
-
-OWN = run_view()
-WAY = f"To meet the budget: {infeasible_view().decision.relaxations[0].text}"
-AGAIN = "the alternatives are nearly as good. With the validation images and timings drawn again, the pick "
-RIVAL = f"Runner-up: {OWN.decision.runner_up_reason}"
-STATE = "Search is running, 34 of 100 configurations have results (2026-01-31 12:00:00 UTC). If it was stopped, "
-RESUME = "advisor search --resume runs/20260131-1200-image-classification"
 
 
 @pytest.mark.parametrize(
@@ -205,15 +206,7 @@ def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> 
     assert opening(empty_view()) == ()
 
 
-@pytest.mark.parametrize(
-    ("width", "names"),
-    [
-        (60, ("hold-out %",)),
-        (80, ("valid.", "hold-out %")),
-        (100, ("hold-out %", "(p90)", "size MB", "memory MB")),
-        (160, ("validation %", "hold-out %", "robust %", "(p90)", "size MB", "memory MB")),
-    ],
-)
+@with_cases
 def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, names: tuple[str, ...]) -> None:
     view = _trained(judged_view(), "finetune_cached")
     output = said(view, width)
@@ -301,9 +294,6 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
 
 
-FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))
-
-
 def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
     view = replace(run_view(), labels=CheckedLabels("efficientnet_lite0_224", 400, FOUND))
     shown = " ".join(said(view).split())
@@ -338,18 +328,13 @@ def test_the_page_and_programs_have_the_file_that_learns_from_all_images_apart_f
     assert "<h3>Other risks</h3>" in page
 
 
-def _above_the_table(view: RunView) -> list[str]:
-    """Return the rows of a terminal of 80 columns above the table; a path takes as many as it needs."""
-    lines = said(view, 80).partition("──")[0].rstrip().splitlines()[:-2]
-    return [line[start : start + 80] for line in lines if line.strip() for start in range(0, len(line), 80)]
-
-
 @pytest.mark.parametrize(
     "view",
     [judged_view(), views.few_view(), infeasible_view(), run_view(data=False), not_compressed(), running_view()],
 )
 def test_fourteen_rows_at_most_stand_above_the_table_and_brief_prints_only_these(view: RunView) -> None:
-    rows = _above_the_table(view)
+    lines = said(view, 80).partition("──")[0].rstrip().splitlines()[:-2]
+    rows = [line[start : start + 80] for line in lines if line.strip() for start in range(0, len(line), 80)]
     assert 3 < len(rows) <= 14
     brief = said(view, 80, brief=True)
     assert said(view, 80).startswith(brief)

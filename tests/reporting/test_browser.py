@@ -22,6 +22,13 @@ from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, w
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+ODD = ("a long name of a class", "x" * 60, *(f"class {number}" for number in range(24)), *HOSTILE)
+WORDS = Path(__file__).with_name("words_above_the_fold.js").read_text(encoding="utf-8")
+SCREENS = [(1400, 900), (390, 844)]
+NAMES = {
+    "long": [(f"{first} long name of a class, " * 4)[:60] for first in "abcdef"],
+    "right to left": [(name * 9)[:60] for name in ("מתכת ", "بلاستيك ", "זכוכית ", "ورق ", "קרטון ", "نفايات ")],
+}
 
 
 def points_of(opened: Opened, plot: str) -> dict[int, tuple[float, float]]:
@@ -178,9 +185,6 @@ def test_details_are_folded_when_printed_until_a_link_opens_them(opened: Opened)
     opened.until("document.querySelector('#evaluations > details').open")
 
 
-ODD = ("a long name of a class", "x" * 60, *(f"class {number}" for number in range(24)), *HOSTILE)
-
-
 def odd_view() -> RunView:
     """Return a run with odd names and a candidate far below the others."""
     budget = Budget(latency_ms=5000.0, size_bytes=200_000_000)
@@ -213,16 +217,6 @@ def test_a_candidate_far_below_does_not_squeeze_the_others(odd_page: Opened) -> 
     assert plot["yaxis"]["range"][0] > 40.0
     assert any(note["text"].startswith("▼ 1 candidate below") for note in plot["annotations"])
     assert 5.0 in [y for _, y in points_of(odd_page, "plot-latency").values()]
-
-
-WORDS = Path(__file__).with_name("words_above_the_fold.js").read_text(encoding="utf-8")
-
-
-SCREENS = [(1400, 900), (390, 844)]
-NAMES = {
-    "long": [(f"{first} long name of a class, " * 4)[:60] for first in "abcdef"],
-    "right to left": [(name * 9)[:60] for name in ("מתכת ", "بلاستيك ", "זכוכית ", "ورق ", "קרטון ", "نفايات ")],
-}
 
 
 def wordy_view(case: str, folder: Path) -> RunView:

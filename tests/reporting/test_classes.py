@@ -32,6 +32,12 @@ from tests.datasets.folders import image
 
 LABELS = ("cat", "dog", "owl")
 ANSWERS = ImageAnswers(confusion=((8, 2, 0), (1, 9, 0), (5, 0, 5)))
+PICK = ((8, 2, 0), (1, 9, 0), (5, 0, 5))
+RUNNER_UP = ((8, 0, 2), (1, 9, 0), (1, 1, 8))
+NAMES = ("cat", "dog")
+SEEN, MISSED = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 1.0, True), JudgedBox(1, 0.0, 0.0, 0.5, 0.5, 1.0, False)
+RIGHT, WRONG = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 0.876, True), JudgedBox(0, 0.0, 0.0, 0.5, 0.5, 0.5, False)
+THUMBNAIL = 132
 
 
 def test_recall_comes_with_its_interval_and_count() -> None:
@@ -85,10 +91,6 @@ def test_a_matrix_that_is_not_one_of_these_classes_is_refused(table: tuple[tuple
         confusions(judged(PICK), judged(table), LABELS)
 
 
-PICK = ((8, 2, 0), (1, 9, 0), (5, 0, 5))
-RUNNER_UP = ((8, 0, 2), (1, 9, 0), (1, 1, 8))
-
-
 def judged(
     validation: tuple[tuple[int, ...], ...] | None = None, holdout: tuple[tuple[int, ...], ...] | None = None
 ) -> Evaluation:
@@ -130,11 +132,6 @@ def test_many_classes_have_no_matrix_but_still_their_mistakes_and_differences() 
     assert list_confused_pairs(answers, labels)[0].count == 3
 
 
-NAMES = ("cat", "dog")
-SEEN, MISSED = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 1.0, True), JudgedBox(1, 0.0, 0.0, 0.5, 0.5, 1.0, False)
-RIGHT, WRONG = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 0.876, True), JudgedBox(0, 0.0, 0.0, 0.5, 0.5, 0.5, False)
-
-
 def drawn(folder: Path, size: tuple[int, int] = (800, 400), **changes: object) -> JudgedImage:
     """Draw an image, and return it with its boxes."""
     Image.new("RGB", size, (90, 120, 150)).save(folder / "a.jpg")
@@ -172,9 +169,6 @@ def test_only_so_many_boxes_are_drawn_and_a_centre_has_a_small_square_around_it(
     (mark,) = one.boxes
     assert mark.width == mark.height > 2
     assert (mark.left + mark.width / 2, mark.top + mark.height / 2) == pytest.approx((200, 200))
-
-
-THUMBNAIL = 132
 
 
 def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> None:

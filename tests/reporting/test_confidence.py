@@ -36,6 +36,32 @@ from tests.reporting.test_answer import said as shown
 from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, run_view, unknown_view, with_pick
 
+SHARE = Interval(0.92, 0.85, 0.97)
+RECALL = RecallThreshold(0.9, 0.91, 0.0421, SHARE, Interval(0.4, 0.3, 0.5), 30, 100)
+COVERAGE = CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, Interval(0.9, 0.8, 0.95), 82, 100))
+PART = Interval(0.03, 0.02, 0.05)
+FROM = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
+WORSE = replace(FROM, precision=Interval(0.9, 0.86, 0.94))
+PRECISION = Guarantees(Shares(0.95))
+RECALL_OF_CLASSES = Guarantees(recall=Shares(0.9))
+OF_A = Guarantees(Shares(0.95, {"a": 0.9, "b": 0.8}))
+BOTH = Guarantees(Shares(0.95), coverage=0.8)
+NO_IMAGE = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
+FEW_IMAGES = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
+OUT_OF_REACH = {"a": FEW_IMAGES, "b": NO_IMAGE, **{str(number): NO_IMAGE for number in range(9)}}
+LATER = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
+TOO_FEW = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
+MISSED = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
+HINT = "<code>advisor search --unknown DIR</code>"
+TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
+FEW = unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={})
+LEAD = "An image of something that is none of your classes passes as known in 74 % of the cases"
+COSTS = (
+    'Larger by</th><td class="n">433.0 kB',
+    'Your 120 images of other things found %</th><td class="n">59.0 (50.0\u201367.5)',
+)
+PLAIN = replace(unknown_view().decision.pick.configuration, compression="float32")
+
 
 def confident_view(temperature: float, guarantees: Guarantees | None = None) -> RunView:
     """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
@@ -85,11 +111,6 @@ def test_a_class_with_its_own_precision_shows_it_and_without_a_wanted_one_the_pa
     assert [row[place + 1] for place in map(row.index, ("other classes", "glass"))] == ["95", "90"]
 
 
-SHARE = Interval(0.92, 0.85, 0.97)
-RECALL = RecallThreshold(0.9, 0.91, 0.0421, SHARE, Interval(0.4, 0.3, 0.5), 30, 100)
-COVERAGE = CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, Interval(0.9, 0.8, 0.95), 82, 100))
-
-
 def test_recall_thresholds_show_what_is_found_and_what_is_flagged() -> None:
     recall = {"glass": RECALL, "<b>": RecallThreshold(0.9, 0.5, 0.0, None, None, 100, 100)}
     row = cells(section(confident_view(1.0, Guarantees(recall=Shares(0.9))), recall=recall), 3)
@@ -122,12 +143,6 @@ def test_the_terminal_has_the_threshold_that_was_asked_for_and_none_that_no_guar
     assert list(threshold_blocks(with_pick(view, holdout_answers=replace(held, confidence=unreached)))) == []
 
 
-PART = Interval(0.03, 0.02, 0.05)
-FROM = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
-WORSE = replace(FROM, precision=Interval(0.9, 0.86, 0.94))
-PRECISION = Guarantees(Shares(0.95))
-
-
 def judged(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> Evaluation:
     holdout = ImageAnswers(confidence=seen) if seen else None
     return replace(evaluation("one"), answers=ImageAnswers(confidence=own), holdout_answers=holdout)
@@ -141,14 +156,6 @@ def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str,
     return dict(unkept(judged(own, seen)))
 
 
-RECALL_OF_CLASSES = Guarantees(recall=Shares(0.9))
-OF_A = Guarantees(Shares(0.95, {"a": 0.9, "b": 0.8}))
-BOTH = Guarantees(Shares(0.95), coverage=0.8)
-NO_IMAGE = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
-FEW_IMAGES = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
-OUT_OF_REACH = {"a": FEW_IMAGES, "b": NO_IMAGE, **{str(number): NO_IMAGE for number in range(9)}}
-LATER = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
-TOO_FEW = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
 OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
 
 
@@ -186,7 +193,6 @@ def test_a_guarantee_out_of_reach_says_what_is_reachable(own: ConfidenceFacts, n
 
 
 OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
-MISSED = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
 
 
 @pytest.mark.parametrize(
@@ -213,19 +219,6 @@ def test_guarantees_that_hold_or_were_not_asked_for_say_nothing() -> None:
     assert not said(facts(Guarantees()))
     assert not said(facts(BOTH, threshold=FROM, coverage=replace(LATER, at=replace(FROM, score=0.95))))
     assert not list(unkept(evaluation("one")))
-
-
-HINT = "<code>advisor search --unknown DIR</code>"
-
-
-TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
-FEW = unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={})
-LEAD = "An image of something that is none of your classes passes as known in 74 % of the cases"
-COSTS = (
-    'Larger by</th><td class="n">433.0 kB',
-    'Your 120 images of other things found %</th><td class="n">59.0 (50.0\u201367.5)',
-)
-PLAIN = replace(unknown_view().decision.pick.configuration, compression="float32")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._html import render_html
 from tests.builders import evaluation
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 
 def on(device: str, card: str, accuracy: float, latency: float) -> Evaluation:
@@ -93,16 +94,7 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
     assert "each file with its figures on its slowest device" in said
 
 
-@pytest.mark.parametrize(
-    ("device", "said"),
-    [
-        (
-            "host,host:onnxruntime",
-            "LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine",
-        ),
-        ("host,board", ""),
-    ],
-)
+@with_cases
 def test_the_runtimes_of_this_machine_are_compared_in_a_sentence(tmp_path: Path, device: str, said: str) -> None:
     one, other = device.split(",")
     rows = [on(one, "small", 80, 1.1), on(other, "small", 80, 1.9)]

@@ -27,6 +27,20 @@ from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 from tests.run_folders import lines, write_run
 
+RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)
+SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
+UNKNOWN = {
+    "auroc": SHARE, "float_auroc": SHARE, "accepted": 0.7, "label": "unknown", "file": "x.tflite", "size_bytes": 330000,
+    "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}}, "kept": SHARE, "precision": SHARE,
+    "others": {"found": SHARE, "auroc": SHARE, "images": 120},
+}  # fmt: skip
+NAME = "mobilenet_v3_large_minimalistic_1.0_224"
+COLUMNS_OF_CONSOLE = (
+    TableColumn("model", left=True, whole=True),
+    TableColumn("ms"),
+    TableColumn("licence", left=True, width=WIDE),
+)
+
 
 def recommendation(view: RunView) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(recommendation_json(view))
@@ -108,16 +122,6 @@ def test_each_figure_has_its_origin() -> None:
     assert origins == ["published: paper", "measured: this machine"]
 
 
-RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)
-
-SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
-UNKNOWN = {
-    "auroc": SHARE, "float_auroc": SHARE, "accepted": 0.7, "label": "unknown", "file": "x.tflite", "size_bytes": 330000,
-    "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}}, "kept": SHARE, "precision": SHARE,
-    "others": {"found": SHARE, "auroc": SHARE, "images": 120},
-}  # fmt: skip
-
-
 def damaged(value: Any, rng: random.Random) -> Any:
     """Replace something somewhere within a JSON value."""
     if isinstance(value, dict) and value and rng.random() < 0.95:
@@ -155,14 +159,6 @@ def test_a_line_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     rewrite(run, [{**rows[0], "details": "none"}, {**rows[1], "family": 7}, *rows[2:]])
     assert len(run.evaluations()) == 2
     assert any("2 unreadable lines" in str(problem) for problem in integrity_problems(run))
-
-
-NAME = "mobilenet_v3_large_minimalistic_1.0_224"
-COLUMNS_OF_CONSOLE = (
-    TableColumn("model", left=True, whole=True),
-    TableColumn("ms"),
-    TableColumn("licence", left=True, width=WIDE),
-)
 
 
 def shown(width: int, encoding: str = "utf-8") -> str:

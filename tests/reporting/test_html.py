@@ -16,6 +16,8 @@ from advisor.reporting import RunView, _html as html, summary_html
 from advisor.reporting._html import Section, list_sections, render_html
 from tests.reporting import views
 
+BOTH = (">Validation %</th>", ">Hold-out %</th>", "Top-1 on the hold-out", "class of the images held out from training")
+
 
 def without_scripts(page: str) -> str:
     return re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
@@ -76,9 +78,6 @@ def test_a_class_without_an_image_has_no_recall_and_a_damaged_matrix_costs_only_
     )
     assert "the confusion matrix is not 6 x 6" in page
     assert page.count("This section could not be made") == 1
-
-
-BOTH = (">Validation %</th>", ">Hold-out %</th>", "Top-1 on the hold-out", "class of the images held out from training")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,15 @@ from advisor.reporting._text import bounds, points, share, spreadsheet
 from tests.builders import CHARACTERS
 from tests.reporting import views
 
+TIED = replace(
+    views.run_view(), decision=replace(views.run_view().decision, why_not_faster="fast is tied too, but it is larger.")
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(CHARACTERS),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(CHARACTERS), inner),
+    max_leaves=20,
+)
+
 
 def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_whatever_the_names_hold() -> None:
     view = views.run_view()
@@ -40,11 +49,6 @@ def test_unknown_images_have_three_lines() -> None:
     assert "433.0 kB larger and gives up 2.6 (1.5\u20134.3) % of the known images. To ship it: advisor export" in said
     assert "`advisor search --unknown DIR` judges them." in render_markdown(views.unknown_view(others=None))
     assert "**Unknown images**" not in render_markdown(views.judged_view())
-
-
-TIED = replace(
-    views.run_view(), decision=replace(views.run_view().decision, why_not_faster="fast is tied too, but it is larger.")
-)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +112,6 @@ def test_the_images_on_which_compression_changes_the_answer_are_counted() -> Non
     view = replace(views.run_view(), disagreements=Disagreements("int8", "hold-out", 500, (row,)))
     said = "int8 and float32 differ on 1 of 500 hold-out images: int8 is right on 0 of them, float32 on 1."
     assert f"- **What compression changes**: {said}" in render_markdown(view)
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(CHARACTERS),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(CHARACTERS), inner),
-    max_leaves=20,
-)
 
 
 @given(values)

@@ -34,8 +34,16 @@ from advisor.reporting._html import render_html
 from advisor.reporting._phrases import limits
 from advisor.reporting._risks import risks
 from tests.reporting.views import HOSTILE, judged_view, run_view
+from tests.tables import with_cases
 
 SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}
+COLUMNS = ("name", "size_bytes", "latency_median_ms", "drop_points", "threads", "meets_budget")
+ITEMS: list[dict[str, Any]] = [
+    {"name": "Beta_net", "size_bytes": 4_000_000, "latency_median_ms": 12.0, "drop_points": 0.5, "threads": 4},
+    {"name": "alpha_net", "size_bytes": 9_000_000, "latency_median_ms": 3.5, "threads": 1, "meets_budget": True},
+    {"name": "gamma", "size_bytes": 4_000_000, "drop_points": -0.2, "threads": 1, "meets_budget": False},
+]
+ROWS: Rows[dict[str, Any]] = Rows(COLUMNS, lambda item: item)
 
 
 def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluation:
@@ -144,57 +152,23 @@ def test_tables_for_programs_have_every_metric() -> None:
     assert document["runner_up"]["details"]["holdout"]["metrics"][TOP1]["value"] == 85.0
 
 
-COLUMNS = ("name", "size_bytes", "latency_median_ms", "drop_points", "threads", "meets_budget")
-ITEMS: list[dict[str, Any]] = [
-    {"name": "Beta_net", "size_bytes": 4_000_000, "latency_median_ms": 12.0, "drop_points": 0.5, "threads": 4},
-    {"name": "alpha_net", "size_bytes": 9_000_000, "latency_median_ms": 3.5, "threads": 1, "meets_budget": True},
-    {"name": "gamma", "size_bytes": 4_000_000, "drop_points": -0.2, "threads": 1, "meets_budget": False},
-]
-ROWS: Rows[dict[str, Any]] = Rows(COLUMNS, lambda item: item)
-
-
 def names(sort: str = "", *filters: str) -> str:
     """Return the initials of what is shown."""
     return "".join(item["name"][0] for item in ROWS.select(sort, filters).of(ITEMS))
 
 
-@pytest.mark.parametrize(
-    ("sort", "shown"),
-    [
-        ("", "Bag"), ("name", "aBg"), ("-name", "gBa"), ("size_bytes", "Bga"), ("size,-threads", "Bga"),
-        ("size,threads", "gBa"), ("latency", "aBg"), ("-latency", "Bag"), ("Latency-median", "aBg"),
-    ],
-)  # fmt: skip
+@with_cases
 def test_rows_are_sorted_with_missing_values_last(sort: str, shown: str) -> None:
     assert names(sort) == shown
 
 
-@pytest.mark.parametrize(
-    ("condition", "shown"),
-    [
-        ("size<5 MB", "Bg"), ("size>=4MB", "Bag"), ("size = 9MB", "a"), ("latency<=0.01s", "a"), ("drop<0", "g"),
-        ("drop>0.1pt", "B"), ("threads=1,2", "ag"), ("threads!=1,2", "B"), ("name=*_net", "Ba"), ("name!=*_NET", "g"),
-        ("name=gamma,beta*", "Bg"), ("meets_budget=yes", "a"), ("meets_budget=no", "g"), ("name=[", ""),
-    ],
-)  # fmt: skip
+@with_cases
 def test_rows_pass_a_comparison_in_the_unit_of_its_column(condition: str, shown: str) -> None:
     assert names("", condition) == shown
     assert names("name", "size<5MB", "threads=1") == "g"  # every one of several
 
 
-@pytest.mark.parametrize(
-    ("condition", "message", "hint"),
-    [
-        ("sise<5MB", "unknown column 'sise' (did you mean 'size'?)", "columns: name, size_bytes"),
-        ("size<5", "'5' has no unit", "--filter 'size_bytes<5MB'"),
-        ("size<5Mb", "unknown unit 'Mb' (did you mean", "units: B, kB"),
-        ("size", "'size' is not a comparison", "size<5MB"),
-        ("threads<few", "'few' is not a number", "'threads' holds numbers"),
-        ("name<b", "'name' holds texts, and '<' compares numbers", "= or !="),
-        ("meets_budget>no", "'meets_budget' holds yes or no", "= or !="),
-        ("meets_budget=perhaps", "yes or no, not 'perhaps'", "meets_budget=yes"),
-    ],
-)
+@with_cases
 def test_a_bad_comparison_names_what_is_wrong(condition: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         ROWS.select("", [condition])

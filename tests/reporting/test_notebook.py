@@ -12,11 +12,6 @@ from tests.reporting.views import HOSTILE, empty_view, run_view
 FEW_KB = 4000
 
 
-def dots(html: str) -> int:
-    """Count the points of the plot, the front's twice."""
-    return len(re.findall(r"M\d+ \d+h0", html))
-
-
 def test_it_shows_share_work_answer_and_points_without_scripts() -> None:
     html = cell_html(run_view(), "3 of 9 evaluated, about 2 min left: converting one", 0.25, ["failed  two: too large"])
     assert 'value="0.250"' in html
@@ -25,7 +20,7 @@ def test_it_shows_share_work_answer_and_points_without_scripts() -> None:
     assert "So far: Ship " in html
     assert "Right on " in html
     assert "Top-1 on validation against latency" in html
-    assert dots(html) > 20
+    assert len(re.findall(r"M\d+ \d+h0", html)) > 20  # the points, those of the front twice
     assert not re.findall(r"<script|https?:|url\(|nan|inf\b", html)
 
 

@@ -22,6 +22,14 @@ from advisor.reporting._risks import BUDGET, Level, risks, warnings
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
 from tests.run_folders import images, write_run
+from tests.tables import with_cases
+
+FEW = "2 of 6 classes have fewer than 10 validation images, 'metal' only 3: add images."
+BOXED = with_dataset(run_view(), validated_per_class={"all images": 7})
+NONE = "2 of 6 classes have no validation image: 'cardboard', 'metal'. "
+MANY = "5 of 6 classes have no validation image: 'cardboard', 'glass', 'metal' and 2 more. "
+HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
+DIFFER, RESEMBLE = "differ from the training images", "resemble the training images, or are easier by chance"
 
 
 def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
@@ -29,15 +37,12 @@ def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[
     return found[name].level, found[name].text
 
 
-def predicted(chance: float, provenance: Provenance = Provenance.PREDICTED) -> Evaluation:
-    row = evaluation("one")
-    return replace(row, latency=replace(row.latency, provenance=provenance), budget_probability=chance)
-
-
 @pytest.mark.parametrize(("chance", "level"), [(0.99, Level.LOW), (0.92, Level.SOME), (0.6, Level.HIGH)])
 @pytest.mark.parametrize("provenance", [Provenance.PREDICTED, Provenance.PUBLISHED])
 def test_a_prediction_is_as_risky_as_its_chance_says(chance: float, level: Level, provenance: Provenance) -> None:
-    risk, text = level_of("Latency budget", predicted(chance, provenance))
+    row = evaluation("one")
+    row = replace(row, latency=replace(row.latency, provenance=provenance), budget_probability=chance)
+    risk, text = level_of("Latency budget", row)
     assert risk is level
     assert f": {provenance}, not measured." in text
 
@@ -105,12 +110,6 @@ def texts(view: RunView) -> dict[str, tuple[Level, str]]:
     return {risk.name: (risk.level, risk.text) for risk in risks(view, evaluation("one"))}
 
 
-FEW = "2 of 6 classes have fewer than 10 validation images, 'metal' only 3: add images."
-BOXED = with_dataset(run_view(), validated_per_class={"all images": 7})
-NONE = "2 of 6 classes have no validation image: 'cardboard', 'metal'. "
-MANY = "5 of 6 classes have no validation image: 'cardboard', 'glass', 'metal' and 2 more. "
-
-
 @pytest.mark.parametrize(
     ("view", "name", "said"),
     [
@@ -145,13 +144,7 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
     assert [risk.name for risk in warnings(found)] == ["Missing classes"]
 
 
-@pytest.mark.parametrize(
-    ("groups", "text"),
-    [
-        ({"cat": 3, "dog": 1, "owl": 2}, "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect"),
-        ({"cat": 3, "owl": 2}, "1 of 2 classes has fewer than 3 groups of images, 'owl' only 2: add images of other"),
-    ],
-)
+@with_cases
 def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst(groups: dict[str, int], text: str) -> None:
     level, said = texts(with_dataset(run_view(), groups_per_class=groups))["Few groups"]
     assert level is Level.HIGH
@@ -167,9 +160,6 @@ def test_among_classes_with_as_few_groups_the_first_by_name_is_the_worst(tmp_pat
     assert "Few groups" not in texts(run_view())
 
 
-HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
-
-
 def names(row: Evaluation) -> set[str]:
     return {risk.name for risk in risks(run_view(), row)}
 
@@ -183,9 +173,6 @@ def crossed(share: float, drop: float = 0.0) -> Evaluation:
 @pytest.mark.parametrize(("share", "drop"), [(0.76, 0), (0.80, 0), (0.84, 0), (0.9, 10)])
 def test_cross_validation_within_the_interval_of_validation_and_the_loss_is_no_risk(share: float, drop: float) -> None:
     assert "Cross-validation" not in names(crossed(share, drop))
-
-
-DIFFER, RESEMBLE = "differ from the training images", "resemble the training images, or are easier by chance"
 
 
 @pytest.mark.parametrize(("share", "why"), [(0.98, DIFFER), (0.9, DIFFER), (0.6, RESEMBLE)])

@@ -27,6 +27,10 @@ from advisor.tasks.detection import DETECTION
 from advisor.tflite import Work
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
+from tests.tables import with_cases
+
+BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
+LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
 
 
 @pytest.mark.parametrize(
@@ -41,9 +45,6 @@ def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[st
         "by onnx2tf 2.6.9; against onnxruntime 1.31.1 on 32 images: the same class on top in 100 %, "
         f"largest difference 6e-06 of the largest score; {left}\n"
     ) in shown
-
-
-BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
 
 
 def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,9 +88,6 @@ def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.Captu
     assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines
 
 
-LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
-
-
 @pytest.fixture(scope="module")
 def planned() -> PlanView:
     """The plan of a search over two cards."""
@@ -120,14 +118,7 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
 
 
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        ({"on_disk": True}, f"First result after about 7 s ({SMALL})."),
-        ({"download_bytes": None}, f"First result about 7 s after the download of {SMALL}."),
-        ({"download_bytes": 5_000_000}, f"First result about 7 s after the download of {SMALL} (5.0 MB)."),
-    ],
-)
+@with_cases
 def test_the_first_result_waits_for_its_download(planned: PlanView, weights: dict[str, Any], said: str) -> None:
     first = replace(next(card for card in planned.cards if card.card == SMALL), on_disk=False, first_s=7.0)
     assert any(said in line for line in sentences(replace(planned, cards=(replace(first, **weights),))))

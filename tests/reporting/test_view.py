@@ -36,6 +36,21 @@ from tests.builders import evaluation
 from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view
 from tests.run_folders import images, write_run
 
+CAT = {"class": "cat"}
+GROUPED = {
+    "train": [{"class": "cat", "group": 0}, {"class": "dog", "group": 1}],
+    "validation": [{"class": "cat", "group": 2}],
+    "holdout": [{"class": "cat", "group": 2}],
+}
+NOTHING_TRIED = {"auroc": None, "float_auroc": None, "accepted": None, "by_class": {}, "kept": None, "precision": None}
+KINDS = [judged_view(), run_view(data=False), infeasible_view(), empty_view(), running_view(), running_view(0)]
+HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
+ESTIMATE = Quantity(62.4, "%", Provenance.ESTIMATED, 45.2, 75.9, 0.95, 648, "clusters")
+PICK = Evaluation(
+    Configuration("net", "head", "int8", Target("host", "litert", "cpu", 1)),
+    Status.OK, accuracy=replace(HELD, value=92.0, n=130), holdout_accuracy=HELD, new_conditions=ESTIMATE,
+)  # fmt: skip
+
 
 def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     made = run_view(data=False)
@@ -77,14 +92,6 @@ def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunV
     assert load_view(before).task is CLASSIFICATION
 
 
-CAT = {"class": "cat"}
-GROUPED = {
-    "train": [{"class": "cat", "group": 0}, {"class": "dog", "group": 1}],
-    "validation": [{"class": "cat", "group": 2}],
-    "holdout": [{"class": "cat", "group": 2}],
-}
-
-
 @pytest.mark.parametrize(
     ("split", "validated", "groups"),
     [
@@ -116,10 +123,6 @@ def validator() -> Any:
     return documents.validator("recommendation", closed=True)
 
 
-NOTHING_TRIED = {"auroc": None, "float_auroc": None, "accepted": None, "by_class": {}, "kept": None, "precision": None}
-KINDS = [judged_view(), run_view(data=False), infeasible_view(), empty_view(), running_view(), running_view(0)]
-
-
 @pytest.mark.parametrize("view", [*KINDS, unknown_view(), unknown_view(**NOTHING_TRIED, others=None)])
 def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
     document = json.loads(recommendation_json(view))
@@ -149,14 +152,6 @@ def test_an_answer_so_far_says_how_far_the_search_came_and_every_key_is_describe
     assert set(document["pick"]) == set(described["Evaluation"]["properties"])
     unknown = json.loads(recommendation_json(unknown_view()))["pick"]["details"]["unknown"]
     assert set(unknown) == set(described["UnknownFacts"]["properties"])
-
-
-HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
-ESTIMATE = Quantity(62.4, "%", Provenance.ESTIMATED, 45.2, 75.9, 0.95, 648, "clusters")
-PICK = Evaluation(
-    Configuration("net", "head", "int8", Target("host", "litert", "cpu", 1)),
-    Status.OK, accuracy=replace(HELD, value=92.0, n=130), holdout_accuracy=HELD, new_conditions=ESTIMATE,
-)  # fmt: skip
 
 
 def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_conditions() -> None:

@@ -29,6 +29,28 @@ from advisor.store import (
 )
 from advisor.store._jsonfile import KINDS, MAX_STRING
 
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+)  # fmt: skip
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+ALL = [sha256(str(number).encode()).digest() for number in range(40)]
+ENDLESS = {
+    "lists": "[" * 100_000,
+    "lists that end": "[" * 100_000 + "]" * 100_000,
+    "mappings": "a: " + "{b: " * 100_000,
+    "dashes": "- " * 20_000,
+    "blocks": "\n".join(" " * depth + "a:" for depth in range(1500)),
+    "keys": "? " * 50_000,
+    "tags": "!!seq [" * 50_000,
+}
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefghij", "bcdefghijk", strict=True)
+)
+
 
 def written(folder: Path, **entries: object) -> Path:
     path = folder / "manifest.json"
@@ -73,14 +95,6 @@ def test_the_name_of_a_column_says_its_type_also_for_missing_values_and_without_
     assert [type_of(column) for column in columns] == kinds
 
 
-TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXTS,
-    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
-)  # fmt: skip
-
-
 @settings(max_examples=15)
 @given(VALUES)
 def test_plain_values_come_back_as_they_were_written(value: object) -> None:
@@ -120,9 +134,6 @@ def test_a_pipe_and_a_file_over_the_limit_are_refused(tmp_path: Path, read: Call
         read(tmp_path / "large", 4)
 
 
-Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-
-
 class Work:
     """Counts what is computed: row i is (i, i + 0.5)."""
 
@@ -134,9 +145,6 @@ class Work:
         numbers = [ALL.index(self._names[place]) for place in places]
         self.done += numbers
         return np.array([(number, number + 0.5) for number in numbers], np.float32).reshape(-1, 2)
-
-
-ALL = [sha256(str(number).encode()).digest() for number in range(40)]
 
 
 def _get(blocks: Path, numbers: Sequence[int], block: str = "") -> list[int]:
@@ -212,21 +220,6 @@ def test_blocks_added_at_once_are_all_listed(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda folder: add_block(blocks, folder), folders * 2))
     assert sorted(blocks.read_text().split()) == sorted(folder.name for folder in folders)
-
-
-ENDLESS = {
-    "lists": "[" * 100_000,
-    "lists that end": "[" * 100_000 + "]" * 100_000,
-    "mappings": "a: " + "{b: " * 100_000,
-    "dashes": "- " * 20_000,
-    "blocks": "\n".join(" " * depth + "a:" for depth in range(1500)),
-    "keys": "? " * 50_000,
-    "tags": "!!seq [" * 50_000,
-}
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
-    for before, name in zip("abcdefghij", "bcdefghijk", strict=True)
-)
 
 
 def file(folder: Path, text: str) -> Path:

@@ -31,6 +31,8 @@ from advisor.store._files import is_full_disk
 from tests.builders import evaluation, present
 from tests.run_folders import aged, lines, with_artefact, write_run
 
+MOVED = "does not follow the line before it: a line was removed, added or moved"
+
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 def test_a_file_has_the_permissions_that_the_user_wants(tmp_path: Path, mask: int) -> None:
@@ -213,9 +215,6 @@ def test_a_line_without_a_hash_among_others_is_left_out(run: RunFolder) -> None:
     hashless = json.dumps({**json.loads(lines(run)[1]), "hash": "", "before": ""})
     rewritten(run, lambda rows: [*rows, hashless])
     assert "line 4 (fast/head/int8@host:cpux1) has no hash, as the lines before it have" in of(run)[0]
-
-
-MOVED = "does not follow the line before it: a line was removed, added or moved"
 
 
 @pytest.mark.parametrize(

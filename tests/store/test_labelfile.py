@@ -6,19 +6,10 @@ from pathlib import Path
 import pytest
 
 from advisor.store import labels_in, read_labels
+from tests.tables import with_cases
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "glass\nmetal\n",
-        "\ufeffglass\r\nmetal\r\n",
-        "0 glass\n1 metal",
-        "1. glass\n2. metal".replace(". ", ": "),
-        "0,glass\n1,metal\n",
-        "\n glass \n\nmetal\n",
-    ],
-)
+@with_cases
 def test_neither_marks_nor_numbers_nor_blanks_are_part_of_a_name(text: str) -> None:
     assert labels_in(text) == ("glass", "metal")
 

@@ -16,9 +16,48 @@ import pytest
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
 from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
+from tests.tables import with_cases
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
+USER = """
+import sys
+from pathlib import Path
+from advisor.store import ArtifactCache
+from advisor.store._limit import Lease, evict_results
+
+root, seed = Path(sys.argv[1]), int(sys.argv[2])
+for turn in range(20):
+    hold = Lease(root)
+    cache = ArtifactCache(root / "artifacts", hold)
+    for number in range(5):
+        text = str(number) * 1000
+        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
+        assert (folder / "a").read_text() == text
+    evict_results(root, 2500)
+    for number in range(5):
+        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
+    hold.release()
+    if turn % 3 == seed % 3:
+        evict_results(root, 0)
+print("done")
+"""
+CLEANER = """
+import os, signal, sys
+from pathlib import Path
+from advisor.store import _limit as limit
+
+left = int(sys.argv[2])
+for name in ("rename", "unlink", "rmdir"):
+    def counted(*arguments, act=getattr(os, name), **more):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*arguments, **more)
+    setattr(os, name, counted)
+limit.evict_results(Path(sys.argv[1]), 1_500_000)
+"""
 
 
 @pytest.fixture
@@ -134,15 +173,7 @@ def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_pa
     assert {path.name for path in elsewhere.iterdir()} == {*left, ".lock"}
 
 
-@pytest.mark.parametrize(
-    ("place", "target", "words"),
-    [
-        ("uses", "uses", "uses is no folder"),
-        ("uses", "gone", "uses is no folder"),
-        ("uses", "file", "uses is no folder"),
-        ("uses/.lock", "../../file", "is no plain file"),
-    ],
-)
+@with_cases
 def test_what_is_in_the_way_of_records_is_named(
     root: Path, tmp_path: Path, place: str, target: str, words: str
 ) -> None:
@@ -197,30 +228,6 @@ def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monke
         require_cache()
 
 
-USER = """
-import sys
-from pathlib import Path
-from advisor.store import ArtifactCache
-from advisor.store._limit import Lease, evict_results
-
-root, seed = Path(sys.argv[1]), int(sys.argv[2])
-for turn in range(20):
-    hold = Lease(root)
-    cache = ArtifactCache(root / "artifacts", hold)
-    for number in range(5):
-        text = str(number) * 1000
-        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
-        assert (folder / "a").read_text() == text
-    evict_results(root, 2500)
-    for number in range(5):
-        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
-    hold.release()
-    if turn % 3 == seed % 3:
-        evict_results(root, 0)
-print("done")
-"""
-
-
 @pytest.mark.integration
 def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(root: Path) -> None:
     users = [
@@ -228,24 +235,6 @@ def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(roo
         for seed in range(2)
     ]
     assert [user.communicate(timeout=120)[0] for user in users] == ["done\n", "done\n"]
-
-
-CLEANER = """
-import os, signal, sys
-from pathlib import Path
-from advisor.store import _limit as limit
-
-left = int(sys.argv[2])
-for name in ("rename", "unlink", "rmdir"):
-    def counted(*arguments, act=getattr(os, name), **more):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return act(*arguments, **more)
-    setattr(os, name, counted)
-limit.evict_results(Path(sys.argv[1]), 1_500_000)
-"""
 
 
 @pytest.mark.integration

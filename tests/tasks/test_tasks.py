@@ -21,6 +21,7 @@ from advisor.tflite import read, read_metadata
 from tests.tflite.graphs import foreign_detector, tiny_features
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+TOY = Path(__file__).with_name("toy")
 
 
 def test_a_task_is_found_by_its_name_and_by_its_file() -> None:
@@ -61,9 +62,6 @@ def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: Hea
 )
 def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Task, metric: str, heading: str) -> None:
     assert (task.metric, task.heading) == (metric, heading)
-
-
-TOY = Path(__file__).with_name("toy")
 
 
 @pytest.fixture

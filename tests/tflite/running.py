@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-
 Run = Callable[[bytes, Mapping[str, Array]], dict[str, Array]]
 
 

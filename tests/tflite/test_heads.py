@@ -18,6 +18,8 @@ WHOLE_BYTES = [
 ]
 """Forms whose head has weights of float32 or int8: in one part, or as the sum of two."""
 
+Change = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+
 
 @cache
 def features(parts: int, name: str) -> Array:
@@ -74,9 +76,6 @@ def test_a_head_of_zeros_answers_every_class_alike() -> None:
         with_head(form(1, "int8"), weights, bias, features(1, "int8"), round_dense), random_images()[:3]
     )
     np.testing.assert_allclose(made, 1 / CLASSES, atol=1 / 256)
-
-
-Change = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import attach_head, fold_normalization, read, to_float16, to_float_io, unpack, with_fixed_batch
 from advisor.tflite._values import Model, Quantization
+from tests.tables import with_cases
 from tests.tflite.graphs import Graph, edited, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 
@@ -40,7 +41,6 @@ def test_float_io_gives_what_a_quantizing_client_gets(quantized: bytes, images: 
     model = read(quantized)
     entry, output = model.inputs[0], model.outputs[0]
     assert entry.quantization is not None
-    assert output.quantization is not None
     outside = run(quantized, {"image": stored(images[0], entry.quantization, entry.dtype)})["probabilities"]
     expected = (outside.astype(np.float32) - output.quantization.zero_points[0]) * output.quantization.scales[0]
     inside = run(to_float_io(quantized), {"image": images[0]})["probabilities"]
@@ -104,14 +104,7 @@ def test_a_folded_normalization_takes_raw_values(classifier: bytes, quantized: b
         np.testing.assert_allclose(found, run(plain, {"image": normalized})["probabilities"], atol=most)
 
 
-@pytest.mark.parametrize(
-    ("mean", "std", "reason"),
-    [
-        ((1.0,), (1.0,), "does not fit 3 channels"),
-        ((0.0, 0.0, 0.0), (1.0, 0.0, 1.0), "finite and positive"),
-        ((0.0, float("nan"), 0.0), (1.0, 1.0, 1.0), "finite and positive"),
-    ],
-)
+@with_cases
 def test_a_normalization_that_does_not_fit_is_refused(
     classifier: bytes, mean: tuple[float, ...], std: tuple[float, ...], reason: str
 ) -> None:

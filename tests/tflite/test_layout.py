@@ -39,6 +39,9 @@ RNG = np.random.default_rng(0)
 Middle = Callable[[Graph, int], tuple[int, tuple[int, ...]]]
 """Adds operators behind an NCHW tensor of :data:`NCHW`; returns their result, and its shape."""
 
+OPERATORS = schema.BuiltinOperator
+BOUNDS = {"begin": [0, 0, 0, 0], "end": [1, 2, 2, 4], "strides": [1, 1, 1, 1]}
+
 
 def in_nchw(middle: Middle) -> bytes:
     """A file that computes ``middle`` in NCHW between two transposes, or none behind it if it leaves no image."""
@@ -226,10 +229,6 @@ def test_a_quantized_head_answers_as_the_float_one(
 
 def test_a_trunk_without_maps_comes_back_as_it_is() -> None:
     assert with_levels(tiny_features()) == tiny_features()
-
-
-OPERATORS = schema.BuiltinOperator
-BOUNDS = {"begin": [0, 0, 0, 0], "end": [1, 2, 2, 4], "strides": [1, 1, 1, 1]}
 
 
 def test_a_network_is_its_layers_with_their_sizes() -> None:

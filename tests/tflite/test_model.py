@@ -3,22 +3,19 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from hypothesis import given, settings, strategies as st
 
-from advisor.core import AdvisorError, UsageError
+from advisor.core import UsageError
 from advisor.tflite import (
-    Model,
     Suppression,
     Tensor,
-    activation_arena_bytes,
     append_postprocess,
     attach_head,
-    count,
     pack,
     read,
     select_output,
@@ -31,6 +28,7 @@ from advisor.tflite import (
     without_transposes,
 )
 from advisor.tflite._verify import MAX_TABLES
+from tests.tables import with_cases
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
 
@@ -163,42 +161,8 @@ def test_the_refusal_of_a_damaged_file_names_it(master: bytes) -> None:
         with_temperature(master[:100], 2.0, "bird.tflite")
 
 
-def outcome(data: bytes) -> Model | None:
-    """Do all that this floor does with a file; nothing but an advisor's error may come of it."""
-    try:
-        model = read(data)
-    except UsageError:
-        return None
-    assert count(model).parameters >= 0
-    assert activation_arena_bytes(model) >= 0
-    for edit in (lambda: select_output(data, "features"), lambda: to_float16(data), lambda: to_float_io(data)):
-        try:
-            read(edit())
-        except AdvisorError:
-            continue
-    return model
-
-
-@given(st.integers(0, len(TINY) // 4 - 1), st.integers(0, 2**32 - 1))
-@settings(max_examples=80)
-def test_damaged_words_give_a_model_or_a_usage_error(place: int, value: int) -> None:
-    data = bytearray(TINY)
-    struct.pack_into("<I", data, 4 * place, value)
-    outcome(bytes(data))
-
-
-@pytest.mark.parametrize(
-    ("part", "change", "reason"),
-    [
-        ("operators", {"inputs": [9]}, "operator RELU names tensor 9 of 2"),
-        ("operators", {"outputs": [-1]}, "operator RELU names tensor -1 of 2"),
-        ("operators", {"opcodeIndex": 5}, "names code 5 of 1"),
-        ("tensors", {"buffer": 77}, "tensor 'image' names buffer 77"),
-        ("tensors", {"shape": np.array([1, -4], np.int32)}, "tensor 'image' has shape"),
-        ("tensors", {"shape": np.ones(40, np.int32)}, "tensor 'image' has 40 dimensions"),
-    ],
-)
-def test_what_leads_nowhere_is_named(part: str, change: dict[str, object], reason: str) -> None:
+@with_cases
+def test_what_leads_nowhere_is_named(part: str, change: dict[str, Any], reason: str) -> None:
     graph = features_graph()
     vars(getattr(graph.graph, part)[0]).update(change)
     with pytest.raises(UsageError, match=reason):

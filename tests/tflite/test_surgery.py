@@ -14,6 +14,8 @@ from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier,
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.test_layout import NCHW, NHWC, B, outputs
 
+CONVOLUTION = schema.Conv2DOptionsT(strideH=1, strideW=1, dilationHFactor=1, dilationWFactor=1)
+
 
 @pytest.fixture(scope="module")
 def head() -> tuple[Array, Array]:
@@ -155,9 +157,6 @@ def test_what_expands_a_stored_kernel_comes_along() -> None:
     file, inputs = operator_alone(unpack(data), place)
     assert len(inputs) == 1
     assert {one.name for one in read(file).operators} == {"DEQUANTIZE", "CONV_2D"}
-
-
-CONVOLUTION = schema.Conv2DOptionsT(strideH=1, strideW=1, dilationHFactor=1, dilationWFactor=1)
 
 
 def kinds(data: bytes) -> list[str]:

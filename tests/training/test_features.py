@@ -23,6 +23,7 @@ from tests.tflite.graphs import Graph
 from tests.training.head.blobs import blobs
 
 VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
+SIZE = 20
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +93,6 @@ def test_a_row_that_no_part_has_is_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.zeros((4, 3), np.float32))
     with pytest.raises(IndexError, match="row 4 of features in parts with 4 rows"):
         join_parts([tmp_path / "one.npy"], np.array([0, 4]))
-
-
-SIZE = 20
 
 
 @pytest.fixture(scope="module")

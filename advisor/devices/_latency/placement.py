@@ -177,9 +177,13 @@ def _scale_build(known: Sequence[Column], column: Column, precision: Floats, lev
         # The errors and the covariance of hidden values follow from the inverse that the fit has already.
         cover = invert_matrix(precision[np.ix_(hidden, hidden)])
         errors = cover @ gaps[hidden]
-        judged = alike[hidden]
-        squares.append(float(np.mean(np.square(errors[judged]) / np.diag(cover)[judged])))
-    return (_USUAL + sum(squares)) / (_USUAL + len(squares))
+        variances = np.diag(cover)
+        ratios = np.square(errors) / variances
+        of_build = ratios[alike[hidden]]
+        squares.append(float(of_build.mean()))
+    observed = _USUAL + sum(squares)
+    expected = _USUAL + len(squares)
+    return observed / expected
 
 
 def _locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats]:
@@ -376,19 +380,25 @@ def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, F
     weights, _ = weigh_targets(base, column, candidates)
     # A network counts as measured there if a target with some influence measured it.
     near = np.abs(weights) > _INFLUENCE
-    measured = ~np.isnan(base.table.values[near]).all(axis=0)
+    unmeasured = np.isnan(base.table.values[near]).all(axis=0)
     filled = weights @ base.filled
+    smooth = weights @ base.smooth
+    coefficients = base.weights @ weights
+    level = weights @ base.levels
+    values = np.where(unmeasured, np.nan, filled)
+    place = replace(column, target="placed", device="")
+    table = replace(
+        base.table,
+        columns=(*base.table.columns, place),
+        values=np.vstack([base.table.values, values]),
+    )
     wider = replace(
         base,
-        table=replace(
-            base.table,
-            columns=(*base.table.columns, replace(column, target="placed", device="")),
-            values=np.vstack([base.table.values, np.where(measured, filled, np.nan)]),
-        ),
+        table=table,
         filled=np.vstack([base.filled, filled]),
-        smooth=np.vstack([base.smooth, weights @ base.smooth]),
-        weights=np.column_stack([base.weights, base.weights @ weights]),
-        levels=np.append(base.levels, weights @ base.levels),
+        smooth=np.vstack([base.smooth, smooth]),
+        weights=np.column_stack([base.weights, coefficients]),
+        levels=np.append(base.levels, level),
     )
     return wider, weights
 

@@ -125,7 +125,8 @@ def _condition(
     contrasts = Contrasts.of(base, column, candidates)
     reference = _reference(base, column, candidates, releases)
     columns = len(base.table.columns)
-    base, place = with_place(base, column, np.append(candidates, np.arange(columns - releases, columns)))
+    known = base
+    base, place = with_place(known, column, np.append(candidates, np.arange(columns - releases, columns)))
     further = np.arange(columns - releases, len(base.table.columns))
     candidates = np.append(candidates, further)
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
@@ -133,7 +134,9 @@ def _condition(
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
     prior = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
     if len(place):
-        prior[-1] += np.log(max(np.count_nonzero(prior[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME), 1))
+        of_build = prior[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME
+        targets = max(np.count_nonzero(of_build), 1)
+        prior[-1] += np.log(targets)
     prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
     coefficients = np.zeros(len(seen))
     level = 0.0
@@ -159,11 +162,11 @@ def _condition(
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = invert_matrix(_make_covariance(gram, scale) + doubted)
     return LatencyPosterior(
-        base,
+        known,
         column,
         seen,
+        _share_place(resemblance, np.abs(place) / max(np.abs(place).sum(), 1e-9)),
         _share_place(resemblance, place),
-        resemblance,
         coefficients,
         level,
         scale,
@@ -177,12 +180,10 @@ def _condition(
 
 
 def _share_place(resemblance: Floats, place: Floats) -> Floats:
-    """Return the resemblance (base columns,) with that of the place, the last column, given to its targets."""
+    """Return the resemblance (base columns,) without the place, the last column, whose share its targets get."""
     if not len(place):
         return resemblance
-    shares = resemblance.copy()
-    shares[: len(place)] += shares[-1] * np.abs(place) / np.abs(place).sum()
-    shares[-1] = 0.0
+    shares: Floats = resemblance[:-1] + resemblance[-1] * place
     return shares
 
 

@@ -9,15 +9,6 @@ from onnx import TensorProto, helper, numpy_helper, save_model
 
 SIDE, CLASSES = 32, 5
 IMAGE = (1, 3, SIDE, SIDE)
-
-
-def weights(name: str, *shape: int) -> Any:
-    """Random weights that keep the size of what they multiply."""
-    rng = np.random.default_rng(sum(map(ord, name)))
-    values = rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
-    return numpy_helper.from_array(values.astype(np.float32), name)
-
-
 NODES = (
     helper.make_node("Conv", ["image", "w1", "b1"], ["c1"], name="first", strides=[2, 2], pads=[1, 1, 1, 1]),
     helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
@@ -26,6 +17,13 @@ NODES = (
     helper.make_node("Flatten", ["p"], ["f"], name="flat"),
     helper.make_node("Gemm", ["f", "w3", "b3"], ["scores"], name="classifier", transB=1),
 )
+
+
+def weights(name: str, *shape: int) -> Any:
+    """Random weights that keep the size of what they multiply."""
+    rng = np.random.default_rng(sum(map(ord, name)))
+    values = rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+    return numpy_helper.from_array(values.astype(np.float32), name)
 
 
 def network(

@@ -19,6 +19,7 @@ from tests.requirements import shared_case
 pytestmark = pytest.mark.integration
 
 IMAGE = np.random.default_rng(0).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+IMAGES = np.random.default_rng(0).uniform(-1, 1, (5, 1, SIZE, SIZE, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize("head", ["dense", "convolution"])
@@ -62,9 +63,6 @@ def test_what_is_no_float_classifier_of_squares_is_refused(make: Callable[[], by
     with pytest.raises(UsageError, match=said) as raised:
         classifier.shape_of(make(), "net")
     assert hint in raised.value.hint
-
-
-IMAGES = np.random.default_rng(0).uniform(-1, 1, (5, 1, SIZE, SIZE, 3)).astype(np.float32)
 
 
 def one_sigmoid(scores: int = 1) -> bytes:

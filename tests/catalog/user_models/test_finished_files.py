@@ -167,7 +167,6 @@ def test_a_detector_of_float16_weights_without_metadata_gets_it_from_the_options
         brought(bare)
     added = brought(bare, labels=listed(tmp_path, *COLOURS), mean=(127.5,), std=(127.5,))
     said = read_metadata(added.model.read_bytes())
-    assert said is not None
     assert said.labels == COLOURS
     assert not any(tensor.dtype == "float16" for tensor in read(added.model.read_bytes()).tensors)
 

@@ -68,7 +68,6 @@ def onnx2tf(packages: Path) -> Iterator[None]:
 def converted(model: Any, folder: Path, size: int | None = None) -> bytes:
     """The ``.tflite`` of a model, which was compared with ONNX Runtime."""
     data, conversion = as_tflite(saved(model, folder), size)
-    assert conversion is not None
     assert (conversion.images, conversion.agreement, conversion.transposes) == (32, 1.0, 0)
     assert conversion.difference < 1e-5
     return data
@@ -105,7 +104,6 @@ def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: Non
 @pytest.mark.parametrize("model", [patched(), split_after_a_sum()], ids=["patches", "split after a sum"])
 def test_blocks_with_attention_compute_the_same(onnx2tf: None, tmp_path: Path, model: Any) -> None:
     _, conversion = as_tflite(saved(model, tmp_path), None)
-    assert conversion is not None
     assert (conversion.images, conversion.agreement) == (32, 1.0)
     assert conversion.difference < 1e-5
 
@@ -114,7 +112,6 @@ def test_a_transpose_that_is_needed_is_counted_with_its_share(onnx2tf: None, tmp
     nodes = (*NODES[:3], helper.make_node("Flatten", ["c2"], ["f"]), helper.make_node("Gemm", ["f", "k"], ["scores"]))
     many = weights("k", 8 * 16 * 16, CLASSES)
     _, conversion = as_tflite(saved(network(nodes=nodes, more=(many,)), tmp_path), None)
-    assert conversion is not None
     assert (conversion.agreement, conversion.transposes) == (1.0, 1)
     assert 0.05 < conversion.transposed < 0.5
 
@@ -134,7 +131,6 @@ def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Pat
     card = load_catalogue().card("net")
     assert card == added.card
     assert (card.input_size, card.classes, added.features, card.note) == (SIDE, CLASSES, 8, "made from net.onnx")
-    assert card.conversion is not None
     assert card.conversion.converter.startswith("onnx2tf 2.")
     assert card.conversion.runtime.startswith("onnxruntime 1.")
     assert (card.conversion.agreement, card.conversion.transposes) == (1.0, 0)

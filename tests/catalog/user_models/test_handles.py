@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_settings")]
 HANDLE = "/google/imagenet/mobilenet_v1_025_32/classification/5"
 ASKED = f"{HANDLE}?tf-hub-format=compressed"
 MEMBERS = ("variables/variables.index", "variables/variables.data-00000-of-00001")
+FILES = {name: f"{name} ".encode() * 500 for name in MEMBERS}
+"""Stand-ins for a SavedModel's variables."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,10 +46,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     timeout = socket.getdefaulttimeout()
     yield
     socket.setdefaulttimeout(timeout)
-
-
-FILES = {name: f"{name} ".encode() * 500 for name in MEMBERS}
-"""Stand-ins for a SavedModel's variables."""
 
 
 def packed(members: Mapping[str, bytes], special: bytes = b"") -> bytes:

@@ -32,8 +32,10 @@ from advisor.tflite import read, to_float16
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network
 from tests.measurement.small_models import Builder
 from tests.processes import has_ended
+from tests.tables import with_cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "in_process")]
+Change = Callable[[dict[str, Any]], None]
 
 
 @pytest.fixture(scope="module")
@@ -127,20 +129,7 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
     assert "net" not in load_catalogue()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"labels": "imagenet"}, "1000 labels do not fit a model of 5 classes"),
-        ({"labels": "none.txt"}, "--labels: none.txt: cannot be read"),
-        ({"labels": "/dev/zero"}, "--labels: /dev/zero: is not a plain file"),
-        ({"mean": (1.0, 2.0)}, "--mean"),
-        ({"mean": (float("nan"),)}, "--mean"),
-        ({"std": (0.0,)}, "--std"),
-        ({"name": "mobilenet_v2_1.0_224"}, "already taken"),
-        ({"name": "../net"}, "--name"),
-        ({"family": "a family"}, "family"),
-    ],
-)
+@with_cases
 def test_what_is_said_wrongly_is_refused_whole(models: Path, tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     correct = {"labels": str(models / "labels.txt"), "mean": (0.0,), "std": (1.0,)}
     with pytest.raises(UsageError, match=said), inspect(models / "net.tflite") as inspected:
@@ -181,17 +170,7 @@ def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path
         convert(added.card, None, models / "never.tflite")
 
 
-@pytest.mark.parametrize(
-    ("shape", "size", "expected"),
-    [
-        ((None, 64, 64, 3), None, 64),
-        ((None, None, None, 3), 48, 48),
-        ((None, None, None, 3), None, "leaves the size open"),
-        ((None, 64, 64, 3), 96, "not one square"),
-        ((None, 64, 64, 1), None, "not one RGB image"),
-        ((None, 64), None, "not one RGB image"),
-    ],
-)
+@with_cases
 def test_the_size_is_said_or_refused(shape: tuple[int | None, ...], size: int | None, expected: int | str) -> None:
     with pytest.raises(UsageError, match=expected) if isinstance(expected, str) else nullcontext():
         assert fix_side(shape, size, "net") == (expected, expected, 3)
@@ -210,9 +189,6 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     assert run(prepared, photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
 
 
-Change = Callable[[dict[str, Any]], None]
-
-
 def spoilt(given: Path, target: Path, change: Change) -> Path:
     with zipfile.ZipFile(given) as source, zipfile.ZipFile(target, "w") as changed:
         for name in source.namelist():
@@ -225,16 +201,7 @@ def spoilt(given: Path, target: Path, change: Change) -> Path:
     return target
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"module": "os", "class_name": "system"}, "'system' comes from os, not from Keras"),
-        ({"class_name": "Lambda"}, "is a Lambda, which carries code.*safe_mode"),
-        ({"class_name": "TFSMLayer"}, "is a TFSMLayer, which carries code"),
-        ({"class_name": "TorchModuleWrapper"}, "is a TorchModuleWrapper, which carries code"),
-        ({"module": None, "registered_name": "Custom>Trick", "class_name": "Trick"}, "'Trick' comes from Custom>Trick"),
-    ],
-)
+@with_cases
 def test_a_layer_with_own_code_is_refused(keras_file: Path, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     def spoil(config: dict[str, Any]) -> None:
         config["config"]["layers"][1].update(changes)

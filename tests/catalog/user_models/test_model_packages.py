@@ -18,8 +18,10 @@ from advisor.catalog._user_models.handles import export_package, is_source, loca
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
+from tests.tables import with_cases
 
 SIZE = 64
+RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
@@ -69,22 +71,13 @@ def test_a_model_of_timm_brings_what_its_package_knows(caches: Path) -> None:
     save_file(model.state_dict(), kept / "snapshots" / revision / "model.safetensors")
     with local_source("timm:mobilenetv3_small_050", SIZE) as found:
         assert found.path.name == "mobilenetv3_small_050.pt2"
-        assert found.metadata is not None
         assert (found.metadata.licence, len(found.metadata.labels)) == ("apache-2.0", 1000)
         assert found.metadata.std == pytest.approx((58.395, 57.12, 57.375))
         assert "evaluated on a center crop of 0.875, bicubic" in found.origin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("timm:mobilenetv3_smal_050", r"no model 'mobilenetv3_smal_050' \(did you mean 'mobilenetv3_small_050'\?\)"),
-        ("torchvision:resnet19", r"no model 'resnet19' \(did you mean 'resnet1[08]1?'\?\)"),
-        ("torchvision:resnet18.IMAGENET1K_V7", r"no weights 'IMAGENET1K_V7' of resnet18 \(did you mean"),
-        ("timm:resnet10t", "timm cannot load the weights of 'resnet10t'"),
-    ],
-)
+@with_cases
 def test_what_a_package_does_not_have_is_refused(caches: Path, source: str, said: str) -> None:
     with pytest.raises(UsageError, match=said), export_package(source):
         pytest.fail("it was exported")
@@ -147,19 +140,7 @@ def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_cod
     assert "somebody" not in text
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("data/constants/custom_obj_0", r"custom_obj_0' \(a pickled Python object\)"),
-        ("data/weights/model.pt", r"model.pt' \(a pickled Python object\)"),
-        ("data/aotinductor/model/net.so", r"net.so' \(compiled code\)"),
-        ("data.pkl", "holds 'data.pkl'"),
-        ("data/weights/../../weight_0", "holds 'data/weights/../../weight_0'"),
-        ("code/net.py", "is a TorchScript archive"),
-        ("constants.pkl", "is a TorchScript archive"),
-        ("models/second.json", "it holds models/model.json, models/second.json, not models/model.json alone"),
-    ],
-)
+@with_cases
 def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         read_archive(write(tmp_path / "net.pt2", {**members(), name: b"x"}))
@@ -236,9 +217,6 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         read_archive(write(tmp_path / "net.pt2", members()))
 
 
-RNG = np.random.default_rng(0)
-
-
 def maps() -> Array:
     return RNG.normal(size=(1, 4, 6, 5)).astype(np.float32)
 
@@ -248,17 +226,7 @@ def chain(*inputs: tuple[str, ...]) -> list[OriginalLayer]:
     return [OriginalLayer(chr(ord("a") + place), "Conv", read, maps()) for place, read in enumerate(inputs)]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "right", "wrong"),
-    [
-        (((), ("a",), ("b",)), "abc", None),
-        (((), ("a",), ("b",)), "a", "b"),
-        # A layer inside an operator that does the work of several is not wrong if the last of them is right.
-        (((), ("a",), ("b",)), "b", "c"),
-        # A right branch does not hide the wrong one.
-        (((), ("a",), ("a",), ("b", "c")), "ac", "b"),
-    ],
-)
+@with_cases
 def test_the_first_of_the_wrong_layers_is_named(inputs: tuple[tuple[str, ...]], right: str, wrong: str | None) -> None:
     layers = chain(*inputs)
     activations = [layer.values if layer.name in right else maps() for layer in layers]

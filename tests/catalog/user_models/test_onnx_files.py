@@ -14,6 +14,7 @@ from advisor.catalog._user_models.formats import OnnxOriginal
 from advisor.catalog._user_models.onnx_files import Image, fix_input, prepare_graph, read_checked
 from advisor.core import UsageError
 from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved
+from tests.tables import with_cases
 
 FILE = Path("net.onnx")
 RNG = np.random.default_rng(0)
@@ -42,22 +43,12 @@ def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_prob
     assert [entry.name for entry in model.graph.output] == ["probabilities"]
 
 
-@pytest.mark.parametrize(
-    ("model", "size", "said"),
-    [
-        (network(("n", 3, "h", "w")), None, "leaves the size open"),
-        (network((1, 3, SIDE, SIDE)), 64, "not one square"),
-        (network((1, 3, 32, 64)), None, "no square"),
-        (network((1, 1, SIDE, SIDE)), None, rf"its input \(1, 1, {SIDE}, {SIDE}\) is not one RGB image"),
-        (network((8, 3, SIDE, SIDE)), None, "its batch is fixed at 8"),
-        (network(inputs=("image", "mask")), None, "it has 2 inputs: 'image', 'mask'"),
-        (network(outputs=("scores", "f")), None, "it has 2 outputs: 'scores', 'f'"),
-        (network(kind=TensorProto.UINT8), None, "it takes uint8, not float32"),
-    ],
-)
-def test_what_does_not_make_one_output_of_one_image_is_refused(model: Any, size: int | None, said: str) -> None:
+@with_cases
+def test_what_does_not_make_one_output_of_one_image_is_refused(
+    model: dict[str, Any], size: int | None, said: str
+) -> None:
     with pytest.raises(UsageError, match=said):
-        fix_input(model, size, FILE)
+        fix_input(network(**model), size, FILE)
 
 
 def test_float16_is_widened() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import ImportedModel, convert, fetch_weights, run
+from advisor.catalog import convert, fetch_weights, run
 from advisor.catalog._user_models import pt2
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.catalog._user_models.pt2 import TorchProgram
@@ -59,20 +59,15 @@ def module(torch: Any) -> Any:
     )
 
 
-def added(program: Path, folder: Path) -> ImportedModel:
-    with inspect(program) as inspected:
-        return add(inspected, ModelDescription(labels=str(labels_file(folder)), mean=(127.5,), std=(127.5,)))
-
-
 def image() -> Any:
     return np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
 
 
 @pytest.mark.slow
 def test_a_program_becomes_a_card_that_computes_what_pytorch_does(program: Path, tmp_path: Path) -> None:
-    card = added(program, tmp_path).card
+    with inspect(program) as inspected:
+        card = add(inspected, ModelDescription(labels=str(labels_file(tmp_path)), mean=(127.5,), std=(127.5,))).card
     assert (card.name, card.input_size, card.classes) == ("net", SIZE, CLASSES)
-    assert card.conversion is not None
     assert card.conversion.runtime.startswith("torch ")
     assert (card.conversion.images, card.conversion.agreement, card.conversion.transposes) == (32, 1.0, 0)
     assert card.conversion.difference < 1e-4

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-from advisor.catalog import ImportedModel
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.measurement import small_models
@@ -15,13 +14,6 @@ WIDE = (127.5,)
 NONE = (0.0,)
 ONE = (1.0,)
 MINUS_ONE_TO_ONE = ((BuiltinOperator.MUL, 1 / 127.5), (BuiltinOperator.ADD, -1))
-
-
-def added(folder: Path, data: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> ImportedModel:
-    file = folder / "net.tflite"
-    file.write_bytes(data)
-    with inspect(file) as inspected:
-        return add(inspected, ModelDescription(labels=str(labels_file(folder)), mean=mean, std=std))
 
 
 @pytest.mark.usefixtures("own_folders", "in_process")
@@ -38,7 +30,11 @@ def added(folder: Path, data: bytes, mean: tuple[float, ...], std: tuple[float, 
 def test_only_what_is_scaled_twice_is_warned_of(
     tmp_path: Path, steps: tuple[tuple[int, float], ...], mean: tuple[float, ...], std: tuple[float, ...], warns: bool
 ) -> None:
-    warning = added(tmp_path, small_models.scaling(SIZE, CLASSES, *steps), mean, std).warning
+    file = tmp_path / "net.tflite"
+    file.write_bytes(small_models.scaling(SIZE, CLASSES, *steps))
+    with inspect(file) as inspected:
+        said = ModelDescription(labels=str(labels_file(tmp_path)), mean=mean, std=std)
+        warning = add(inspected, said).warning
     assert ("the graph scales its input by itself (times 0.00784)" in warning) is warns
 
 

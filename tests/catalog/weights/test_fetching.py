@@ -24,6 +24,17 @@ pytestmark = pytest.mark.integration
 
 NAME = "tiny_weights-1.0-py3-none-any.whl"
 UseIndex = Callable[[str], None]
+REPOSITORY = WeightSource(
+    "huggingface",
+    "torch",
+    "torch_modules",
+    MemberFile("weights/model v1.pth", sha256(CONTENT), len(CONTENT)),
+    package="team/tiny",
+    version="refs/pr/1",
+)
+RESOLVED = "/team/tiny/resolve/refs%2Fpr%2F1/weights/model%20v1.pth"
+OPEN = replace(REPOSITORY, file=MemberFile("weights/model v1.pth", archive="hub-1"))
+LISTING = "/api/models/team/tiny/tree/refs%2Fpr%2F1"
 
 
 def list_on_index(shelf: Shelf, index: UseIndex, archive: bytes, link: str = "/t.whl") -> Answer:
@@ -40,7 +51,6 @@ def test_a_file_of_the_users_own_is_here_without_a_download(tmp_path: Path, opti
     own.write_bytes(CONTENT)
     source = WeightSource("file", "tflite", "whole", MemberFile(str(own), sha256(CONTENT), len(CONTENT)))
     found = locate_weights(card(source), options)
-    assert found is not None
     assert found.sha256 == sha256(CONTENT)
     changed = replace(source, file=replace(source.file, sha256=sha256(b"another")))
     assert locate_weights(card(changed), options) is None
@@ -244,17 +254,6 @@ def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf,
     assert heard[-1][1:] == (len(archive), len(archive))
 
 
-REPOSITORY = WeightSource(
-    "huggingface",
-    "torch",
-    "torch_modules",
-    MemberFile("weights/model v1.pth", sha256(CONTENT), len(CONTENT)),
-    package="team/tiny",
-    version="refs/pr/1",
-)
-RESOLVED = "/team/tiny/resolve/refs%2Fpr%2F1/weights/model%20v1.pth"
-
-
 def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -270,10 +269,6 @@ def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     assert [headers["Authorization"] for headers in shelf.asked(RESOLVED)] == ["Bearer hf_secret"]
     assert "Authorization" not in shelf.asked("/store")[0]
     assert "hf_secret" not in raised.value.message + raised.value.hint + caplog.text
-
-
-OPEN = replace(REPOSITORY, file=MemberFile("weights/model v1.pth", archive="hub-1"))
-LISTING = "/api/models/team/tiny/tree/refs%2Fpr%2F1"
 
 
 def listed(*entries: object) -> bytes:

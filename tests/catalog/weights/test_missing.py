@@ -94,7 +94,6 @@ def test_what_can_be_had_is_kept_and_the_rest_is_told(shelf: Shelf, tmp_path: Pa
     options = FetchOptions(cache=tmp_path / "cache")
     fetched = fetch_all([there, gone, bare], options)
     assert [(entry.card, entry.cached) for entry in fetched] == [("there", True), ("gone", False), ("bare", False)]
-    assert fetched[0].path is not None
     assert fetched[0].path.read_bytes() == CONTENT
     assert "404" in fetched[1].reason
     assert "no source" in fetched[2].reason

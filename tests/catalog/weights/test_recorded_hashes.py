@@ -24,6 +24,9 @@ KNOWN: dict[str, dict[str, Any]] = {
     "sha256_prefix": {"sha256_prefix": sha256(CONTENT)[:8]},
 }
 OTHER = b"other weights" * 1000
+FILES = [
+    (c.name, source, member) for c in load_catalogue().values() for source in c.weights for member in (source.file,)
+]
 
 
 def known_by(url: str, hashes: dict[str, Any]) -> WeightSource:
@@ -145,14 +148,8 @@ def test_a_weak_hash_needs_a_connection_that_no_one_can_change(tmp_path: Path) -
         load_catalogue([tmp_path / "c.yaml"])
 
 
-FILES = [
-    (c.name, source, member) for c in load_catalogue().values() for source in c.weights for member in (source.file,)
-]
-
-
 def test_the_catalogues_md5s_are_those_that_keras_itself_checks() -> None:
     spec = importlib.util.find_spec("keras")
-    assert spec is not None
     assert spec.origin is not None
     texts = [path.read_text() for path in (Path(spec.origin).parent / "src" / "applications").glob("*.py")]
     checked = set(re.findall(r'"([0-9a-f]{32})"', "".join(texts)))

@@ -14,8 +14,12 @@ from advisor.core import UsageError
 from advisor.tflite import Model, cut_postprocess, pack, put_back, read, unpack
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 SOURCE = "photographs"
+RANDOM = np.random.default_rng(0)
+KERNEL = RANDOM.standard_normal((16, 3, 3, 8))
+FACTORS = RANDOM.uniform(1.2, 8.0, 16)
 
 
 def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) -> Diagnosis:
@@ -162,17 +166,7 @@ def test_other_shapes_and_a_quantized_origin_fail(tmp_path: Path, float_model: b
         _against(tmp_path, quantized, quantized, photographs)
 
 
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("functional_1/block_3_depthwise_relu_1/Relu6;functional_1/block_3_depthwise_BN_1/add", "block_3_depthwise"),
-        ("functional_1/block_1_project_BN_1/batchnorm/add_1;functional_1/block_1_project_1/c", "block_1_project"),
-        ("head/logits", "head/logits"),
-        ("StatefulPartitionedCall_1:0", ""),
-        ("stem/conv/Conv2D", "stem/conv"),
-        ("activation12", "activation12"),
-    ],
-)
+@with_cases
 def test_a_short_name_tells_the_layer(name: str, short: str) -> None:
     assert short_name(name) == short
 
@@ -198,11 +192,6 @@ def _kind(model: Model, index: int) -> str:
     return model.operators[index].name
 
 
-RANDOM = np.random.default_rng(0)
-KERNEL = RANDOM.standard_normal((16, 3, 3, 8))
-FACTORS = RANDOM.uniform(1.2, 8.0, 16)
-
-
 @pytest.mark.parametrize("axis", [0, 3])
 def test_factors_are_found_through_rounding(axis: int) -> None:
     kernel = KERNEL if axis == 0 else np.moveaxis(KERNEL, 0, 3)
@@ -224,7 +213,6 @@ def test_a_channel_without_weights_is_told_by_its_bias_and_what_is_no_multiple_k
     stored = kernel * FACTORS.reshape(-1, 1, 1, 1)
     stored[5] = 1e-3
     found = fit_factors(kernel, stored, 0, biases * FACTORS, biases)
-    assert found is not None
     np.testing.assert_allclose(found, FACTORS, rtol=0.02)
     stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
     stored[3] = RANDOM.standard_normal((3, 3, 8))

@@ -24,6 +24,9 @@ from tests.tflite.graphs import Graph
 
 kernels = arrays(np.float64, (3, 2, 2, 4), elements=st.floats(-100, 100))
 grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.booleans(), power_of_two=st.booleans())
+kernels_of_grid = arrays(np.float32, (4, 6), elements=st.floats(-10, 10, width=32))
+values = arrays(np.float32, (30, 2), elements=st.floats(-1000, 1000, width=32))
+PLACES = 1000
 
 
 @given(kernels, grids)
@@ -126,9 +129,6 @@ def test_the_bias_of_a_channel_without_weights_survives(
     assert stored[5] * tensor.quantization.scales[5] == pytest.approx(value, rel=1e-2)
 
 
-kernels_of_grid = arrays(np.float32, (4, 6), elements=st.floats(-10, 10, width=32))
-
-
 @given(kernels_of_grid, st.integers(2, 16))
 def test_each_weight_takes_the_nearest_value(kernel: np.ndarray, count: int) -> None:
     values, places = cluster_weights(kernel, count)
@@ -227,9 +227,6 @@ def test_a_model_is_observed_once_and_forgotten_with_what_it_made(float_model: b
     assert observer.corrected == {}
 
 
-values = arrays(np.float32, (30, 2), elements=st.floats(-1000, 1000, width=32))
-
-
 def _activation(values: np.ndarray) -> Activation:
     return Activation(values.min(0), values.max(0), values.mean(0))
 
@@ -254,9 +251,6 @@ def test_outliers_keep_their_place_and_pixels_get_room_between_no_steps() -> Non
     step = (high - low) / LEVELS
     assert len(np.unique(np.rint(pixels / step))) > 250
     assert len(np.unique(np.rint((np.arange(256) - 127.5) * 1.0))) < 140
-
-
-PLACES = 1000
 
 
 @pytest.mark.parametrize("same", [True, False])

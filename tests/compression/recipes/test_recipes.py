@@ -18,6 +18,7 @@ from advisor.compression._recipes.mixed import (
 )
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import count, quantize, read
+from tests.tables import with_cases
 from tests.tflite.graphs import edited
 
 MADE = [one for one in RECIPES if one.needs < Needs.TRAINING]
@@ -38,14 +39,7 @@ def test_every_form_answers_like_the_float_model(forms: dict[str, bytes], photog
     assert np.abs(floats - own).mean() < (0.1 if name == "weight_int4" else 0.02)
 
 
-@pytest.mark.parametrize(
-    ("name", "weights"),
-    [
-        ("float32", "float32"), ("float16", "float16"), ("dynamic_int8", "int8"), ("weight_int8", "int8"),
-        ("int8", "int8"), ("weight_int4", "int4"), ("int8_per_tensor", "int8"), ("int16x8", "int8"),
-        ("int8_float_io", "int8"), ("rounded", "float32"),
-    ],
-)  # fmt: skip
+@with_cases
 def test_weights_are_stored_as_the_name_says(forms: dict[str, bytes], name: str, weights: str) -> None:
     model = read(forms[name])
     expanded = {op.outputs[0]: op.inputs[0] for op in model.operators if op.name == "DEQUANTIZE"}

@@ -13,6 +13,7 @@ from advisor.engine._compress.question import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
 from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
+from tests.tables import with_cases
 from tests.tflite.graphs import edited
 
 
@@ -144,24 +145,6 @@ def test_folders_find_their_class_by_name() -> None:
         class_order(["a", "b"], [], 3)
 
 
-FLOATS_LEFT = {
-    "float_operators": ["a", "b", "c", "d", "e"], "float_share": 0.123, "drop_points": 0.4, "int8_drop_points": 1.9,
-    "judged_on": 300,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("notes", "text"),
-    [
-        (
-            FLOATS_LEFT,
-            "5 operators left in float: a, b, c, d and 1 more; they compute 12% of the multiply-accumulates; "
-            "loses 0.4 points on 300 images that chose it, int8 loses 1.9",
-        ),
-        ({"zero_share": 0.5}, "50% of the weights are 0"),
-        ({"learning": {"steps": 300, "seconds": 61.4}}, "trained 300 steps in 61 s"),
-        ({}, ""),
-    ],
-)
+@with_cases
 def test_what_a_recipe_did_is_a_sentence(notes: dict[str, Any], text: str) -> None:
     assert notes_text(notes) == text

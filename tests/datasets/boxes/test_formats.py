@@ -12,6 +12,7 @@ from advisor.datasets import survey_boxes
 from advisor.datasets._boxes import list_boxes
 from tests.datasets.boxes.writers import WRITERS, Photo, coco, photos, write, write_coco, write_voc, write_yolo
 from tests.datasets.folders import refusal
+from tests.tables import with_cases
 
 LABELS = st.sampled_from(("cat", "dog", "traffic light", "Müll 垃圾", "a<b>&c", 'say "hi", then'))
 LEFT, TOP = st.integers(0, 50), st.integers(0, 35)
@@ -91,18 +92,7 @@ def _annotations(**of_second: Any) -> list[dict[str, Any]]:
     return [found[0], {**found[1], **of_second}, *found[2:]]
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"image_id": 99}, "its image_id is not in 'images'"),
-        ({"image_id": [1]}, "its image_id is not in 'images'"),
-        ({"category_id": 99}, "its category_id is not in 'categories'"),
-        ({"bbox": [1, 2, 3]}, "bbox is not a list of four numbers"),
-        ({"bbox": "all"}, "bbox is not a list of four numbers"),
-        ({"bbox": [10, 10, -4, 5]}, "the right edge is left of the left one, or the bottom above the top"),
-        ({"iscrowd": 1}, "it marks a crowd (iscrowd), not one object"),
-    ],
-)
+@with_cases
 def test_a_wrong_annotation_is_counted_with_its_number(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
     listing = list_boxes(_set(tmp_path, annotations=_annotations(**changed)))
     assert [(fault.place, fault.reason) for fault in listing.faults] == [("annotation 2 of 'instances.json'", reason)]
@@ -177,17 +167,7 @@ def root(tmp_path: Path) -> Path:
     return write_yolo(tmp_path / "set", photos(4, "cat", "dog"))
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ("2 0.5 0.5 0.2 0.2", "class number 2, but the names are for 0 to 1"),
-        ("owl 0.5 0.5 0.2 0.2", "class number owl, but the names are for 0 to 1"),
-        ("0 0.5 0.5 0.2", "4 values, not a class number and centre x, centre y, width, height"),
-        ("0 0.5 0.5 -0.2 0.2", "the right edge is left of the left one, or the bottom above the top"),
-        ("0 320 240 60 80", "pixels, where coordinates from 0 to 1 are expected"),
-        ("0 0.5 0,5 0.2 0.2", "an edge is missing or not a number"),
-    ],
-)
+@with_cases
 def test_a_wrong_row_is_counted_with_file_and_line(root: Path, row: str, reason: str) -> None:
     write(root / "labels" / "001.txt", f"0 0.5 0.5 0.2 0.2\n\n{row}\n")
     listing = list_boxes(root)

@@ -8,8 +8,21 @@ from advisor.core import UsageError
 from advisor.datasets import PARTS, divide, stratified, survey_boxes
 from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
-from advisor.datasets._division import LEAST, NO_BOX, OTHERS, strata
+from advisor.datasets._division import LEAST, strata
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
+from tests.tables import with_cases
+
+HEADER = "path,label,xmin,ymin,xmax,ymax"
+BOMB = (
+    '<!DOCTYPE lolz [<!ENTITY lol0 "lol">'
+    + "".join(f'<!ENTITY lol{n} "' + f"&lol{n - 1};" * 10 + '">' for n in range(1, 10))
+    + "]>\n<annotation>&lol9;</annotation>"
+)
+EXTERNAL = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY file SYSTEM "file:///etc/passwd">]>\n<a>&file;</a>'
+CONTENTS = st.lists(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 30), max_size=3).map(lambda found: Counter(found)),
+    min_size=1,
+)
 
 
 def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_image_left_out(tmp_path: Path) -> None:
@@ -58,32 +71,14 @@ def test_an_image_whose_orientation_is_nonsense_is_upright(tmp_path: Path) -> No
     assert read.sizes == ((64, 48),)
 
 
-HEADER = "path,label,xmin,ymin,xmax,ymax"
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     return write_table(tmp_path, photos(4, "cat", "dog"))
 
 
-def _with(table: Path, *rows: str) -> Path:
-    return write(table, table.read_text() + "\n".join(rows) + "\n")
-
-
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ("000.jpg,cat,30,5,10,20", "the right edge is left of the left one, or the bottom above the top"),
-        ("000.jpg,cat,5,5,5,20", "no width or no height"),
-        ("000.jpg,cat,0.1,0.1,0.5,0.5", "coordinates from 0 to 1, where pixels are expected"),
-        ("000.jpg,cat,1,2,x,4", "an edge is missing or not a number"),
-        ("000.jpg,cat,1,2,3,1e400", "an edge is missing or not a number"),
-        ("000.jpg,cat,,,,", "an edge is missing or not a number"),
-        ("000.jpg,,1,2,13,14", "no label"),
-    ],
-)
+@with_cases
 def test_a_wrong_row_is_counted_with_its_number(table: Path, row: str, reason: str) -> None:
-    listing = list_boxes(_with(table, row))
+    listing = list_boxes(write(table, f"{table.read_text()}{row}\n"))
     assert [(fault.place, fault.reason) for fault in listing.faults] == [("row 10 of 'set.csv'", reason)]
     assert sum(len(entry.boxes) for entry in listing.entries) == 8
 
@@ -104,16 +99,7 @@ def test_other_names_of_columns_the_stated_size_and_groups_are_read(tmp_path: Pa
     assert (entry.size, entry.boxes[0].label, entry.group) == ((64, 48), "cat", "visit 3")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("path,label\na.jpg,cat\n", "has no column 'xmin'"),
-        (f"{HEADER},split\na.jpg,cat,1,2,3,4,train\na.jpg,cat,5,6,7,8,test\n", "row 3 .* has another split"),
-        (f"{HEADER}\n,cat,1,2,3,4\n", "row 2 .* names no image"),
-        (f"{HEADER},split\na.jpg,cat,1,2,3,4,trian\n", "did you mean 'train'"),
-        ("", "has no column 'path'"),
-    ],
-)
+@with_cases
 def test_a_table_that_contradicts_itself_is_refused_with_the_row(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         list_boxes(write(tmp_path / "a.csv", text))
@@ -128,14 +114,6 @@ def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkey
     listing = list_boxes(write(tmp_path / "a.csv", "\n".join([HEADER, *rows])))
     assert [len(entry.boxes) for entry in listing.entries] == [3]
     assert [row.reason for row in listing.rejected] == ["4 boxes of 'b.jpg', above the limit of 3"]
-
-
-BOMB = (
-    '<!DOCTYPE lolz [<!ENTITY lol0 "lol">'
-    + "".join(f'<!ENTITY lol{n} "' + f"&lol{n - 1};" * 10 + '">' for n in range(1, 10))
-    + "]>\n<annotation>&lol9;</annotation>"
-)
-EXTERNAL = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY file SYSTEM "file:///etc/passwd">]>\n<a>&file;</a>'
 
 
 def test_elements_have_their_text_and_line_in_any_encoding(tmp_path: Path) -> None:
@@ -177,12 +155,6 @@ def test_elements_and_bytes_are_limited(
         read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
 
 
-CONTENTS = st.lists(
-    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 30), max_size=3).map(lambda found: Counter(found)),
-    min_size=1,
-)
-
-
 def _of(
     *contents: tuple[int, dict[str, int]], groups: list[int] | None = None, parts: list[str] | None = None
 ) -> Counter[str]:
@@ -190,20 +162,7 @@ def _of(
     return Counter(strata(made, groups or range(len(made)), parts or [""] * len(made)))
 
 
-@pytest.mark.parametrize(
-    ("contents", "expected"),
-    [
-        ([(40, {"common": 2}), (20, {"common": 1, "rare": 1})], {"common, few boxes": 40, "rare, few boxes": 20}),
-        (
-            [(20, {"a": 1}), (20, {"a": 5}), (20, {"a": 50})],
-            {"a, few boxes": 20, "a, some boxes": 20, "a, many boxes": 20},
-        ),
-        ([(20, {"a": 1}), (LEAST, {})], {"a, few boxes": 20, NO_BOX: LEAST}),
-        ([(50, {"a": 1}), (6, {"b": 1}), (6, {"b": 9})], {"a, few boxes": 50, "b": 12}),
-        ([(50, {"a": 1}), (6, {"b": 1}), (6, {"c": 1})], {"a, few boxes": 50, OTHERS: 12}),
-        ([(50, {"a": 1}), (6, {"b": 1})], {"a, few boxes": 56}),
-    ],
-)
+@with_cases
 def test_images_take_their_rarest_class(contents: list[tuple[int, dict[str, int]]], expected: dict[str, int]) -> None:
     assert _of(*contents) == expected
 

@@ -12,6 +12,11 @@ from advisor.datasets import Box, Frame, survey_boxes
 from advisor.datasets._boxes import list_boxes
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_voc, xml
 
+STORED = (60, 40)
+PATCH = (8, 4, 24, 14)  # A white rectangle on black, in stored pixels
+BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}  # The orientation that turns an upright image back
+ORIENTATIONS = range(1, 9)
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -65,12 +70,6 @@ def test_a_listed_name_without_annotation_is_counted_and_an_image_in_two_parts_r
     write(root / "ImageSets" / "Main" / "test.txt", "002\n")
     assert _reasons(root) == {"nowhere": "it is listed in ImageSets, but has no annotation"}
     assert [entry.part for entry in list_boxes(root).entries] == ["train", "train", "holdout", "", ""]
-
-
-STORED = (60, 40)
-PATCH = (8, 4, 24, 14)  # A white rectangle on black, in stored pixels
-BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}  # The orientation that turns an upright image back
-ORIENTATIONS = range(1, 9)
 
 
 def _photo(path: Path, orientation: int) -> tuple[int, int, int, int]:

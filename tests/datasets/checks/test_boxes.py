@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image, ImageFilter
@@ -23,6 +24,10 @@ from advisor.datasets._checks.boxes import INPUTS, boxes_in_parts, require_usabl
 from advisor.datasets._survey import measure
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
+from tests.tables import with_cases
+
+BAD: Object = ("cat", 40, 5, 5, 40)
+LARGE = (640, 480)
 
 
 def _checked(read: BoxSurvey, kind: Kind) -> list[Finding]:
@@ -41,22 +46,9 @@ def test_a_clean_set_has_no_findings_on_boxes_copies_or_classes(tmp_path: Path) 
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
 
 
-@pytest.mark.parametrize(
-    ("kind", "objects", "message", "note"),
-    [
-        (Kind.OUTSIDE, [("cat", 40, 10, 80, 30)], "1 box reaches over the edge", "cat 40x20 at 40,10"),
-        (Kind.TINY, [("cat", 10, 10, 12, 30)], "1 box is under 3 pixels a side, in 1 image", "cat 2x20 at 10,10"),
-        (Kind.REPEATED_BOXES, [("cat", 5, 5, 40, 40)] * 3, "2 boxes repeat another one", "cat 35x35 at 5,5"),
-        (
-            Kind.TWO_LABELS, [("cat", 5, 5, 40, 40), ("dog", 5, 5, 40, 41)],
-            "2 boxes have the place of a box of another class", "cat 35x35 at 5,5, dog 35x36 at 5,5",
-        ),
-        (Kind.NO_BOXES, [], "1 image has no box", ""),
-        (Kind.UNUSABLE_BOXES, [("cat", 40, 5, 5, 40)], "1 box was left out: the right edge", "row 26 of 'set.csv'"),
-    ],
-)  # fmt: skip
-def test_a_fault_is_found_there(tmp_path: Path, kind: Kind, objects: list[Object], message: str, note: str) -> None:
-    (finding,) = _checked(_with(tmp_path, *objects), kind)
+@with_cases
+def test_a_fault_is_found_there(tmp_path: Path, kind: str, objects: list[Any], message: str, note: str) -> None:
+    (finding,) = _checked(_with(tmp_path, *map(tuple, objects)), Kind[kind])
     assert message in finding.message
     assert [[path.stem for path in group] for group in finding.groups] == [["suspect"]]
     assert note in "".join(finding.notes)
@@ -69,18 +61,9 @@ def test_repeated_boxes_are_found_across_blocks_and_boxes_of_neighbours_are_not_
     assert same_places(boxes) == [(0, 2)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "objects", "message"),
-    [
-        (Kind.SPELLING, [("Cat", 5, 5, 40, 40)], "'Cat' and 'cat'"),
-        (
-            Kind.SMALL_CLASS, [("owl", 5, 5, 20, 20), ("owl", 30, 5, 50, 20)],
-            "fewer than 50 boxes of 'owl' (2 in 1 image)",
-        ),
-    ],
-)  # fmt: skip
-def test_spellings_and_small_classes_are_named(tmp_path: Path, kind: Kind, objects: list[Object], message: str) -> None:
-    (finding,) = _checked(_with(tmp_path, *objects, others=60), kind)
+@with_cases
+def test_spellings_and_small_classes_are_named(tmp_path: Path, kind: str, objects: list[Any], message: str) -> None:
+    (finding,) = _checked(_with(tmp_path, *map(tuple, objects), others=60), Kind[kind])
     assert message in finding.message
 
 
@@ -112,9 +95,6 @@ def test_copies_and_unreadable_images_are_found_as_without_boxes(tmp_path: Path)
     assert len(_checked(read, Kind.EXACT_DUPLICATES)) == len(_checked(read, Kind.UNREADABLE)) == 1
 
 
-BAD: Object = ("cat", 40, 5, 5, 40)
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -142,9 +122,6 @@ def test_a_split_that_cannot_be_used_is_refused(tmp_path: Path, split: Split, me
     with pytest.raises(UsageError, match=message) as caught:
         boxes_in_parts(survey_boxes(write_table(tmp_path, made)), split)
     assert caught.value.hint
-
-
-LARGE = (640, 480)
 
 
 def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core import Evaluation, OnAllImages, Provenance, Status, UnknownFacts, UsageError
+from advisor.core import OnAllImages, Provenance, Status, UnknownFacts, UsageError
 from advisor.devices import load_known_devices
 from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
 from advisor.engine._history import changes
@@ -23,6 +23,8 @@ from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
 
 NAME, OTHER = "mobilenet_v1_0.25_224", "squeezenet_1.1_227"
+ONNX = "host:onnxruntime"
+REQUEST = {"threads": [1], "candidates": ["net"]}
 
 
 def _run(tmp_path: Path, cards: object, **request: object) -> LoadedRun:
@@ -136,26 +138,17 @@ def test_the_latest_descendant_for_a_device_is_the_last_whole_one_of_the_same_ro
     assert changes.latest_descendant("another", "host", known) is None
 
 
-ONNX = "host:onnxruntime"
-REQUEST = {"threads": [1], "candidates": ["net"]}
-
-
 @pytest.fixture
 def run(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run on this machine with one real file."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
     made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=changes.host_manifest({}))
-    made.append(with_file(made, evaluation("net", "float32", threads=1)))
-    return made
-
-
-def with_file(run: RunFolder, row: Evaluation) -> Evaluation:
-    content = small_models.classifier()
-    path = run.path / "models" / "net-head-float32.tflite"
+    content, path = small_models.classifier(), made.path / "models" / "net-head-float32.tflite"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
-    artefact = str(path.relative_to(run.path))
-    return replace(row, artefact=artefact, artefact_sha256=hashlib.sha256(content).hexdigest())
+    file = {"artefact": "models/net-head-float32.tflite", "artefact_sha256": hashlib.sha256(content).hexdigest()}
+    made.append(replace(evaluation("net", "float32", threads=1), **file))
+    return made
 
 
 def no_search(_request: Request) -> RunFolder:

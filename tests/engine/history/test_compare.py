@@ -19,8 +19,17 @@ from advisor.engine._history.differences import Difference, find_differences
 from advisor.store import RunFolder, sha256_json
 from tests.builders import evaluation, present
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
+from tests.tables import with_cases
 
 BEST, FAST, SMALL = candidates()
+STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at --time-limit 9s"}}
+NEWER = evaluation("newer", accuracy=97, half_width=1, latency=10)
+FAILED = replace(BEST, status=Status.FAILED, reason="converter crashed")
+SLOWER = (
+    "latency of best/head/int8@host:cpux1 20.0 ms -> 60.0 ms. breaks the budget: p90 latency 66.0 ms against 50.0 ms"
+)
+CARD = "mobilenet_v2_1.0_224"
+LABELS = "abba"
 
 
 def compared(
@@ -52,9 +61,6 @@ def test_equal_runs_recommend_the_same(tmp_path: Path) -> None:
     assert compared(tmp_path / "first", candidates(), []).result is ComparisonResult.CHANGED
 
 
-STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at --time-limit 9s"}}
-
-
 @pytest.mark.parametrize("manifest", [STOPPED, {"configurations": 3}, None], ids=["limit", "killed", "refused"])
 def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str, Any] | None) -> None:
     one, two = write_run(tmp_path, name="before"), write_run(tmp_path, [], name="after", manifest=manifest)
@@ -65,13 +71,6 @@ def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str,
     assert found.incomplete
     assert not found.recommends_otherwise
     assert "after ended before its first result" in found.reason
-
-
-NEWER = evaluation("newer", accuracy=97, half_width=1, latency=10)
-FAILED = replace(BEST, status=Status.FAILED, reason="converter crashed")
-SLOWER = (
-    "latency of best/head/int8@host:cpux1 20.0 ms -> 60.0 ms. breaks the budget: p90 latency 66.0 ms against 50.0 ms"
-)
 
 
 @pytest.mark.parametrize(
@@ -173,11 +172,7 @@ def test_damaged_documents_are_compared_as_far_as_they_go(tmp_path: Path, damage
     assert compare(load_run(one.path), load_run(two.path)).result is ComparisonResult.SAME
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [{"metric": "macro-f1"}, {"costs": "class,a,b\na,0,1\nb,1,0\n"}, {"objective": "robust-accuracy"}],
-    ids=["metric", "costs", "objective"],
-)
+@with_cases
 def test_accuracies_that_are_other_metrics_are_not_compared(tmp_path: Path, asked: dict[str, str]) -> None:
     lower = [evaluation("best", "int8", accuracy=50, half_width=1, latency=20, size=6e6), FAST, SMALL]
     first, second = {"request": {"data": "photos"}}, {"request": {"data": "photos", **asked}}
@@ -197,26 +192,15 @@ def test_accuracies_on_different_images_are_not_compared_and_the_answer_says_so(
     assert (found.result, OTHER_IMAGES in found.reason) == (ComparisonResult.SAME, True)
 
 
-def _differences(tmp_path: Path, **second: Any) -> tuple[Difference, ...]:
-    """Return what differs between a run and one with other options."""
-    before, after = write_run(tmp_path, name="before"), write_run(tmp_path, name="after", request=second)
-    return find_differences(load_run(before.path), load_run(after.path))
-
-
-@pytest.mark.parametrize(
-    ("options", "what", "before", "after"),
-    [
-        ({"budget": "40ms"}, "budget", "50ms", "40ms"),
-        ({"candidates": ["a", "b"]}, "candidates", "", "a, b"),
-        ({"prefer": "size"}, "prefer", "balanced", "size"),
-    ],
-)
+@with_cases
 def test_another_question_is_a_difference_and_another_way_to_the_answer_is_none(
     tmp_path: Path, options: dict[str, Any], what: str, before: str, after: str
 ) -> None:
     how = {"workers": 2, "sampler": "tpe", "time_limit": "10min", "max_trials": 5, "remeasure": True}
     how |= {"executor": "ray", "storage": "sqlite", "mirror": "weights", "out": "elsewhere", "offline": True}
-    assert _differences(tmp_path, **options, **how) == (Difference("question", what, before, after),)
+    runs = (write_run(tmp_path, name="before"), write_run(tmp_path, name="after", request={**options, **how}))
+    found = find_differences(*(load_run(run.path) for run in runs))
+    assert found == (Difference("question", what, before, after),)
 
 
 def test_a_card_that_only_one_run_considered_is_one_difference(tmp_path: Path) -> None:
@@ -230,10 +214,6 @@ def test_a_card_that_only_one_run_considered_is_one_difference(tmp_path: Path) -
     after = write_run(tmp_path, [one], manifest=manifests[1], name="after")
     found = find_differences(load_run(before.path), load_run(after.path))
     assert found == (Difference("candidates", "other", "candidate", "not a candidate in the second run"),)
-
-
-CARD = "mobilenet_v2_1.0_224"
-LABELS = "abba"
 
 
 @pytest.fixture

@@ -18,10 +18,14 @@ from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.history.test_compare import answered, run
 from tests.run_folders import images, write_run
+from tests.tables import with_cases
 
 __all__ = ["run"]
 
 RIGHT = [0, 1, 1, 0]
+CARD = "mobilenet_v2_1.0_224"
+HEAD = evaluation(CARD, "int8", accuracy=80, latency=5)
+TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetune_cached"))
 
 
 def shipped(run: RunFolder, answers: list[int], holdout: list[int] | None = None) -> Evaluation:
@@ -82,31 +86,13 @@ def _run(tmp_path: Path, rows: tuple[Evaluation, ...], **asked: Any) -> LoadedRu
     return LoadedRun(RunFolder(tmp_path), request, {}, {}, rows, decision)
 
 
-NOISE, LARGE = ("a", "int8", 1.0, -0.5), ("a", "int8_per_tensor", 9.0, 6.0)
-
-
-@pytest.mark.parametrize(
-    ("forms", "limit", "found"),
-    [
-        pytest.param([NOISE, LARGE, ("a", "weight_int4", 4.0, 2.0)], "", ["int8_per_tensor"], id="beyond the interval"),
-        pytest.param([NOISE], "", [], id="within the interval"),
-        pytest.param([NOISE], "0.5pt", ["int8"], id="beyond the limit, whatever the interval"),
-        pytest.param([("b", "int8", 9.0, 6.0)], "", [], id="a card off the front"),
-        pytest.param([("a", "int8", 1.0, None)], "", [], id="an estimate that is not clear"),
-        pytest.param([("a", "int8", 3.0, None)], "", ["int8"], id="a clear estimate"),
-    ],
-)
+@with_cases
 def test_a_clear_loss_of_a_card_on_the_front_is_looked_into(
     tmp_path: Path, forms: list[tuple[str, str, float, float | None]], limit: str, found: list[str]
 ) -> None:
     rows = (_form("a", "float32", 0.0, 0.0), *(_form(*form) for form in forms))
     asked = {"max_drop": limit, "data": str(tmp_path)} if limit else {}
     assert [row.configuration.compression for row in losing(_run(tmp_path, rows, **asked))] == found
-
-
-CARD = "mobilenet_v2_1.0_224"
-HEAD = evaluation(CARD, "int8", accuracy=80, latency=5)
-TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetune_cached"))
 
 
 def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTuning | None:

@@ -18,7 +18,6 @@ from advisor.store import RunFolder
 
 HASH = "a" * 64
 
-
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 

@@ -23,8 +23,14 @@ from advisor.training import WEIGHTS
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
+from tests.tables import with_cases
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+RECIPES = ("float32", "int8")
+WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
+NUMBERS = itertools.count()
+GOLDEN = Path(__file__).with_name("cache_keys.json")
+TRAININGS = (HEAD_SUBSET, HEAD, FINETUNE_CACHED)
 
 
 def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tuned() -> None:
@@ -33,10 +39,6 @@ def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tun
     assert more - some == some - none
     assert some == detector_s(CARD.at(224), 100) < detector_s(CARD.at(320), 100)
     assert some < detector_s(CARD, 100, layers=0.65) < detector_s(CARD, 100, layers=1.0)
-
-
-RECIPES = ("float32", "int8")
-WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
 
 
 def test_the_shares_of_all_variants_are_the_cost_of_the_card_and_one_stage_is_corrected_by_what_was_shown() -> None:
@@ -130,19 +132,7 @@ def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp
     assert CostCalibration(file).pace[StageName.FINETUNE_CACHED] == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        '{"convert": "fast"}',
-        '{"convert": -1}',
-        '{"convert": 4.0}',
-        '{"other": [[1.0, false, 1.0]]}',
-        '{"convert": [[1.0, false]]}',
-        "\x00",
-    ],
-)
+@with_cases
 def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "pace.json").write_text(text)
     assert CostCalibration(tmp_path / "pace.json").pace == {}
@@ -162,9 +152,6 @@ def jobs(book: CostCalibration, count: int, cpu_s: float, wall_s: float, name: S
     for _ in range(count):
         book.note(StageEvent(_stage(name, str(next(NUMBERS))), EventKind.DONE, wall_s, cpu_s=cpu_s), cpu_s)
     return book.slowdown
-
-
-NUMBERS = itertools.count()
 
 
 def test_a_machine_that_gets_busy_and_idle_half_way_is_followed_within_a_few_jobs(tmp_path: Path) -> None:
@@ -218,10 +205,6 @@ def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> Non
     assert durations.by_card(cpu=True) == {"large": {"compress": 3.0}, "small": {"convert": 1.5, "timing": 0.2}}
     assert list(durations.by_card()) == ["large", "small"]
     assert durations.by_stage == {"convert": 3.0, "compress": 6.0, "timing": 0.5}
-
-
-GOLDEN = Path(__file__).with_name("cache_keys.json")
-TRAININGS = (HEAD_SUBSET, HEAD, FINETUNE_CACHED)
 
 
 class _Made(dict[Stage[Any], Any]):

@@ -33,6 +33,7 @@ NAMES = tuple(recipe.name for recipe in RECIPES)
 TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
 PUBLISHED = Workload((NONE,), ("float32", "int8"))
 BOXED = replace(TRAINED, question=Question(DETECTION.name))
+CLASSES = ("a", "b")
 
 
 def names(stages: VariantStages) -> Counter[str]:
@@ -227,9 +228,6 @@ def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
         VariantStages(CARD, HEAD_SUBSET, "float32", TRAINED),
     ):
         assert stages.ships == stages.made
-
-
-CLASSES = ("a", "b")
 
 
 def _images(groups: tuple[int, ...]) -> Images:

@@ -11,6 +11,8 @@ from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_S
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 
+SCOPE = Scope("a card", "finetune_top")
+
 
 def test_a_part_of_the_hold_out_has_its_share_of_the_classes_and_is_in_every_larger_part() -> None:
     images = two_classes(each=20)
@@ -19,9 +21,6 @@ def test_a_part_of_the_hold_out_has_its_share_of_the_classes_and_is_in_every_lar
     assert set(held[0].indices) < set(held[1].indices) < set(held[2].indices)
     assert held[2] == images.part(Role.HOLDOUT)
     assert images.held_out(4).part(Role.TRAIN) == images.part(Role.TRAIN)
-
-
-SCOPE = Scope("a card", "finetune_top")
 
 
 def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:

@@ -14,51 +14,13 @@ from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
 from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
 from advisor.isolation import usable_cores
 from advisor.store import value_at
+from tests.tables import with_cases
 
 OTHER_VALUES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("other_values.yaml").read_text(encoding="utf-8"))
 """A value other than the default for each option; the other task does not go with all of them."""
 
 TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))
-
-
-def _without(request: Request, *names: str) -> Request:
-    """Return what :func:`resolve` makes of a request's options without some of them."""
-    return resolve({key: value for key, value in request.written.items() if key not in names})
-
-
-@pytest.fixture(scope="module")
-def other() -> Request:
-    """A request in which every option differs from its default."""
-    return resolve(OTHER_VALUES)
-
-
-def test_no_options_are_the_defaults_of_the_values() -> None:
-    request = resolve({})
-    assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
-    assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
-    defaults = collect_options({}).values
-    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric", "input_size")]
-)
-def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
-    needs_it = ("fleet",) if name == "budget" else ()
-    before, changed = _without(other, *needs_it), _without(other, name, *needs_it)
-    assert changed.question != before.question
-    assert (changed.execution, changed.folder) == (before.execution, before.folder)
-
-
-@pytest.mark.parametrize("name", [name for name in FREE_ON_RESUME if name not in ("executor", "out")])
-def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, name: str) -> None:
-    changed = _without(other, name)
-    assert changed.execution != other.execution
-    assert (changed.question, changed.folder) == (other.question, other.folder)
-
-
 PHOTOS = {"data": "photos"}
-
 PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
     ({}, {"question.thread_counts": tuple(sorted({1, usable_cores()})), "question.tuning_limited": False}),
     ({}, {"question.devices": ("host",), "question.trainings": ("none",), "execution.stop_below": None}),
@@ -104,6 +66,42 @@ PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
 ]
 
 
+def _without(request: Request, *names: str) -> Request:
+    """Return what :func:`resolve` makes of a request's options without some of them."""
+    return resolve({key: value for key, value in request.written.items() if key not in names})
+
+
+@pytest.fixture(scope="module")
+def other() -> Request:
+    """A request in which every option differs from its default."""
+    return resolve(OTHER_VALUES)
+
+
+def test_no_options_are_the_defaults_of_the_values() -> None:
+    request = resolve({})
+    assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
+    assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
+    defaults = collect_options({}).values
+    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric", "input_size")]
+)
+def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
+    needs_it = ("fleet",) if name == "budget" else ()
+    before, changed = _without(other, *needs_it), _without(other, name, *needs_it)
+    assert changed.question != before.question
+    assert (changed.execution, changed.folder) == (before.execution, before.folder)
+
+
+@pytest.mark.parametrize("name", [name for name in FREE_ON_RESUME if name not in ("executor", "out")])
+def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, name: str) -> None:
+    changed = _without(other, name)
+    assert changed.execution != other.execution
+    assert (changed.question, changed.folder) == (other.question, other.folder)
+
+
 @pytest.mark.parametrize(("options", "expected"), PARSED)
 def test_options_become_values(options: dict[str, Any], expected: dict[str, object]) -> None:
     request = resolve(options)
@@ -119,32 +117,14 @@ def test_precedence_is_options_then_file_then_defaults_and_one_value_needs_no_li
     assert collect_options({"threads": ["1", "all"]})["threads"] == (1, usable_cores())
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"buget": "50ms"}, "unknown option 'buget' (did you mean 'budget'?)"),
-        ({"seed": "x"}, "seed: 'x' is not a whole number from 0 to 2147483647"),
-        ({"seed": -1}, "seed: '-1' is not a whole number from 0"),
-        ({"threads": "65"}, "threads: '65' is not a whole number from 1 to 64"),
-        ({"max_trials": 10**18}, "max_trials: '1000000000000000000' is not a whole number from 0 to 1000000"),
-        ({"offline": "perhaps"}, "offline: 'perhaps' is neither true nor false"),
-        ({"budget": ["1ms", "2ms"]}, "is not one value"),
-        ({"data": True}, "data: 'True' is not one value"),
-    ],
-)
+@with_cases
 def test_a_value_of_a_wrong_type_and_an_unknown_name_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as refused:
         collect_options(options)
     assert refused.value.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("schema_version: 2\nbudget: 50ms\n", "has schema version 2, this advisor reads version 1"),
-        *((text, "--request") for text in ("- a list", "{", "!!python/object/apply:os.system ['true']", "\x00")),
-    ],
-)
+@with_cases
 def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "request.yaml"
     file.write_text("size-budget: 5MB\nschema_version: 1\n")

@@ -12,15 +12,13 @@ from advisor.engine import resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
 from advisor.engine._space.question_images import read_images
 from tests.makers.searches import write_photos
-from tests.tables import read_table
+from tests.tables import with_cases
 
-TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
+STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
 
-REFUSED = read_table(__file__, "refused.yaml")
 
-
-@pytest.mark.parametrize(("options", "words"), REFUSED)
+@with_cases
 def test_what_cannot_be_asked_is_refused_with_what_to_do(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError) as refused:
         resolve(options)
@@ -34,19 +32,7 @@ def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has(
     assert refused.value.hint == "one of: head, finetune_top, finetune_all; or leave it out"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"training": ["none"]},
-        {"tune_training": 4, "data": "photos", "training": ["finetune_top"]},
-        {"tune_training": 4, "data": "photos"},
-        {**BOXES, "training": ["head", "finetune_top", "finetune_all"]},
-        {**BOXES, "max_drop": "1pt"},
-        {"stop_below": "never", "sampler": "tpe"},
-        {"workers": 1000},
-        {"executor": "ray", "shared_folder": "."},
-    ],
-)
+@with_cases
 def test_options_that_go_together_are_accepted(options: dict[str, Any]) -> None:
     assert resolve(options)
 
@@ -88,9 +74,6 @@ def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_
     require_classes(Guarantees(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))
 
 
-STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
-
-
 def test_a_run_goes_on_as_it_was_in_its_folder() -> None:
     request = resolve_resumed(STORED, {})
     assert request.written == {key: value for key, value in STORED.items() if key != "schema_version"}
@@ -101,29 +84,14 @@ def test_a_run_goes_on_as_it_was_in_its_folder() -> None:
     assert again.execution.storage == "postgresql://me:secret@host/db"
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "attribute", "parsed"),
-    [
-        ("sampler", "tpe", "sampler", "tpe"),
-        ("time_limit", "10min", "time_limit_s", 600.0),
-        ("workers", 2, "workers", 2),
-    ],
-)
+@with_cases
 def test_the_execution_may_be_another(option: str, value: Any, attribute: str, parsed: object) -> None:
     request = resolve_resumed(STORED, {option: value})
     assert getattr(request.execution, attribute) == parsed
     assert request.question == resolve_resumed(STORED, {}).question
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        ("budget", "40ms", "begun with --budget 50ms, not 40ms"),
-        ("compressions", ["int8", "float16"], "begun with no --compressions, not int8, float16"),
-        ("seed", 1, "begun with --seed 0, not 1"),
-        ("storage", "sqlite", "begun with --storage journal, not sqlite"),
-    ],
-)
+@with_cases
 def test_another_question_is_refused(option: str, value: Any, words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve_resumed(STORED, {option: value})

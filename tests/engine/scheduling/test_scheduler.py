@@ -3,17 +3,13 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core import ADVISOR, NSGA2, RANDOM, TPE, Configuration
+from advisor.core import ADVISOR, NSGA2, RANDOM, TPE
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.stopping import COMPLETE
 from tests.engine.plans import changed
 from tests.engine.scheduling.searches import BEST, OTHER, PLAN, WEAK, Search
 
 TWO_THREADS = changed(PLAN, threads=(1, 2))
-
-
-def begun(search: Search) -> list[Configuration]:
-    return [each for some in search.began for each in some]
 
 
 @settings(max_examples=4, deadline=None)
@@ -26,7 +22,7 @@ def test_where_everything_is_evaluated_each_configuration_begins_once_or_is_refu
 
     search = Search(TWO_THREADS, accuracy=accuracy, everything=True, sampler=sampler, cores=cores).finish()
     refused = dict(search.scheduler.refused())
-    found = begun(search)
+    found = [each for some in search.began for each in some]
     assert sorted([*found, *refused]) == sorted(TWO_THREADS.configurations())
     assert all(CardTraining.of(each).tuned and reason for each, reason in refused.items())
     assert search.study.unevaluated == 0

@@ -30,20 +30,18 @@ from advisor.engine._scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
-from tests.builders import RUNTIME, evaluation, of_file
+from tests.builders import RUNTIME, evaluation, of_file, present
 from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S, wait_until
 
 CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227")
 BEST = CARDS[0]
 Result = Callable[[Configuration], Evaluation]
+NAMES: dict[str, str] = {}
 
 
 def plan(*trainings: str) -> Plan:
     return planned(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
-
-
-NAMES: dict[str, str] = {}
 
 
 def with_file(made: Evaluation, name: str) -> Evaluation:
@@ -65,10 +63,10 @@ def ok(configuration: Configuration) -> Evaluation:
 
 
 class MadeUp:
-    """Evaluates by a function, after a pause; notes what was started, cancelled and scored."""
+    """Evaluates by a function, after a pause; scores files in the time of their names; notes what it did."""
 
-    def __init__(self, result: Result = ok, pause_s: float = 0.0) -> None:
-        self._result, self._pause_s = result, pause_s
+    def __init__(self, result: Result = ok, pause_s: float = 0.0, **scoring_s: float) -> None:
+        self._result, self._pause_s, self._scoring_s = result, pause_s, scoring_s
         self.screening, self.holdout_images, self.captures = True, 500, True
         self.started: list[Configuration] = []
         self.cancelled: list[Configuration] = []
@@ -91,6 +89,7 @@ class MadeUp:
         return min(self.holdout_images, int(10 * min(seconds, 1000)))
 
     async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
+        await asyncio.sleep(self._scoring_s.get(named(made), 0.0))
         self.scored.append(named(made))
         part = HoldoutPart(most, self.holdout_images) if most and most < self.holdout_images else None
         return replace(made, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED), holdout_part=part)
@@ -127,6 +126,14 @@ class Quiet:
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
         self.most_deferred = max(self.most_deferred, len(configurations))
+
+
+async def look(so_far: PickSoFar, *pauses_s: float) -> None:
+    """Look at the pick so far before each pause."""
+    for pause_s in pauses_s:
+        so_far.look()
+        await asyncio.sleep(pause_s)
+    await so_far.close()
 
 
 def test_what_could_not_be_timed_is_timed_again_at_the_end(tmp_path: Path) -> None:
@@ -238,26 +245,10 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young_s: float, scored: list[str]
 ) -> None:
     monkeypatch.setattr(finalists, "YOUNG_S", young_s)
-
-    class Waits(MadeUp):
-        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
-            if named(made) == "first":
-                await asyncio.sleep(PATIENCE_S)
-            return await super().hold_out(made)
-
-    evaluator, run = Waits(), run_of(tmp_path, "first", "second")
+    evaluator, run = MadeUp(first=PATIENCE_S), run_of(tmp_path, "first", "second")
     first, second = run.evaluations()
     picks = chain((first,), repeat(second))
-
-    async def looked() -> None:
-        so_far = PickSoFar(lambda: next(picks), evaluator, run)
-        so_far.look()
-        await asyncio.sleep(0.01)
-        so_far.look()
-        await asyncio.sleep(0.05)
-        await so_far.close()
-
-    asyncio.run(looked())
+    asyncio.run(look(PickSoFar(lambda: next(picks), evaluator, run), 0.01, 0.05))
     assert evaluator.scored == scored
 
 
@@ -267,13 +258,7 @@ def test_after_a_score_it_looks_again_though_nothing_ends(
 ) -> None:
     """A fine-tuning may run alone for minutes: another pick is scored at once, else there is a rest."""
     monkeypatch.setattr(finalists, "REST", rest)
-
-    class Slow(MadeUp):
-        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
-            await asyncio.sleep(0.05)
-            return await super().hold_out(made)
-
-    evaluator, run = Slow(), run_of(tmp_path, "first", "second")
+    evaluator, run = MadeUp(first=0.05, second=0.05), run_of(tmp_path, "first", "second")
 
     async def looked() -> None:
         pick = "first"
@@ -298,15 +283,7 @@ def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
 
     evaluator, run = Failing(), run_of(tmp_path, "first")
     (first,) = run.evaluations()
-
-    async def looked() -> None:
-        so_far = PickSoFar(lambda: first, evaluator, run)
-        for _ in range(2):
-            so_far.look()
-            await asyncio.sleep(0.1)
-        await so_far.close()
-
-    asyncio.run(looked())
+    asyncio.run(look(PickSoFar(lambda: first, evaluator, run), 0.1, 0.1))
     assert tried == ["first"]
 
 
@@ -364,9 +341,7 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
-    left_s, whole_s = loop._evaluating_left(), loop._answer_left()
-    assert left_s is not None
-    assert whole_s is not None
+    left_s, whole_s = present(loop._evaluating_left()), present(loop._answer_left())
     assert whole_s - left_s == pytest.approx(search.plan.judging_s(loop.places), abs=1.0)
 
 
@@ -412,9 +387,7 @@ def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: 
 def test_finalists_that_were_timed_briefly_are_timed_again(tmp_path: Path) -> None:
     def brief(configuration: Configuration) -> Evaluation:
         made = ok(configuration)
-        assert made.latency is not None
-        assert made.latency_p90 is not None
-        times = TimeSummary(made.latency.value, made.latency_p90.value)
+        times = TimeSummary(present(made.latency).value, present(made.latency_p90).value)
         return replace(made, timing=TimingFacts(effort=SURVEY, wall_ms=times))
 
     search, evaluator = Search(tmp_path, plan()), MadeUp(brief)
@@ -460,8 +433,6 @@ def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
-    left_s, training_s = loop._evaluating_left(), loop.training_left_s(BEST, "finetune_cached")
-    assert left_s is not None
-    assert training_s is not None
+    left_s, training_s = present(loop._evaluating_left()), present(loop.training_left_s(BEST, "finetune_cached"))
     assert 1.0 < left_s - training_s < 120.0
     assert Search(tmp_path, plan()).loop().training_left_s(BEST, "finetune_cached") is None

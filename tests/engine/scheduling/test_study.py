@@ -46,6 +46,7 @@ from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, free_port, until
 
 CARDS = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
+PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 
 @pytest.fixture
@@ -141,15 +142,8 @@ def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(mo
     assert install_extra("gp") in refused.value.hint
 
 
-PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
-
-
 def suggester(name: str = ADVISOR) -> Suggester:
     return make_suggester(name, PLAN, seed=0, done=())
-
-
-def study_of_suggesting(made: Suggester) -> optuna.Study:
-    return optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=made.sampler)
 
 
 @pytest.mark.parametrize("name", [TPE, NSGA2, RANDOM])
@@ -166,7 +160,8 @@ def test_a_measured_latency_reaches_the_sampler() -> None:
             made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))
         made.prepare(PLAN.configurations())
         assert isinstance(made.sampler, AdvisorSampler)
-        order.append(study_of_suggesting(made).ask({**made.sampler.distributions}).params["card"])
+        study = optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=made.sampler)
+        order.append(study.ask({**made.sampler.distributions}).params["card"])
     assert order == CARDS
 
 
@@ -203,7 +198,6 @@ def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(t
     plan = planned(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
     kept = study(tmp_path / "study.journal", plan)
     done, skipped = kept.ask(), kept.ask()
-    assert done is not None
     assert skipped is not None
     kept.tell(result(done))
     kept.tell(Evaluation(skipped, Status.SKIPPED, reason="it cannot", stage="compress"))

@@ -36,6 +36,15 @@ from tests.engine.plans import planned
 from tests.makers.searches import FORMS, SMALLEST, Searched
 
 CARD = "mobilenet_v2_1.0_224"
+CATALOGUE = load_catalogue()
+PLAN = planned(
+    cards=tuple(CATALOGUE[name] for name in ("mobilenet_v1_0.25_128", "mobilenet_v2_0.35_96")),
+    recipes=("float32", "float16"),
+    threads=(1, 2),
+    trainings=("none",),
+    runtime="ai-edge-litert==2.3.0",
+)
+EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 
 
 def asked(task: str = DETECTION.name, **options: Any) -> Request:
@@ -158,7 +167,6 @@ def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) 
     ]
     said: list[str] = []
     images = read_images(asked_of_images(data=str(write_table(tmp_path, made))), said.append)
-    assert images is not None
     note = "The holdout part has no box of dog: no average precision there."
     assert note in said
     assert note in images.notes
@@ -169,17 +177,6 @@ def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tm
     with pytest.raises(UsageError) as refused:
         read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
     assert refused.value.hint.startswith("write --task object-detection (the folder has boxes, ")
-
-
-CATALOGUE = load_catalogue()
-PLAN = planned(
-    cards=tuple(CATALOGUE[name] for name in ("mobilenet_v1_0.25_128", "mobilenet_v2_0.35_96")),
-    recipes=("float32", "float16"),
-    threads=(1, 2),
-    trainings=("none",),
-    runtime="ai-edge-litert==2.3.0",
-)
-EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 
 
 @pytest.fixture

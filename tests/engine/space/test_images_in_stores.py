@@ -25,8 +25,6 @@ def test_images_and_unknown_images_are_those_of_the_store(s3: S3, tmp_path: Path
     said: list[str] = []
     fetched = read_images(there.question, said.append, there.execution)
     read = read_images(here.question, said.append)
-    assert fetched is not None
-    assert read is not None
     assert fetched.dataset.fingerprint == read.dataset.fingerprint
     assert fetched.split == read.split
     assert [each.sha256 for each in fetched.others] == [each.sha256 for each in read.others]

@@ -15,12 +15,12 @@ from advisor.engine import Images, Role, resolve
 from advisor.engine._space.question_images import read_images, require_metrics
 from tests.datasets.folders import fill
 from tests.engine.pipeline.boxed import boxed_images
+from tests.tables import with_cases
 
 EACH = 60
 """Images of each part."""
 
-BOXES = {"task": "object-detection"}
-COSTS = "class,a,b\na,0,1\nb,5,0\n"
+SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
 
 
 def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[int] = ()) -> Images:
@@ -39,47 +39,25 @@ def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[
     return Images(dataset, Split(*parts, 0), grouping=grouping)
 
 
-SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
+def images_with(classes: str = "ab", one_class: bool = False, **sites: int) -> Images:
+    """Return such images by the number of each site, of all classes or the first; those of boxes without classes."""
+    if not classes:
+        return boxed_images()
+    groups = [site for site, count in sites.items() for _ in range(count)]
+    return images_of(classes, groups, [0] * EACH if one_class else ())
 
 
-@pytest.mark.parametrize(
-    ("options", "images"),
-    [
-        ({"metric": "macro-f1"}, images_of()),
-        ({"metric": "top5", "min_accuracy": "top1=50%"}, images_of("abcdef")),
-        ({"min_accuracy": "worst-group=50%"}, images_of(groups=SITES)),
-        ({"costs": COSTS}, images_of()),
-        ({"costs": COSTS, "metric": "top1"}, images_of(labels=[0] * EACH)),
-        ({**BOXES, "metric": "map-medium"}, boxed_images()),
-    ],
-)
-def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], images: Images) -> None:
-    require_metrics(resolve({"data": "photos", **options}).question, images)
+@with_cases
+def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], images: dict[str, Any]) -> None:
+    require_metrics(resolve({"data": "photos", **options}).question, images_with(**images))
 
 
-@pytest.mark.parametrize(
-    ("options", "images", "message"),
-    [
-        ({"metric": "top5"}, images_of("abcde"), "--metric: top5 needs more than 5 classes, and the images have 5"),
-        ({"min_accuracy": "top5=9%"}, images_of("ab"), "--min-accuracy: top5 needs more than 5 classes"),
-        (
-            {"min_accuracy": "worst-group=80%"},
-            images_of(groups=["roof"] * 41 + ["cellar"] * 19),
-            "--min-accuracy: worst-group compares groups of at least 20 images, and the validation part has 1 of them",
-        ),
-        (
-            {**BOXES, "metric": "map-large"},
-            boxed_images(),
-            "96 pixels of the photograph, and the validation part has none",
-        ),
-        ({"costs": COSTS}, images_of("abc"), "has no row and column for the class 'c' of the images"),
-        ({"costs": COSTS}, images_of("ac"), "the images have no class 'b' of the table"),
-        ({"costs": COSTS}, images_of(labels=[0] * EACH), "always answering 'a' costs nothing on the validation part"),
-    ],
-)
-def test_metrics_that_the_images_cannot_give_are_refused(options: dict[str, Any], images: Images, message: str) -> None:
+@with_cases
+def test_metrics_that_the_images_cannot_give_are_refused(
+    options: dict[str, Any], images: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError) as refused:
-        require_metrics(resolve({"data": "photos", **options}).question, images)
+        require_metrics(resolve({"data": "photos", **options}).question, images_with(**images))
     assert message in refused.value.message
     assert refused.value.hint
 
@@ -98,7 +76,6 @@ def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Pat
 def test_sites_in_each_part_of_a_manifest_are_compared_and_four_kept_whole_are_too_few(tmp_path: Path) -> None:
     data = manifest_of(tmp_path, ["roof", "cellar"], ["train"] * 2 + ["val"] * 2 + ["test"] * 2)
     images = read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
-    assert images is not None
     assert Counter(images.group_names(Role.HOLDOUT)) == {"roof": 20, "cellar": 20}
     unnamed = images_of(groups=[""] * 30 + ["roof"] * 30)
     assert set(unnamed.group_names(Role.VALIDATION)) == {"no. 1", "roof"}

@@ -42,7 +42,6 @@ def test_the_answer_says_how_many_images_are_read(tmp_path: Path) -> None:
     request = resolve({"data": str(root)})
     some = replace(request, question=replace(request.question, most_images=60))
     images = resolve_parts(some, said.append).images
-    assert images is not None
     assert images.counts["train"] + images.counts["validation"] + images.counts["holdout"] == 60
     (note,) = [each for each in images.notes if "are read" in each]
     assert note.startswith("60 of 120 images are read, in proportion to the classes")

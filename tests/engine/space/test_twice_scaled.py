@@ -12,6 +12,7 @@ from advisor.engine import scale_warning
 from advisor.engine._space import twice_scaled
 from tests.makers.imports import Here
 from tests.measurement.small_models import OPERATORS, Builder, saved
+from tests.tables import with_cases
 
 SIDE = 32
 
@@ -30,17 +31,7 @@ def red_net() -> bytes:
 
 
 @pytest.mark.usefixtures("own_folders", "in_process")
-@pytest.mark.parametrize(
-    ("classes", "sentence"),
-    [
-        (("dark", "red"), "Of 4 of your images, it is right on 2 as described, and on 4 with --mean 0 --std 1"),
-        (
-            ("black", "red"),
-            "To 4 of your images, it gives 1 different answers as described, and 2 with --mean 0 --std 1",
-        ),
-    ],
-    ids=["its classes", "other classes"],
-)
+@with_cases
 def test_both_readings_are_tried_on_the_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: tuple[str, str], sentence: str
 ) -> None:

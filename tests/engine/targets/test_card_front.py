@@ -37,20 +37,16 @@ def test_a_device_without_floats_has_a_front_of_int8_and_one_like_no_other_has_n
     assert "advisor benchmark" in (refused.value.hint or "")
 
 
-@pytest.fixture
-def timed_here(monkeypatch: pytest.MonkeyPatch, shared_folder: Path) -> pytest.MonkeyPatch:
-    """One cache of graphs, and no wait for a quiet machine: tests run beside it."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "card-graphs"))
-    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)
-    return monkeypatch
-
-
 def named(*names: str) -> tuple[CardRow, ...]:
     return tuple(row for row in ROWS if row.card.name in names)
 
 
 @pytest.mark.integration
-def test_cards_are_timed_without_tensorflow_by_their_graph_files_and_gaps_named(timed_here: pytest.MonkeyPatch) -> None:
+def test_cards_are_timed_without_tensorflow_by_their_graph_files_and_gaps_named(
+    monkeypatch: pytest.MonkeyPatch, shared_folder: Path
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "card-graphs"))
+    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
     build = card_front._build
 
     def missing(what: str) -> None:
@@ -61,8 +57,8 @@ def test_cards_are_timed_without_tensorflow_by_their_graph_files_and_gaps_named(
             raise StageError("memory ran out")
         build(pool, card, folder)
 
-    timed_here.setattr(card_front, "require_training", missing)
-    timed_here.setattr(card_front, "_build", refuse)
+    monkeypatch.setattr(card_front, "require_training", missing)
+    monkeypatch.setattr(card_front, "_build", refuse)
     (small,) = named("mobilenet_v1_0.25_128")
     without_graph = replace(small, card=replace(small.card, graph=None))
     rows = (*named("lcnet_0.5_224", "lcnet_0.75_224", "lcnet_1.0_224"), without_graph)

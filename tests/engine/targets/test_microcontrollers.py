@@ -23,17 +23,11 @@ SENSOR = DeviceProfile(
 DEVICE = TargetDevice("sensor", SENSOR, TARGET)
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
+@pytest.mark.integration
+def test_the_measured_arena_is_the_memory_and_what_the_device_cannot_run_is_skipped(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    path = tmp_path / "small.tflite"
-    path.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
-    return path
-
-
-@pytest.mark.integration
-def test_the_measured_arena_is_the_memory_and_what_the_device_cannot_run_is_skipped(model: Path) -> None:
+    model = small_models.saved(tmp_path, small_models.quantized(small_models.classifier(), tmp_path, 32))
     measured = micro.check(model)
     found = with_arena(evaluation(), DEVICE, measured)
     assert found.status is Status.OK

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core import Evaluation, Provenance, Status
+from advisor.core import Provenance, Status
 from advisor.engine import LoadedRun, Progress, load_run, resolve, run_search
 from advisor.reporting import load_view, print_answer
 from advisor.store import sha256_file
@@ -36,12 +36,8 @@ def stored(
         yield load_run(run_search(resolve(options), Progress()).run.path)
 
 
-def made(run: LoadedRun) -> list[Evaluation]:
-    return [row for row in run.evaluations if row.status is Status.OK]
-
-
 def test_each_file_is_made_once_and_predicted_on_each_device(stored: LoadedRun) -> None:
-    ok = made(stored)
+    ok = [row for row in stored.evaluations if row.status is Status.OK]
     assert {row.configuration.target.device for row in ok} == set(DEVICES)
     assert len({row.artefact_sha256 for row in ok}) == 2
     assert len(ok) == 4

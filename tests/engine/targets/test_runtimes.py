@@ -35,6 +35,8 @@ from tests.engine.pipeline.walking import materials
 from tests.measurement import small_models
 
 ONNX = "host:onnxruntime"
+TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("float32",))
+SENSOR = DeviceProfile("sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm")
 
 
 @pytest.fixture
@@ -111,10 +113,6 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_only(tmp_path: Path, monkeyp
     assert (found.status, found.stage) == (Status.FAILED, StageName.RUNTIME)
     assert found.reason.endswith("it was killed (SIGKILL)")
     assert found.configuration == before.configuration
-
-
-TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("float32",))
-SENSOR = DeviceProfile("sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm")
 
 
 @pytest.fixture(scope="module")

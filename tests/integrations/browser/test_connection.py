@@ -159,7 +159,6 @@ def test_a_page_that_ends_while_it_runs_a_file_says_so(opened: Opened) -> None:
     from playwright.sync_api import Error
 
     browser = opened.page.page.context.browser
-    assert browser is not None
     page = browser.new_page()
     with suppress(Error):
         page.goto("chrome://crash")

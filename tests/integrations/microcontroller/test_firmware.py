@@ -76,7 +76,6 @@ def test_without_the_interpreter_the_arena_has_a_margin(int8: bytes, monkeypatch
     monkeypatch.setattr(micro, "available", lambda: False)
     text = write_firmware(int8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))[SETTINGS]
     found = re.search(r"kTensorArenaSize = (\d+)", text)
-    assert found is not None
     computed = micro_arena(read(int8)).total
     assert computed < int(found[1]) <= computed * MARGIN + 16
     assert "computed with a margin of 2%" in text

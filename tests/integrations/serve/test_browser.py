@@ -21,6 +21,12 @@ from tests.run_folders import candidates, with_artefact, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+MIDDLES = """() => [...document.querySelectorAll(".picture")].map(picture => {
+    const whole = picture.getBoundingClientRect();
+    return [...picture.querySelectorAll("rect")].map(one => one.getBoundingClientRect()).map(
+        own => [(own.x + own.width / 2 - whole.x) / whole.width, (own.y + own.height / 2 - whole.y) / whole.height]
+    ).sort(); })"""
+"""The middles of the marks on each picture, in shares of its sides."""
 
 
 @pytest.fixture
@@ -88,14 +94,6 @@ def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> Non
     page.set_input_files("#photograph", {"name": "b.jpg", "mimeType": "image/jpeg", "buffer": b"no image"})
     page.wait_for_selector("#answers >> text=not a JPEG")
     page.frame_locator("iframe.report").locator("#plot-size .scatterlayer .trace").first.wait_for(state="attached")
-
-
-MIDDLES = """() => [...document.querySelectorAll(".picture")].map(picture => {
-    const whole = picture.getBoundingClientRect();
-    return [...picture.querySelectorAll("rect")].map(one => one.getBoundingClientRect()).map(
-        own => [(own.x + own.width / 2 - whole.x) / whole.width, (own.y + own.height / 2 - whole.y) / whole.height]
-    ).sort(); })"""
-"""The middles of the marks on each picture, in shares of its sides."""
 
 
 def test_objects_are_drawn_where_they_are(page: Page, detectors: RunFolder) -> None:

@@ -21,6 +21,7 @@ from tests.builders import evaluation
 from tests.integrations.serve.shown import ENDED
 from tests.makers.commands import called, ended
 from tests.run_folders import with_artefact, write_run
+from tests.tables import with_cases
 from tests.zones import zone
 
 
@@ -66,13 +67,7 @@ def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], m
     assert Runs(runs).row(run.path.name).metric == metric
 
 
-@pytest.mark.parametrize(
-    ("stopped", "why"),
-    [
-        ({}, "its process ended before the search did"),
-        ({"stopped": {"why": "interrupt", "text": "interrupted"}}, "it was interrupted"),
-    ],
-)
+@with_cases
 def test_a_run_without_an_end_was_interrupted(runs: Path, stopped: dict[str, object], why: str) -> None:
     row = Runs(runs).row(write_run(runs, manifest={"configurations": 5, **stopped}).path.name)
     assert (row.state, row.evaluated, row.configurations, row.pick) == (RunState.INTERRUPTED, 3, 5, None)
@@ -127,16 +122,7 @@ def test_a_run_that_has_just_begun_is_running(runs: Path) -> None:
     held.release()
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "words"),
-    [
-        ("request.yaml", "[", "request.yaml"),
-        ("manifest.json", "{", "manifest.json is damaged"),
-        ("recommendation.json", "{", "recommendation.json is damaged"),
-        ("recommendation.json", '{"schema_version": 1, "pick": {"a": 1}}', "recommendation.json is damaged"),
-        ("evaluations.jsonl", "{\n", "unreadable line"),
-    ],
-)
+@with_cases
 def test_a_damaged_run_says_why(runs: Path, file: str, content: str, words: str) -> None:
     run = write_run(runs, manifest=ENDED)
     (run.path / file).write_text(content, encoding="utf-8")

@@ -19,6 +19,14 @@ from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 
+OUT = (
+    "runs/../", "runs/../outside/", "runs/..%2foutside/", "runs/%2e%2e/outside/", "runs/%2e%2e%2foutside/",
+    "runs/%252e%252e%252foutside/", "runs/..%5coutside/", "runs/%00/", "runs//etc/", "runs/%2fetc%2fpasswd/",
+    "runs/link/", "runs/link/bundle.zip", "compare?before=../outside&after=link", "compare?before=%2fetc&after=..",
+    "assets/../../outside/secret.txt", "assets/..%2f..%2foutside%2fsecret.txt", "../outside/", "%2e%2e/outside/",
+)  # fmt: skip
+"""Paths that would lead out of the folder."""
+
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.socket() as other:
@@ -40,15 +48,6 @@ def answer(address: str, path: str, method: str = "GET", **headers: str) -> tupl
     connection.endheaders()
     given = connection.getresponse()
     return given.status, given.read().decode()
-
-
-OUT = (
-    "runs/../", "runs/../outside/", "runs/..%2foutside/", "runs/%2e%2e/outside/", "runs/%2e%2e%2foutside/",
-    "runs/%252e%252e%252foutside/", "runs/..%5coutside/", "runs/%00/", "runs//etc/", "runs/%2fetc%2fpasswd/",
-    "runs/link/", "runs/link/bundle.zip", "compare?before=../outside&after=link", "compare?before=%2fetc&after=..",
-    "assets/../../outside/secret.txt", "assets/..%2f..%2foutside%2fsecret.txt", "../outside/", "%2e%2e/outside/",
-)  # fmt: skip
-"""Paths that would lead out of the folder."""
 
 
 def test_no_path_of_a_real_server_leads_out(address: str, runs: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.integrations.slurm import USUAL, SlurmExecutor, read_settings
+from tests.tables import with_cases
 
 
 def test_settings_add_to_the_usual_ones(tmp_path: Path) -> None:
@@ -16,16 +17,7 @@ def test_settings_add_to_the_usual_ones(tmp_path: Path) -> None:
     assert read_settings("") == {"cluster": "slurm", "jobs": USUAL, "training": None}
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("job: {mem_gb: 8}", "did you mean 'jobs'"),
-        ("jobs: 8", "'jobs' is not a mapping"),
-        ("cluster: pbs", "unknown cluster 'pbs'"),
-        ("- jobs", "has no sections"),
-        ("jobs: {", "expected"),
-    ],
-)
+@with_cases
 def test_wrong_settings_are_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(text)
     with pytest.raises(UsageError) as refused:

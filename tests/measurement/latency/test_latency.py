@@ -9,6 +9,7 @@ import pytest
 from advisor.core import Provenance, UsageError
 from advisor.measurement import LatencyResult, ModelTiming, Verdict, judge, measure
 from advisor.measurement._latency.timing import compare_with_first
+from tests.tables import with_cases
 
 QUIET = {"others_cores": 0.0, "cores": 4}
 
@@ -57,13 +58,7 @@ def test_quantities_carry_where_they_came_from(timing: ModelTiming) -> None:
     assert latency.low <= latency.value <= latency.high
 
 
-@pytest.mark.parametrize(
-    ("threads", "effort", "reason"),
-    [
-        *(([], "quick", "thread counts"), ([0], "quick", "thread counts"), ([-2, 1], "quick", "thread counts")),
-        ([1], "quik", r"'quik' \(did you mean 'quick'\?\)"),
-    ],
-)
+@with_cases
 def test_wrong_threads_and_efforts_are_refused(float_model: Path, threads: list[int], effort: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         measure(float_model, threads, effort)

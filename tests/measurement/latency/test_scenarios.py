@@ -12,13 +12,12 @@ from advisor.measurement._latency import compare_pairs, median_interval, summari
 from advisor.measurement._latency.scenarios import Sustained, Window, sustain
 from tests.measurement import small_models
 
+times = st.floats(min_value=1e-3, max_value=1e4, allow_nan=False)
+blocks = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=8)
+
 
 def test_more_work_takes_more_time(int8_model: Path, swish_model: Path) -> None:
     assert 0 < 2 * least_cpu_ms(int8_model) < least_cpu_ms(swish_model)
-
-
-times = st.floats(min_value=1e-3, max_value=1e4, allow_nan=False)
-blocks = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=8)
 
 
 @settings(max_examples=20)

@@ -25,6 +25,7 @@ from tests.detectors import detector_file
 from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
+from tests.tables import with_cases
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 
@@ -62,7 +63,6 @@ def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_a_cra
     assert "died (SIG" in pair.failed[0].failure
     assert "\n" not in pair.failed[0].failure
     for file in (pair.files[0], pair.files[2]):
-        assert file.timing is not None
         assert file.timing.peak_memory_bytes
         assert file.timing.load_content_ms
         assert file.arena_bytes > 0
@@ -97,20 +97,6 @@ def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model:
     assert any("in the first 0.1 s" in sentence for sentence in found.advice)
 
 
-def never(text: str) -> None:
-    pytest.fail(f"went on: {text}")
-
-
-@pytest.mark.parametrize("command", [lambda path: benchmark(path, tell=never), profile])
-def test_a_file_cut_anywhere_is_refused(float_model: Path, tmp_path: Path, command: Callable[[Path], object]) -> None:
-    whole = float_model.read_bytes()
-    for part in range(20):
-        broken = small_models.saved(tmp_path, whole[: len(whole) * part // 20], "broken.tflite")
-        with pytest.raises(UsageError, match=r"broken\.tflite is not a usable \.tflite file") as caught:
-            command(broken)
-        assert "\n" not in caught.value.message
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("make", "said"),
@@ -140,16 +126,7 @@ def test_threads_can_be_pinned_to_processors_and_the_function_has_the_name_of_a_
     assert present(found.pipeline).image == "rocket.jpg"
 
 
-@pytest.mark.parametrize(
-    ("times", "options", "reason"),
-    [
-        (2, {}, "given twice"),
-        (0, {}, "no model given"),
-        (1, {"effort": "load"}, "unknown effort 'load'"),
-        (1, {"effort": "fast"}, "unknown effort 'fast'"),
-        (1, {"cpus": (9999,)}, "processor 9999 cannot be used"),
-    ],
-)
+@with_cases
 def test_wrong_files_or_options_are_named(float_model: Path, times: int, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         benchmark(*[float_model] * times, **options)
@@ -180,15 +157,10 @@ def test_a_package_with_a_version_is_read(text: str) -> None:
     assert parse_runtime(text) == Runtime("tflite-runtime", "2.14.0")
 
 
-@pytest.mark.parametrize("text", ["tflite-runtime>=2", "tflite-runtime==", "tflite-runtime==2 -i x", "a @ file:b==1"])
-def test_no_exact_version_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="not a package with an exact version"):
+@with_cases
+def test_a_package_that_is_none_or_has_no_exact_version_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parse_runtime(text)
-
-
-def test_another_package_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"unknown runtime 'tflite-run' \(did you mean 'tflite-runtime'\?\)"):
-        parse_runtime("tflite-run==2.14.0")
 
 
 def test_the_installed_runtime_needs_no_environment() -> None:

@@ -1,7 +1,6 @@
 """Files in several runtimes of this machine, in turn, and in TensorFlow Lite Micro for a microcontroller."""
 
 import json
-from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -20,20 +19,16 @@ from tests.devices.requirements import require_onnx
 from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
+from tests.tables import with_cases
 
-BOTH = "host:litert,host:onnxruntime"
 LITERT = RuntimeHere("host:litert", "ai-edge-litert", HostConnection())
 ONNX = RuntimeHere("host:onnxruntime", "onnxruntime", HostConnection())
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return small_models.saved(tmp_path, small_models.classifier(), "small.tflite")
-
-
 @pytest.mark.integration
-def test_runtimes_take_turns_and_are_compared_with_the_first(model: Path) -> None:
+def test_runtimes_take_turns_and_are_compared_with_the_first(tmp_path: Path) -> None:
     require_onnx()
+    model = small_models.saved(tmp_path, small_models.classifier(), "small.tflite")
     found = benchmark_in_runtimes([model], [LITERT, ONNX], (1,), "load")
     assert [(row.device, row.runtime.partition("==")[0]) for row in found.rows] == [
         ("host:litert", "ai-edge-litert"),
@@ -56,21 +51,10 @@ def test_a_runtime_that_cannot_run_the_file_is_a_failed_row(tmp_path: Path) -> N
     assert "no ONNX export" in found.failed[1].failure
 
 
-@pytest.mark.parametrize(
-    ("device", "options", "words"),
-    [
-        ("host,host:onxruntime", {}, "did you mean 'host:onnxruntime'"),
-        ("host:litert,galaxy-s24", {}, "'galaxy-s24' is no runtime of this machine"),
-        (BOTH, {"accelerator": "gpu"}, "take no --accelerator"),
-    ],
-)
+@with_cases
 def test_only_runtimes_of_this_machine_are_compared(device: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        asked([], device, **options)
-
-
-def asked(models: Sequence[Path], device: str, accelerator: str = "") -> DeviceBenchmark:
-    return benchmark_device(models, device, accelerator, None, (), (1,), "load", lambda _text: None)
+        benchmark_device([], device, options.get("accelerator", ""), None, (), (1,), "load", lambda _text: None)
 
 
 def printed(found: DeviceBenchmark) -> str:
@@ -95,7 +79,6 @@ def test_a_file_that_runs_has_its_arena_and_one_that_does_not_is_failed(int8_mod
     assert "of 16 outputs none differ from LiteRT's reference kernels" in note
     assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
     runs, refused = found.rows
-    assert runs.micro is not None
     assert runs.arena_bytes == runs.micro.arena_bytes > 14_000
     assert refused.latency is None
     assert "Hybrid models are not supported" in refused.failure or "takes int8" in refused.failure

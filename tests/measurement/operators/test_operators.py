@@ -31,6 +31,7 @@ from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 FOREIGN = SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite"
+CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, SOFTMAX = range(6)
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +145,6 @@ def test_a_file_made_by_others_is_profiled_to_the_last_convolution_on_a_host_tha
     assert present(found.roofline).gflops > 0.1
     assert present(found.roofline).gbytes > 0.1
     assert found.roofline is measure_roofline()
-
-
-CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, SOFTMAX = range(6)
 
 
 def test_nodes_know_their_work() -> None:

@@ -13,6 +13,7 @@ from advisor.reporting import render
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._images import choose_mixed
 from advisor.tasks.segmentation._masks import Mask, survey_masks
+from tests.tables import with_cases
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
 
@@ -106,14 +107,7 @@ def test_masks_of_coco_are_not_written_as_a_table(tmp_path: Path) -> None:
         checked.write_manifest(tmp_path / "clean.csv")
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ({"costs": "costs.csv"}, "--costs: models for --task segmentation are judged by mean IoU"),
-        ({"min_precision": "95%"}, "--min-precision: models for --task segmentation have no probability of a class"),
-        ({"training": "finetune_cached"}, "--training: 'finetune_cached' is not for --task segmentation"),
-    ],
-)
+@with_cases
 def test_what_the_task_does_not_have_is_refused(tmp_path: Path, written: dict[str, str], message: str) -> None:
     (tmp_path / "costs.csv").write_text("answer,a,b\na,0,1\nb,1,0\n")
     if "costs" in written:

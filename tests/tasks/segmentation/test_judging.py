@@ -10,6 +10,8 @@ from advisor.tasks.segmentation._files import Overlaps, boundary_f1, overlaps
 from advisor.tasks.segmentation._masks import IGNORED, Mask
 from tests.tasks.segmentation.shapes import save
 
+TABLE = st.lists(st.tuples(*[st.integers(0, 50)] * 6), min_size=2, max_size=20)
+
 
 def masks(folder: Path, *content: np.ndarray) -> list[Mask]:
     """Write masks whose values are classes, 255 ignored."""
@@ -48,9 +50,6 @@ def test_ignored_pixels_do_not_count_and_masks_are_compared_at_the_size_of_the_i
     assert np.isnan(reached.by_class[1])
     true = masks(tmp_path, np.kron(halves(0, 1), np.ones((2, 3))))
     assert overlaps(answers(halves(0, 1)), true, 2).by_class.tolist() == [1.0, 1.0]
-
-
-TABLE = st.lists(st.tuples(*[st.integers(0, 50)] * 6), min_size=2, max_size=20)
 
 
 @settings(max_examples=60, deadline=None)

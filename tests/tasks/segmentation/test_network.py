@@ -35,7 +35,6 @@ from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-
 VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 
 

@@ -6,6 +6,7 @@ import grimp
 import pytest
 import yaml
 
+from tests.tables import with_cases
 from tools.checks.faces_contract import list_passing
 from tools.checks.layers_contract import list_upward
 from tools.checks.structure import LIMITS, measure, problems_of
@@ -34,17 +35,7 @@ def test_each_figure_has_one_limit(project: Path) -> None:
     assert sorted([*limits["at most"], *limits["at least"]]) == sorted(measure(project))
 
 
-@pytest.mark.parametrize(
-    ("most", "least", "named"),
-    [
-        ({"skips": 3}, {"comments": 0.5}, []),
-        ({"skips": 2}, {"comments": 0.5}, ["skips: 3, at most 2"]),
-        ({"skips": 3}, {"comments": 0.6}, ["comments: 0.5, at least 0.6"]),
-        ({"skips": 3}, {}, ["'comments'"]),
-        ({"skips": 3, "gone": 1}, {"comments": 0.5}, ["'gone'"]),
-        ({"skips": 3}, {"skips": 3, "comments": 0.5}, ["'skips' is limited twice"]),
-    ],
-)
+@with_cases
 def test_a_figure_beyond_its_limit_is_a_problem(
     most: dict[str, float], least: dict[str, float], named: list[str]
 ) -> None:

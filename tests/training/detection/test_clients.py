@@ -10,6 +10,8 @@ from advisor.training._on_maps.kept import Objects, RandomChanges, change_image
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 FINER = anchors_of([(32, 32), (8, 8)])
+SIDE = 64
+NO_COLOURS = RandomChanges(contrast=0.0, brightness=0.0, tint=0.0)
 
 
 @st.composite
@@ -67,10 +69,6 @@ def test_a_small_box_gets_anchors_of_the_fine_map_and_a_large_one_of_the_coarse_
 
 def test_without_boxes_no_anchor_has_one() -> None:
     assert (assign_anchors(ANCHORS, np.zeros((0, 4), np.float32)) == -1).all()
-
-
-SIDE = 64
-NO_COLOURS = RandomChanges(contrast=0.0, brightness=0.0, tint=0.0)
 
 
 def square(top: int, left: int, bottom: int, right: int) -> tuple[np.ndarray, Objects]:

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.integration
 SIDE = 64
 BATCH = (np.full((4, SIDE, SIDE, 3), 90, np.uint8), np.array([0, 1, 0, 1]), np.ones(4, np.float32))
 KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentation(mixup=0.0), averaging=10)
+CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, colour=0.2, mixup=0.0), seed=3)
 
 
 def _start(width: int) -> network.Start:
@@ -119,9 +120,6 @@ def test_both_find_the_same_means_in_the_same_order_and_other_features_do_not_ag
     assert not network.agrees(backbone, names[::-1], images, features)
     assert not network.agrees(backbone, names[:1], images, features)
     assert not network.agrees(backbone, names, images, features[:, :-1])
-
-
-CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, colour=0.2, mixup=0.0), seed=3)
 
 
 def _model() -> Any:

@@ -11,6 +11,7 @@ from advisor.training._finetune.finetune import STATE, FinetuneProgress, read_pr
 from advisor.training._finetune.hyperparameters import EPOCHS, LEARNING_RATE, SPACE
 
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = (FINETUNING[f"finetune_{part}"] for part in ("cached", "top", "all"))
+DONE = FinetuneProgress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)
 
 
 def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[Finetuning]:
@@ -84,9 +85,6 @@ def test_of_equals_the_first_is_best() -> None:
     trials.tell(first, 0.9)
     trials.tell(trials.ask(), 0.9)
     assert trials.best == first
-
-
-DONE = FinetuneProgress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)
 
 
 def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ pytestmark = pytest.mark.integration
 
 SIDE = 16
 IMAGES = np.random.default_rng(0).uniform(-1, 1, (24, SIDE, SIDE, 3)).astype(np.float32)
+Floats = npt.NDArray[np.float32]
+KERNEL = np.random.default_rng(0).normal(size=(4, 3, 3, 5)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +61,6 @@ def test_a_model_that_loses_nothing_stays_as_it_is(graph: Graph) -> None:
     found = dict(refit_kernels(graph, list(graph.kernels)[1:-1], 0.0, IMAGES))
     whole = _level(graph, {})
     np.testing.assert_allclose(_features(graph, found, True), whole, atol=0.02 * np.abs(whole).max())
-
-
-Floats = npt.NDArray[np.float32]
-
-KERNEL = np.random.default_rng(0).normal(size=(4, 3, 3, 5)).astype(np.float32)
 
 
 @pytest.mark.parametrize(("name", "axis"), [("CONV_2D", 0), (DEPTHWISE, 3)])

@@ -6,6 +6,7 @@ from advisor.core import StageError
 from advisor.training import fit_head, train_head
 from advisor.training._head import Head, divide_groups
 from advisor.training._head.trials import GRID, STRONGER, WEAKER
+from tests.tables import with_cases
 
 
 def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -36,7 +37,6 @@ def test_each_image_has_an_answer_of_a_head_that_did_not_learn_it_which_flatters
     random = np.random.default_rng(0)
     features, labels = random.standard_normal((200, 400)).astype(np.float32), random.integers(0, 4, 200)
     head = train_head(features, labels.tolist(), 4, seed=0)
-    assert head.answers is not None
     assert head.answers.sum(axis=1) == pytest.approx(np.ones(200), abs=1e-5)
     assert (head.answers.argmax(axis=1) == labels).mean() == pytest.approx(head.facts.cv_accuracy)
     assert head.facts.cv_accuracy < 0.4  # there is nothing to learn
@@ -86,12 +86,7 @@ def test_a_class_of_one_group_is_in_several_folds() -> None:
     assert len(set(divide_groups(np.asarray(labels), groups))) == 60
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes", "words"),
-    [
-        ([0, 0, 1], 3, "classes"), ([0, 1, 5], 3, "classes"), ([0, 0, 0], 1, "classes"), ([0, 1], 2, "fit together"),
-    ],
-)  # fmt: skip
+@with_cases
 def test_classes_without_images_and_misfitting_arrays_are_refused(labels: list[int], classes: int, words: str) -> None:
     with pytest.raises(StageError, match=words):
         train_head(np.zeros((3, 4), np.float32), labels, classes, seed=0)
@@ -199,7 +194,6 @@ def test_some_images_choose_the_head_of_a_large_set_and_all_fit_it(monkeypatch: 
     whole = train_head(features, labels, 3, seed=0)
     monkeypatch.setattr("advisor.training._head.CHOSEN_ON", 210)
     head = train_head(features, labels, 3, seed=0)
-    assert head.answers is not None
     answered = head.answers.any(axis=1)
     assert (head.facts.cv_images, int(answered.sum())) == (210, 210)
     assert np.bincount(np.array(labels)[answered]).tolist() == [100, 100, 10]

@@ -21,6 +21,11 @@ from tests.engine.pipeline.boxed import two_classes
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
 V2 = load_catalogue()["mobilenet_v2_1.0_224"]
 ANSWERS = [(label, 0.8) for label in range(10)]
+EACH = 300
+"""Images of each part; every second one is of the other class."""
+KNOWN = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]]
+LABELS = [0, 1, 1, 0]
+OTHERS = [[0.1, 0.1, 0.8], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]
 
 
 def test_measured_accuracy_counts_the_right_answers_and_a_class_without_an_image_has_no_recall() -> None:
@@ -82,10 +87,6 @@ def test_more_images_make_the_interval_of_robust_accuracy_narrower_and_right_ans
         return present(found.high) - present(found.low)
 
     assert width(400) < 0.5 * width(50)
-
-
-EACH = 300
-"""Images of each part; every second one is of the other class."""
 
 
 @pytest.fixture
@@ -248,11 +249,6 @@ def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> Non
     np.save(tmp_path / "folds.npy", rows)
     found = choose_thresholds(validation, images, asking(0.85), of_folds(tmp_path / "folds.npy", images, validation))
     assert found.threshold.of == EACH + EACH * 2 // 3
-
-
-KNOWN = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]]
-LABELS = [0, 1, 1, 0]
-OTHERS = [[0.1, 0.1, 0.8], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]
 
 
 def kept(rows: list[list[float]], path: Path) -> Path:

@@ -102,12 +102,6 @@ class Detecting(Prepared):
         return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
 
 
-def rules_when(limited: bool) -> tuple[RejectionRule, ...]:
-    """Return the rules, with that of a latency budget on this machine if there is one."""
-    slow = RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1))
-    return (RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless), *([slow] if limited else []))
-
-
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
     screening: bool = True, timed: bool = True, task: str = CLASSIFICATION.name,
@@ -116,7 +110,9 @@ def evaluated(
     workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    rules = Rules(question.limits, rules_when(limits is not None and timed))
+    slow = RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1))
+    needless_form = RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless)
+    rules = Rules(question.limits, (needless_form, *([slow] if limits is not None and timed else [])))
     evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed)
     evaluator.screening = screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))

@@ -26,6 +26,7 @@ CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 SPEC = InputSpec(SIDE, (127.5,) * 3, (32.0,) * 3)
 IMAGES = 60
 TRAINED = Workload((HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(1000, 200, 250))
+Make = Callable[..., tuple[dict[str, object], Path]]
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,6 @@ def coarse(data: bytes) -> bytes:
     kernel = model.buffers[model.subgraphs[0].tensors[head.inputs[1]].buffer]
     kernel.data = (kernel.data.view("i1") // 64 * 64).view(np.uint8)
     return pack(model)
-
-
-Make = Callable[..., tuple[dict[str, object], Path]]
 
 
 @pytest.fixture

@@ -39,6 +39,10 @@ from tests.measurement import small_models
 
 SIDE = 32
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=SIDE)
+COLOURS = ("red", "green", "blue")
+SIDE_OF_OWN_FILE = 8
+VIEW = InputSpec(SIDE_OF_OWN_FILE, (127.5,) * 3, (127.5,) * 3)
+WORKLOAD = Workload((HEAD_SUBSET, HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(100, 20, 30))
 
 
 @pytest.fixture
@@ -99,12 +103,6 @@ def test_images_seen_before_are_not_read_again(
 def test_a_part_of_a_part_has_its_hashes() -> None:
     part = Part((0, 1, 2), tuple(Path(name) for name in "abc"), (0, 0, 1), "", hashes=("x", "y", "z"))
     assert part.between(1, 3).hashes == ("y", "z")
-
-
-COLOURS = ("red", "green", "blue")
-SIDE_OF_OWN_FILE = 8
-VIEW = InputSpec(SIDE_OF_OWN_FILE, (127.5,) * 3, (127.5,) * 3)
-WORKLOAD = Workload((HEAD_SUBSET, HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(100, 20, 30))
 
 
 @pytest.fixture

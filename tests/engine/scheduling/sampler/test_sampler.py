@@ -43,13 +43,9 @@ def _study(sampler: AdvisorSampler, storage: JournalStorage | None = None) -> St
     )
 
 
-def _suggest(trial: Trial) -> tuple[str, int]:
-    model = trial.suggest_categorical("model", [f"m{i}" for i in range(6)])
-    return str(model), int(trial.suggest_categorical("threads", [1, 2]))
-
-
 def _objective(trial: Trial) -> tuple[float, float]:
-    model, threads = _suggest(trial)
+    model = str(trial.suggest_categorical("model", [f"m{i}" for i in range(6)]))
+    threads = int(trial.suggest_categorical("threads", [1, 2]))
     return 10.0 / threads + int(model[1:]), 70.0 + int(model[1:])
 
 

@@ -25,6 +25,7 @@ from advisor.engine._scheduling.sampler.surrogate import Surrogate, make_design
 
 COUNT = 120
 FEW = settings(max_examples=40)  # a set of few points on a small lattice has each kind of tie and copy by then
+WORST = 6.0
 
 
 def _pool(seed: int) -> tuple[np.random.Generator, Floats, Floats, list[dict[str, float | str]]]:
@@ -215,9 +216,6 @@ def test_a_front_is_covered_from_the_middle_outwards_to_its_end() -> None:
     points = np.column_stack([-np.cos(angles), -np.sin(angles)])
     assert pareto_mask(points).all()
     assert sorted(prior_order(points)) == list(range(200))
-
-
-WORST = 6.0
 
 
 @st.composite
