@@ -31,7 +31,7 @@ class Tagging(HeadOnMaps):
         judge = files.ByPrecision(self.metric)
         return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
 
-    def recognized(self, data: Path) -> str:
+    def recognize(self, data: Path) -> str:
         """Return whether tables give images several labels, in words."""
         from advisor.tasks.tagging._tables import list_tags
 
