@@ -35,6 +35,7 @@ class TaskFacts:
     robust: bool = False  # models may be chosen by that accuracy
     other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
     labelled: bool = False  # images have one class each, which mixed_int8 needs
+    linear: bool = False  # files end in a linear head, which is fitted again to the features of a file of 8 bits
     retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
@@ -55,6 +56,6 @@ class TaskFacts:
         """The metric as a heading begins."""
         return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
 
-    def recognized(self, data: Path) -> str:
+    def recognize(self, data: Path) -> str:
         """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
         return ""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from advisor.datasets._duplicates import Pair, cropped_copies, groups, near_duplicates
     from advisor.datasets._grouping import silhouettes
     from advisor.datasets._image_groups import Grouping
+    from advisor.datasets._image_places import find_by_name
     from advisor.datasets._images import (
         READ_ERRORS,
         InputSpec,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         halved,
     )
     from advisor.datasets._survey import Progress, Survey, survey
+    from advisor.datasets._table_rows import columns_of
     from advisor.datasets._thumbnails import read_thumbnail
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -123,6 +125,7 @@ __all__ = [
     "check_boxes",
     "class_order",
     "coco_files",
+    "columns_of",
     "conditions",
     "copies_sentence",
     "counted",
@@ -132,6 +135,7 @@ __all__ = [
     "divide_boxes",
     "draw_demo",
     "entry_of",
+    "find_by_name",
     "folder_in",
     "formats_of",
     "group_numbers",

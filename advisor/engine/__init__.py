@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         read_unfinished_search,
         require_proof,
     )
+    from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Devices, Session
     from advisor.engine._pipeline import cost
     from advisor.engine._pipeline.evaluation import accuracy, confidence
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     )
     from advisor.engine._pipeline.resources import Pool, Resources
     from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
-    from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, identity, require_classes
+    from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, features, identity, require_classes
     from advisor.engine._pipeline.stages.figures import capture, over_images, score
     from advisor.engine._pipeline.stages.finetuning import finetune_card
     from advisor.engine._pipeline.stages.head import join_trained_head
@@ -175,6 +176,7 @@ __all__ = [
     "divide_images",
     "drop_of",
     "expect_tuning_gain",
+    "features",
     "find_contradictions",
     "finetune_card",
     "hold_out_all",
@@ -195,6 +197,7 @@ __all__ = [
     "read_snapshot",
     "read_stored_request",
     "read_unfinished_search",
+    "record_timings",
     "require_classes",
     "require_proof",
     "resolve",

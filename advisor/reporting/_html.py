@@ -272,7 +272,7 @@ def list_sections() -> tuple[Section, ...]:
         Section("unknown", "Unknown", unknown),
         Section("images", "Images", _images, opened=True),
         Section("boxes", "Boxes", _boxes),
-        Section("overlays", "Pixels", _overlays),
+        Section("overlays", "Images by errors", _overlays),
         Section("robustness", "Capture", _robustness),
         Section("operators", "Operators", _operators),
         Section("losses", "Losses", _losses),

@@ -247,10 +247,15 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
 
 
 def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
-    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`."""
+    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`.
+
+    An image of which nothing is said by pixels is shown once.
+    """
     shown = []
     for one in overlays.images:
         image = _data_uri(root, one.path, one.sha256)
+        if not one.found:
+            shown.append(Photo(one.path, image, one.result, (), one.width, one.height))
         for said, layer in ((TRUE, one.true), (one.result, one.found)):
             if layer:
                 layers = (f"data:image/png;base64,{layer}",)

@@ -1,6 +1,7 @@
 """Find the head of a classifier, read its weights, and replace them: float or quantized.
 
-The head is a linear layer, or the sum of several, and a softmax, as :func:`advisor.tflite.attach_head` makes it.
+The head is a linear layer, or the sum of several, and a softmax or sigmoids, as :func:`advisor.tflite.attach_head`
+makes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ Floats = npt.NDArray[np.float32]
 Rounding = Callable[[Floats, Floats, bool], npt.NDArray[np.floating]]
 """Puts a kernel (F, C) on 8-bit steps for inputs (N, F): one step for each of the C channels, or one for all."""
 
+_ENDS = frozenset({"SOFTMAX", "LOGISTIC"})  # What makes probabilities of logits: of one class, or of several labels
 AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
 _IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", *AFTER_SOFTMAX})
 _INPUT = "the model's input"
@@ -30,7 +32,7 @@ _LEAST_STEP = 1e-8  # Step of a layer whose weights, or results, are all 0
 
 
 def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
-    """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor."""
+    """Return the input of what gives the only output, a SOFTMAX or LOGISTIC; ``makers`` is what makes each tensor."""
     graphs = len(model.subgraphs)
     outputs = len(graph.outputs)
     if (graphs, outputs) != (1, 1):
@@ -39,10 +41,10 @@ def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int
     kind = _INPUT
     for _ in graph.operators:
         kind = name_of(model, makers.get(index))
-        if kind != "SOFTMAX" and kind not in AFTER_SOFTMAX:
+        if kind not in _ENDS and kind not in AFTER_SOFTMAX:
             break
         index = int(makers[index].inputs[0])
-        if kind == "SOFTMAX":
+        if kind in _ENDS:
             return index
     raise StageError(f"{name} ends in {kind}, and a temperature needs a SOFTMAX there")
 

@@ -142,11 +142,13 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Leve
     return means
 
 
-def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> bytes:
+def attach_head(
+    data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating], scores: str = ""
+) -> bytes:
     """Append a linear classifier and a softmax to a model of pooled features, without the levels that it does not read.
 
     Its only output is ``features``, float32 (1, F), which becomes ``probabilities``, (1, C). The weights (F, C) and the
-    bias (C,) are finite.
+    bias (C,) are finite. With a name for ``scores``, the only output is that, (1, C): a sigmoid of each class.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
@@ -162,12 +164,13 @@ def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArra
     if not (np.isfinite(kernel).all() and np.isfinite(offset).all()):
         raise StageError("the head's weights are not finite")
     logits = _logits(model, graph, _parts(model, graph, features), kernel, offset)
-    softmax = schema.SoftmaxOptionsT(beta=1.0)
-    name = f"head/{PROBABILITIES}"
+    operator = schema.BuiltinOperator.LOGISTIC if scores else schema.BuiltinOperator.SOFTMAX
+    softmax = None if scores else schema.SoftmaxOptionsT(beta=1.0)
+    name = f"head/{scores or PROBABILITIES}"
     shape = (1, len(offset))
-    output = append_operator(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], name, shape, softmax)
+    output = append_operator(model, graph, operator, [logits], name, shape, softmax)
     graph.outputs = [output]
-    signature.outputs[0].name = PROBABILITIES.encode()
+    signature.outputs[0].name = (scores or PROBABILITIES).encode()
     signature.outputs[0].tensorIndex = output
     prune(model, graph)
     return pack(model)

@@ -19,6 +19,7 @@ CLASSIFICATION = Classification(
     conditions=True,
     robust=True,
     labelled=True,
+    linear=True,
     retrains=True,
     probabilities=True,
     tunable=True,

@@ -37,8 +37,8 @@ def can_adjust(training: str, compression: str, workload: Workload) -> bool:
     The kernels of 16-bit activations take seconds an image here, and lose nothing.
     """
     learns = recipe_of(training).learns and not recipe_of(training).quick_head
-    classifier = workload.question.of_task.labelled and workload.question.of_task.probabilities
-    return bool(workload.images) and learns and classifier and form_of(compression).name == "int8"
+    linear = workload.question.of_task.linear
+    return bool(workload.images) and learns and linear and form_of(compression).name == "int8"
 
 
 def replace_head(
@@ -103,7 +103,8 @@ def replace_head(
 
 
 def _refits(training: str, workload: Workload) -> bool:
-    plain = not recipe_of(training).tunes_backbone and not workload.question.robust
+    question = workload.question
+    plain = question.of_task.labelled and not recipe_of(training).tunes_backbone and not question.robust
     images = workload.images[Role.LEARNT]
     return plain and images <= MOST_IMAGES and images * workload.classes <= MOST_TARGETS
 

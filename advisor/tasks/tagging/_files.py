@@ -1,0 +1,187 @@
+"""Judge files that give images labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.core import ImageAnswers, Interval, Quantity
+from advisor.engine import Images, Role, percent
+from advisor.exporting import Found, ShippedModel
+from advisor.measurement import Floats, of_other_images, sums_of_units, units_of
+from advisor.tasks._judge import EVERY, JudgeByShares, overlays
+from advisor.tasks.tagging._precision import Doubles, Truth, list_precisions, list_precisions_without
+
+LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
+SHOWN_CLASSES = 20  # Labels whose average precision has an interval in the report, at most
+
+
+def find_tags(
+    outputs: Sequence[Any],
+    model: ShippedModel,
+) -> tuple[Found, ...]:
+    """Return the labels of a photograph that reach the threshold, the highest score first."""
+    (row,) = outputs
+    best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
+    return tuple(Found(label, score) for label, score in best if score >= model.thresholds.least(label))
+
+
+@dataclass(frozen=True, eq=False)
+class TagScores:
+    """The scores that a file gives N images, beside their labels."""
+
+    scores: Floats  # (N, C)
+    truth: Truth  # (N, C): 1, 0, or -1 where nothing is known
+    groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
+
+    @cached_property
+    def by_class(self) -> Doubles:
+        """The average precision of each label, (C,); NaN for one that all images have or lack."""
+        return list_precisions(self.truth, self.scores)
+
+    @cached_property
+    def _without(self) -> Doubles:
+        """The same without each image, (N, C)."""
+        return list_precisions_without(self.truth, self.scores)
+
+    @property
+    def figure(self) -> Interval:
+        """The mean average precision, with its range on as many other images."""
+        known = ~np.isnan(self.by_class)
+        if not known.any():
+            return Interval(0.0, 0.0, 1.0)
+        values = float(self.by_class[known].mean())
+        without = _mean_known(self._without[:, known])
+        return self._range(values, without)
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in it, whose mean it is: pseudo-values of the jackknife, see :func:`.split_precision`."""
+        known = ~np.isnan(self.by_class)
+        if not known.any():
+            return [0.0] * len(self.truth)
+        whole = float(self.by_class[known].mean())
+        without = _mean_known(self._without[:, known])
+        without = np.where(np.isfinite(without), without, whole)
+        return [float(value) for value in whole + (len(without) - 1) * (without.mean() - without)]
+
+    def _range(
+        self,
+        value: float,
+        without: Doubles,
+    ) -> Interval:
+        """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""
+        units = units_of(self.groups, len(without))
+        moved = np.where(np.isfinite(without), without - value, 0.0)
+        return of_other_images(value, value + sums_of_units(moved, units))
+
+    def list_ranges(self) -> list[Interval | None]:
+        """Return the average precision of each label with its range; None as for ``by_class``."""
+        return [
+            None if np.isnan(value) else self._range(float(value), self._without[:, label])
+            for label, value in enumerate(self.by_class)
+        ]
+
+    @property
+    def flags(self) -> Truth:
+        """1 where a label is shown and known to be there or not, else 0, (N, C)."""
+        return np.asarray((self.scores >= LEAST) & (self.truth >= 0), np.int8)
+
+    @property
+    def errors(self) -> Doubles:
+        """How far the known labels of each image are from what is shown, (N,): the mean distance from the threshold."""
+        wrong = (self.flags != (self.truth == 1)) & (self.truth >= 0)
+        return np.asarray((wrong * (1 + np.abs(self.scores - LEAST))).sum(axis=1), np.float64)
+
+    def f1_scores(self) -> tuple[Interval, Interval, Interval]:
+        """Return macro F1, micro F1, and the share of images of which all known labels are right."""
+        there = (self.truth == 1).astype(float)
+        shown = self.flags.astype(float)
+        counts = np.stack([shown * there, shown, there], axis=-1)  # (N, C, 3): right, shown, true
+        whole = counts.sum(axis=0)
+        units = units_of(self.groups, len(counts))
+        left = whole - sums_of_units(counts.reshape(len(counts), -1), units).reshape(-1, *whole.shape)
+        macro = of_other_images(float(_f1(whole).mean()), _f1(left).mean(axis=-1))
+        micro = of_other_images(float(_f1(whole.sum(axis=0))), _f1(left.sum(axis=1)))
+        exact = (self.errors == 0).astype(float)
+        sizes = np.bincount(units)
+        rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
+        return macro, micro, of_other_images(float(exact.mean()), rest)
+
+    def describe_errors(
+        self,
+        place: int,
+        classes: Sequence[str],
+    ) -> str:
+        """Return what is missed and what is wrong in an image, in words."""
+        flags = self.flags[place]
+        known = self.truth[place]
+        missed = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 0)).tolist()]
+        wrong = [classes[label] for label in np.flatnonzero((known == 0) & (flags == 1)).tolist()]
+        found = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 1)).tolist()]
+        parts = (("found", found), ("missed", missed), ("wrong", wrong))
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "no label, none found"
+
+
+def _mean_known(values: Doubles) -> Doubles:
+    """Return the mean of each row without NaN, (N,); NaN for a row of them."""
+    known = ~np.isnan(values)
+    return np.asarray(np.where(known, values, 0.0).sum(axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan))
+
+
+def _f1(counts: Doubles) -> Doubles:
+    """Return the F1 of counts (..., 3) of right, shown and true labels; 1 where there is nothing to find or show."""
+    right, shown, true = np.moveaxis(counts, -1, 0)
+    return np.asarray(np.where(shown + true > 0, 2 * right / np.maximum(shown + true, 1e-9), 1.0))
+
+
+@dataclass(frozen=True)
+class ByPrecision(JudgeByShares[TagScores]):
+    """Judge by the mean average precision."""
+
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> TagScores:
+        """Return the scores of the images beside their labels."""
+        part = images.part(role)
+        scores = np.load(answers, allow_pickle=False)[each]
+        return TagScores(scores, np.array(part.objects, np.int8), part.groups)
+
+    def compare_answers(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
+        """Return the average precision of each label."""
+        by_class = zip(images.classes, own.by_class.tolist(), strict=True)
+        return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
+
+    def judge_answers(self, own: TagScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return it, F1, exact sets, the range of each label, and the images with the most errors."""
+        count = len(own.truth)
+        macro, micro, exact = own.f1_scores()
+        figures = {
+            "Macro F1": percent(macro, count, "the mean over the labels, from a score of one half on"),
+            "Micro F1": percent(micro, count, "of all labels together"),
+            "Exact sets": percent(exact, count, "the share of images with exactly the right labels"),
+            **dict(_list_class_figures(own, images.classes)),
+        }
+
+        def layers(_place: int) -> Iterator[bytes]:
+            return iter((b"", b""))
+
+        shown = overlays(images, -own.errors, lambda place: own.describe_errors(place, images.classes), layers, {})
+        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
+
+
+def _list_class_figures(
+    own: TagScores,
+    classes: Sequence[str],
+) -> Iterator[tuple[str, Quantity]]:
+    """Yield the average precision of each label with its range, those with the lowest first if there are many."""
+    ranges = own.list_ranges()
+    known = [(found.value, place) for place, found in enumerate(ranges) if found is not None]
+    for _, place in sorted(sorted(known)[:SHOWN_CLASSES], key=lambda pair: pair[1]):
+        found = ranges[place]
+        if found is not None:
+            there = int((own.truth[:, place] == 1).sum())
+            yield f"AP of {classes[place]}", percent(found, len(own.truth), f"of images by score, {there} have it")

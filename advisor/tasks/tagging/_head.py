@@ -1,0 +1,226 @@
+"""Fit a head with a score for each label on the features of a backbone: logistic regressions, one for each label.
+
+The kind of features and the penalty of each label are chosen by cross-validation that holds whole groups out. Labels
+of which nothing is known in an image do not count there. Scores are shifted so that one half is the threshold of each
+label: the score from which on a product shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.tasks.tagging._division import deal_out
+from advisor.tasks.tagging._precision import mean_precision
+from advisor.training import find_space
+
+Floats = NDArray[np.float32]
+Truth = NDArray[np.int8]
+
+FOLDS = 5
+GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # Inverse strengths of the L2 penalty, the strongest first
+# Nats, as a share of the loss without features, by which a stronger penalty may exceed the least loss.
+TIE = 0.01
+# Power of the ratio of images without a label to those with it, which weighs the latter.
+WEIGHTING = 0.5
+# mAP by which a head on all levels must beat the one on the last layer: it costs latency and bytes.
+LEAST_GAIN = 0.01
+MOST_STEPS = 100
+TOLERANCE = 1e-3
+CURVATURE = 0.15  # p (1 - p) of a usual score. It scales the steps and does not change the optimum.
+SMOOTHED = 1.0  # Images of either kind that are added when scores are calibrated, as in Platt (1999)
+LEAST_SLOPE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class TagHead:
+    """Weights (F, C) and bias (C,) of the logits of each label; a logit of 0 is the threshold."""
+
+    weights: Floats
+    bias: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """The out-of-fold logits of one kind of features: of the chosen penalty of each label, (N, C)."""
+
+    width: int  # features that are read, from the first one on
+    strengths: NDArray[np.float64]  # (C,)
+    logits: Floats
+
+
+def fit_tag_head(
+    features: Floats,
+    truth: Truth,
+    groups: Sequence[int],
+    hashes: Sequence[str],
+    seed: int,
+    last: int = 0,
+) -> TagHead:
+    """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
+
+    The first ``last`` features are those of the last layer; 0 for one kind of features alone. Images of one number in
+    ``groups`` stay in one fold.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+    fold = deal_out(truth, groups, hashes, [1 / FOLDS] * FOLDS, seed)
+    with threadpool_limits(limits=1):
+        best = _cross_validate(features, truth, fold, last or features.shape[1], last)
+        if last and last < features.shape[1]:
+            every = _cross_validate(features, truth, fold, features.shape[1], last)
+            if mean_precision(truth, every.logits) >= mean_precision(truth, best.logits) + LEAST_GAIN:
+                best = every
+        space = find_space(features[:, : best.width], last)
+        fitted = _fit_strengths(space.enter(features[:, : best.width]), truth, sorted(set(best.strengths.tolist())))
+        inside = np.stack([fitted[one][0][:, label] for label, one in enumerate(best.strengths.tolist())], axis=1)
+        offset = np.array([fitted[one][1][label] for label, one in enumerate(best.strengths.tolist())], np.float32)
+    read, bias = space.leave(inside, offset)
+    slope, shift = calibrate_logits(best.logits, truth)
+    weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
+    weights[: best.width] = read * slope
+    return TagHead(weights, (bias * slope + shift).astype(np.float32))
+
+
+def _cross_validate(
+    features: Floats,
+    truth: Truth,
+    fold: NDArray[np.int64],
+    width: int,
+    last: int,
+) -> _Trial:
+    """Return the out-of-fold logits of the best penalty of each label."""
+    inside = find_space(features[:, :width], last).enter(features[:, :width])
+    logits = np.zeros((len(GRID), *truth.shape), np.float32)
+    for number in range(FOLDS):
+        seen = fold != number
+        for place, (weights, bias) in enumerate(_fit_strengths(inside[seen], truth[seen], GRID).values()):
+            logits[place, ~seen] = inside[~seen] @ weights + bias
+    known = truth >= 0
+    weight = weigh_images(truth)
+    losses = np.stack([(_losses(rows, truth) * weight).sum(axis=0) for rows in logits]) / weight.sum(axis=0)
+    share = (truth == 1).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    base = -(share * np.log(np.maximum(share, 1e-6)) + (1 - share) * np.log(np.maximum(1 - share, 1e-6)))
+    # The strongest penalty whose loss is about the least one.
+    chosen = (losses <= losses.min(axis=0) + TIE * base).argmax(axis=0)
+    return _Trial(width, np.array(GRID)[chosen], logits[chosen, :, np.arange(truth.shape[1])].T)
+
+
+def weigh_images(truth: Truth) -> Floats:
+    """Return the weight of each image for each label, (N, C): more where a rare label is there, 0 where not known."""
+    there, lacking = ((truth == value).sum(axis=0) for value in (1, 0))
+    more = (np.maximum(lacking, 1) / np.maximum(there, 1)) ** WEIGHTING
+    return np.asarray(np.where(truth == 1, np.maximum(more, 1.0), truth == 0), np.float32)
+
+
+def _losses(
+    logits: Floats,
+    truth: Truth,
+) -> Floats:
+    """Return the cross entropy of each label, (N, C)."""
+    signs = np.where(truth == 1, 1.0, -1.0)
+    return np.asarray(np.logaddexp(0.0, -signs * logits), np.float32)
+
+
+def _fit_strengths(
+    inside: Floats,
+    truth: Truth,
+    strengths: Sequence[float],
+) -> Mapping[float, tuple[Floats, Floats]]:
+    """Return weights (D, C) and bias (C,) of each inverse strength of the penalty, each begun from the one before."""
+    weights = np.zeros((inside.shape[1], truth.shape[1]), np.float32)
+    bias = np.zeros(truth.shape[1], np.float32)
+    squares = np.einsum("nd,nd->d", inside, inside) / len(inside)
+    fitted = {}
+    for strength in strengths:
+        weights, bias = _minimise(inside, truth, 1.0 / (strength * len(inside)), squares, weights, bias)
+        fitted[strength] = (weights, bias)
+    return fitted
+
+
+def _minimise(
+    inside: Floats,
+    truth: Truth,
+    penalty: float,
+    squares: Floats,
+    weights: Floats,
+    bias: Floats,
+) -> tuple[Floats, Floats]:
+    """Minimise the mean weighted cross entropy of each label and the penalty, for all labels in one go."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    weight = weigh_images(truth)
+    weight /= np.maximum(weight.mean(axis=0), 1e-6)
+    wanted = (truth == 1).astype(np.float32)
+    scale = (1.0 / np.sqrt(CURVATURE * squares + penalty)).astype(np.float32)[:, None]
+    shape = weights.shape
+    split = shape[0] * shape[1]
+
+    def loss_and_gradient(place: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        values = place.astype(np.float32)
+        kernel = scale * values[:split].reshape(shape)
+        logits = inside @ kernel + values[split:]
+        loss = float((_losses(logits, truth) * weight).sum(dtype=np.float64)) / len(truth)
+        apart = (expit(logits) - wanted) * weight / len(truth)
+        gradient = scale * (inside.T @ apart + penalty * kernel)
+        loss += 0.5 * penalty * float(np.square(kernel).sum(dtype=np.float64))
+        return loss, np.concatenate([gradient.ravel(), apart.sum(axis=0)]).astype(np.float64)
+
+    start = np.concatenate([(weights / scale).ravel(), bias]).astype(np.float64)
+    options: Any = {"maxiter": MOST_STEPS, "gtol": TOLERANCE, "ftol": 0.0}
+    solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
+    return scale * solution[:split].reshape(shape), solution[split:]
+
+
+def calibrate_logits(
+    logits: Floats,
+    truth: Truth,
+) -> tuple[Floats, Floats]:
+    """Return the slope and the shift of each label's logits, (C,), after which 0 is the threshold with the best F1.
+
+    The slope and a first shift make them log odds (J. Platt, "Probabilistic Outputs for Support Vector Machines",
+    1999). The F1 is the expected one: of probabilities it varies less than that of a few counted images.
+    """
+    from scipy.special import expit, logit
+
+    slopes = np.ones(truth.shape[1], np.float32)
+    shifts = np.zeros(truth.shape[1], np.float32)
+    for label in range(truth.shape[1]):
+        known = truth[:, label] >= 0
+        values = logits[known, label].astype(np.float64)
+        slope, shift = _fit_platt(values, truth[known, label] == 1)
+        probabilities = np.sort(expit(slope * values + shift))[::-1]
+        hits = np.cumsum(probabilities)
+        f1 = 2 * hits / (np.arange(1, len(hits) + 1) + hits[-1])
+        best = int(f1.argmax())
+        # Half of the best F1 is the threshold that reaches it (Z. Lipton et al., "Optimal Thresholding of Classifiers
+        # to Maximize F1 Measure", 2014).
+        threshold = min(max(float(f1[best]) / 2, 1e-4), 1 - 1e-4)
+        slopes[label] = slope
+        shifts[label] = shift - float(logit(threshold))
+    return slopes, shifts
+
+
+def _fit_platt(
+    values: NDArray[np.float64],
+    there: NDArray[np.bool_],
+) -> tuple[float, float]:
+    """Return slope and shift that make log odds of the logits of one label."""
+    from scipy.optimize import minimize
+
+    count = int(there.sum())
+    high = (count + SMOOTHED) / (count + 2 * SMOOTHED)
+    low = SMOOTHED / (len(there) - count + 2 * SMOOTHED)
+    wanted = np.where(there, high, low)
+
+    def loss(place: NDArray[np.float64]) -> float:
+        scaled = np.exp(place[0]) * values + place[1]
+        return float((np.logaddexp(0.0, scaled) - wanted * scaled).mean())
+
+    log_slope, shift = minimize(loss, np.zeros(2), method="L-BFGS-B").x
+    return max(float(np.exp(log_slope)), LEAST_SLOPE), float(shift)

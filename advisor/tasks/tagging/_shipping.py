@@ -1,0 +1,21 @@
+"""The content of a bundle of a tagger."""
+
+from __future__ import annotations
+
+from advisor.exporting import Page, Shipping
+from advisor.tasks.classification._files import classify_images
+from advisor.tasks.tagging._files import LEAST, find_tags
+
+SHIPPING = Shipping(
+    "gives images their labels",
+    "scores",
+    "tagger_card.md.j2",
+    {"android": "android/Tagger.kt", "ios": "ios/Tagger.swift", "python": "python/tag.py"},
+    "",
+    classify_images,
+    find_tags,
+    page=Page("templates/tags.js", {"least": LEAST}, __package__),
+    least=LEAST,
+    said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "no label",
+    package=__package__,
+)
