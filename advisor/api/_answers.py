@@ -115,6 +115,7 @@ def report(
 
     folder = report_folder(Path(to), force) if to is not None else None
     loaded = load_run(run, limits)
+    # The answer to other limits must not replace the reports of what the run was asked.
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)

@@ -1,78 +1,32 @@
 """Let a model grow: learn from more images, and say whether the new file should ship.
 
-Read :func:`update` first. :func:`merge_images` adds the new images to those of the run, each in one part.
+Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in one part.
 :func:`compare_answers` decides by what both files answer to the old hold-out and to a new one.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import StageError, UsageError, Written, plural
+from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
+from advisor.api._runs import search
+from advisor.core import Evaluation, StageError, UsageError, Written, plural
+from advisor.store import RunFolder
 
 if TYPE_CHECKING:
-    from advisor.datasets import LabelledImage, Survey
     from advisor.engine import LoadedRun
-
-HOLDOUT_OF_NEW = 0.3
-"""Share of the new images of each class that judge both files: enough to show a gain on a few hundred."""
-
-VALIDATION_OF_NEW = 0.15
-"""Share of the new images of each class that choose among the forms of the new file."""
-
-PARTS = ("holdout", "validation", "train")
-"""Parts of the run in the order in which they claim a new image that shows the same as one of theirs."""
-
-WRITTEN_PARTS = {"holdout": "test", "validation": "val", "train": "train"}
 
 LINEAGE = "lineage.json"
 """File of the new run that names the earlier one, and what was compared."""
 
 TAIL = 0.025  # Probability outside each end of a 95 % interval
 SHOWN = 5  # Images that are named for each class that got worse
-FROM_RUN = (
-    "out",
-    "request",
-    "max_trials",
-    "resume",
-    "most_images",
-)  # Options of the run that the new search leaves out
 
-
-@dataclass(frozen=True)
-class GrownImage:
-    """One image of the old and new ones together."""
-
-    path: Path
-    label: str
-    part: str  # of :data:`PARTS`
-    group: str = ""
-    new: bool = False
-
-
-@dataclass(frozen=True)
-class MergedImages:
-    """The images of a run with new ones, and how many of the new ones were left out, and why."""
-
-    images: tuple[GrownImage, ...]
-    new_classes: tuple[str, ...]  # classes that the run did not know
-    known: int  # new files that the run has with the same label
-    returned: int  # new files that show the same as an image of the old hold-out
-    corrected: tuple[Path, ...]  # images of the run whose label the new files correct
-
-    @property
-    def added(self) -> int:
-        """Number of new images that are learnt from."""
-        return sum(image.new and image.part != PARTS[0] for image in self.images)
-
-    def holdout(self, new: bool) -> list[GrownImage]:
-        """Return the images that judge both files: the new ones, or those of the old hold-out."""
-        return [image for image in self.images if image.part == PARTS[0] and image.new is new]
+NOT_ASKED = ("out", "request", "max_trials", "resume", "most_images")
+"""Options of the run that the new search does not have: they belong to one run."""
 
 
 @dataclass(frozen=True)
@@ -218,24 +172,14 @@ def update(
         UsageError: the run has no pick or no classes, its images are gone, or the new ones hold nothing new.
         StageError: no file was made, or a file cannot run.
     """
-    from advisor.api._runs import search
     from advisor.engine import load_run
-    from advisor.store import RunFolder
 
     earlier = load_run(run)
-    pick = earlier.decision.pick
-    task = earlier.question.of_task
-    if not task.labelled:
-        raise UsageError(
-            f"'{run}' is a run of --task {task.name}, and only images with one class each can be added to",
-            "search again with all images: advisor search --request RUN/request.yaml --data DIR",
-        )
-    if pick is None or not pick.artefact:
-        raise UsageError(f"'{run}' has no file that could be compared", "continue it: advisor search --resume RUN")
+    pick = _require_pick(earlier)
     merged = merge_images(earlier, Path(data))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     manifest = write_merged(merged, folder / f"{earlier.name}-and-{Path(data).stem}.csv")
-    asked: dict[str, Any] = {name: value for name, value in earlier.request.written.items() if name not in FROM_RUN}
+    asked: dict[str, Any] = {name: value for name, value in earlier.request.written.items() if name not in NOT_ASKED}
     asked |= {"data": str(manifest), "out": str(folder)}
     if time_limit is not None:
         asked["time_limit"] = time_limit
@@ -246,177 +190,28 @@ def update(
             "training": [configuration.training],
             "compressions": [configuration.compression],
         }
-    found = search(quiet=quiet, **asked)
-    if found.decision.pick is None:
-        raise StageError(f"the search with the new images ended without a file: {found.decision.reason}")
-    answer = judge_runs(earlier, Path(found.path), merged)
-    RunFolder.open(Path(found.path)).write_json(LINEAGE, answer.to_json())
+    later = search(quiet=quiet, **asked)
+    if later.decision.pick is None:
+        raise StageError(f"the search with the new images ended without a file: {later.decision.reason}")
+    answer = judge_runs(earlier, Path(later.path), merged)
+    RunFolder.open(Path(later.path)).write_json(LINEAGE, answer.to_json())
     return answer
 
 
-def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
-    """Return the images of a run together with new ones, each in one part.
-
-    Images of the run keep their parts. A new file with the bytes of an old one is not added; another label corrects the
-    old one. A new image that shows the same as one of the old hold-out is left out, and one that shows the same as
-    another old image goes to that one's part. Of the others, groups of near duplicates stay together.
-
-    Raises:
-        UsageError: images of the run are gone or changed, the new ones cannot be read, or nothing is new.
-    """
-    from advisor.datasets import Entry, Listing, list_files, near_duplicates, survey
-    from advisor.engine import images_folder
-
-    root = images_folder(earlier.folder)
-    split = earlier.folder.read_json("split.json")
-    rows = [(part, row) for part in PARTS for row in split.get(part, ())]
-    if not rows:
-        raise UsageError(f"'{earlier.folder.path}' does not say which images it learnt from", "search again")
-    hashes = {root / row["path"]: row["sha256"] for _, row in rows}
-    old = [Entry(root / row["path"], row["class"], part) for part, row in rows]
-    there = {entry.path.resolve(): entry.label for entry in old}
-    listing = list_files(data)
-    # A list may name files of the run: with another label they are corrections, with the same one nothing is new.
-    new = [replace(entry, part="") for entry in listing.entries if there.get(entry.path.resolve()) != entry.label]
-    read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
-    _require_old_images(earlier, hashes, read)
-    classes = read.dataset.classes
-    kept = [image for image in read.dataset.images if image.part]
-    known_classes = {classes[image.label] for image in kept}
-    first_new = len(kept)
-    pairs = near_duplicates(read.thumbnails)
-    labels, known, corrected = _match_bytes(read.dataset.images, first_new)
-    claims: dict[int, set[str]] = {}
-    for pair in pairs:
-        if pair.first < first_new <= pair.second:
-            claims.setdefault(pair.second, set()).add(kept[pair.first].part)
-    images = [
-        GrownImage(image.path, classes[labels.get(place, image.label)], image.part, image.group)
-        for place, image in enumerate(kept)
-    ]
-    returned = 0
-    free: list[int] = []
-    for place in range(first_new, len(read.dataset.images)):
-        if place in known:
-            continue
-        claim = next((part for part in PARTS if part in claims.get(place, ())), "")
-        if claim == PARTS[0]:
-            returned += 1
-        elif claim:
-            image = read.dataset.images[place]
-            images.append(GrownImage(image.path, classes[image.label], claim, image.group, new=True))
-        else:
-            free.append(place)
-    images += _divide(read, free, [(pair.first, pair.second) for pair in pairs])
-    _require_known_class(data, known_classes, {image.label for image in images if image.new})
-    new_classes = tuple(sorted({image.label for image in images} - known_classes))
-    if not any(image.new for image in images) and not corrected:
+def _require_pick(earlier: LoadedRun) -> Evaluation:
+    """Return the pick of a run; refuse a run whose images have no class each, or without a file."""
+    task = earlier.question.of_task
+    pick = earlier.decision.pick
+    if not task.labelled:
         raise UsageError(
-            f"'{data}' has nothing new: {plural(len(known), 'file')} of the run, and {returned} of its hold-out",
-            "add images that the run has not seen, or correct labels",
+            f"'{earlier.name}' is a run of --task {task.name}, and update needs images with one class each",
+            "search again with all images: advisor search --request RUN/request.yaml --data DIR",
         )
-    same_labels = len(known) - len(corrected)
-    return MergedImages(tuple(images), new_classes, same_labels, returned, tuple(corrected))
-
-
-def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Survey) -> None:
-    """Refuse a run whose images are gone, cannot be read, or have changed."""
-    seen = {image.path: image.sha256 for image in read.dataset.images}
-    lost = [path for path, sha256 in hashes.items() if seen.get(path) != sha256]
-    if lost:
-        what = f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as '{lost[0]}'"
-        raise UsageError(what, "restore the images that the run learnt from, or search again")
-
-
-def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:
-    """Refuse several new classes without an old one: they are probably the old ones under other names."""
-    if len(labels) > 1 and not labels & known:
+    if pick is None or not pick.artefact:
         raise UsageError(
-            f"'{data}': none of its classes ({', '.join(sorted(labels))}) is a class of the run: "
-            f"{', '.join(sorted(known))}",
-            "give the folders the names of the run; to add several new classes, add images of an old class as well",
+            f"'{earlier.name}' has no file that could be compared", "continue it: advisor search --resume RUN"
         )
-
-
-def _match_bytes(images: Sequence[LabelledImage], first_new: int) -> tuple[dict[int, int], set[int], list[Path]]:
-    """Return the corrected label of old images by place, the places of new files that are old ones, and the corrected.
-
-    Of several new files with the bytes of one image, the last label counts.
-    """
-    places = {image.sha256: place for place, image in enumerate(images[:first_new])}
-    labels: dict[int, int] = {}
-    known: set[int] = set()
-    for place in range(first_new, len(images)):
-        old = places.get(images[place].sha256)
-        if old is None:
-            continue
-        known.add(place)
-        if images[place].label != images[old].label:
-            labels[old] = images[place].label
-    return labels, known, [images[old].path for old in labels]
-
-
-def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[GrownImage]:
-    """Return new images with their parts: of each class a share for the hold-out and the validation.
-
-    Images that show the same, or that the user put in one group, stay together. The draw depends on the bytes alone.
-    """
-    images = read.dataset.images
-    leader = {place: place for place in free}
-
-    def find_leader(place: int) -> int:
-        while leader[place] != place:
-            place = leader[place]
-        return place
-
-    by_group: dict[str, int] = {}
-    linked = [pair for pair in pairs if pair[0] in leader and pair[1] in leader]
-    for place in free:
-        group = images[place].group
-        if group:
-            linked.append((by_group.setdefault(group, place), place))
-    for first, second in linked:
-        leader[find_leader(second)] = find_leader(first)
-    units: dict[int, list[int]] = {}
-    for place in free:
-        units.setdefault(find_leader(place), []).append(place)
-    total = Counter(images[place].label for place in free)
-    taken: Counter[tuple[int, str]] = Counter()
-    divided: list[GrownImage] = []
-    for unit in sorted(units.values(), key=lambda places: _draw(images[places[0]].sha256)):
-        label = images[unit[0]].label
-        part = "train"
-        for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
-            if taken[label, name] + len(unit) <= share * total[label]:
-                part = name
-                break
-        taken[label, part] += len(unit)
-        for place in unit:
-            image = images[place]
-            divided.append(GrownImage(image.path, read.dataset.classes[image.label], part, image.group, new=True))
-    return divided
-
-
-def _draw(sha256: str) -> str:
-    """Return a key that orders images at random, and always in the same way."""
-    return hashlib.sha256(f"update {sha256}".encode()).hexdigest()
-
-
-def write_merged(merged: MergedImages, path: Path) -> Path:
-    """Write a manifest of the images with their parts, and return its path."""
-    from advisor.datasets import write_rows
-
-    rows = (
-        {
-            "path": str(image.path.resolve()),
-            "label": image.label,
-            "split": WRITTEN_PARTS[image.part],
-            "group": image.group,
-        }
-        for image in merged.images
-    )
-    write_rows(path, ["path", "label", "split", "group"], rows)
-    return path
+    return pick
 
 
 def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
@@ -456,13 +251,13 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
     loses = on_old.high < 0
     ship = every.low > 0 and not loses
     gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, " if on_new else ""
-    kept = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
+    unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
     if loses:
-        reason = f"keep the old file: the new one loses on what was learnt before: {gained}{kept}"
+        reason = f"keep the old file: the new one loses on what was learnt before: {gained}{unchanged}"
     elif ship:
-        reason = f"ship the new file: {gained}{kept}, which shows no loss"
+        reason = f"ship the new file: {gained}{unchanged}, which shows no loss"
     else:
-        reason = f"keep the old file: the images show no gain: {gained}{kept}"
+        reason = f"keep the old file: the images show no gain: {gained}{unchanged}"
     return Update(
         parent=parent,
         run=run,

@@ -92,7 +92,7 @@ class Chooser:
         # The figure of validation chose these files, so it flatters them. Only the hold-out can say otherwise.
         judged = [e for e in weighed if e.holdout_accuracy is not None]
         allowed = judged if judged and self.judged_first and self.preference.accuracy_first else weighed
-        heads = self._tuned_better(allowed)
+        heads = self._find_tuned_better(allowed)
         ranking = self._by_loss(allowed, heads, best)
         # Far down the ranking nothing becomes the pick by resampling, and each file costs its share of the samples.
         pick, shares = self._steady(ranking[:MOST_LIKELY])
@@ -102,7 +102,7 @@ class Chooser:
         wanted = pick
         # The answer names the file that only its missing figure on the hold-out kept from being the pick.
         if len(allowed) < len(weighed):
-            everything = self._by_loss(weighed, self._tuned_better(weighed), best)
+            everything = self._by_loss(weighed, self._find_tuned_better(weighed), best)
             wanted = self._steady(everything[:MOST_LIKELY])[0]
         return Choice(
             pick=pick,
@@ -120,7 +120,7 @@ class Chooser:
         """Return the most accurate evaluation, of equal ones the fastest and smallest."""
         return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
 
-    def _tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
+    def _find_tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
         """Return the configuration of each head, with that of the same file fine-tuned, which comes before it.
 
         Both cost the same and are tied, so what fine-tuning usually gains decides. It gains less in a training that a

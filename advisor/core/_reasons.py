@@ -34,7 +34,7 @@ def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
 def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
     pick = choice.pick
     best = choice.best
-    met = _met(choice.pick, budget)
+    met = _describe_budget(choice.pick, budget)
     behind = accuracy_of(best) - accuracy_of(pick)
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
         price = f", {_points(behind)} behind the most accurate ({describe(best)})" if behind > 0 else ""
@@ -51,7 +51,7 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
         f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
         f"{_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
-        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_saved(best, pick)}{met}."
+        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(best, pick)}{met}."
     )
 
 
@@ -82,7 +82,7 @@ def _points(points: float) -> str:
     return f"{points:.1f} points"
 
 
-def _saved(best: Evaluation, pick: Evaluation) -> str:
+def _describe_saving(best: Evaluation, pick: Evaluation) -> str:
     """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less)``."""
     savings = []
     for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
@@ -91,7 +91,7 @@ def _saved(best: Evaluation, pick: Evaluation) -> str:
     return f" ({' and '.join(savings)} less)" if savings else ""
 
 
-def _met(pick: Evaluation, budget: Budget) -> str:
+def _describe_budget(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget, and with which probability what is uncertain."""
     uncertain = "".join(
         f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "

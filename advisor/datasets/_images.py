@@ -398,11 +398,13 @@ def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
     """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
     if len(images) * size * size * 3 > KEPT_BYTES:
         return (load(path, size) for path in images)
-    return _kept(tuple(images), size, tuple(map(_stamp, images)))  # reading says what is wrong with a missing one
+    return _keep_decoded(
+        tuple(images), size, tuple(map(_stamp, images))
+    )  # reading says what is wrong with a missing one
 
 
 @lru_cache(maxsize=1)
-def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
+def _keep_decoded(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
     return [load(path, size) for path in images]
 
 

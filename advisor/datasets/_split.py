@@ -170,7 +170,7 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
 
     Groups of ``together`` that share an image become one.
     """
-    ordered = sorted(_united(dataset, together), key=min)
+    ordered = sorted(_unite_groups(dataset, together), key=min)
     number_of = {index: number for number, group in enumerate(ordered) for index in group}
     return tuple(number_of[index] for index in range(len(dataset.images)))
 
@@ -269,7 +269,7 @@ def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grou
         return []
     visit_of = group_numbers(dataset, [*together, *grouping.members])
     visits: dict[int, list[Group]] = defaultdict(list)
-    for unit in _united(dataset, together):
+    for unit in _unite_groups(dataset, together):
         visits[visit_of[unit[0]]].append(unit)
     return [visit for _, visit in sorted((_rank(dataset, seed, units), units) for units in visits.values())]
 
@@ -282,7 +282,7 @@ def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
 def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
     """Return the groups of each class in an order drawn from the seed and the images' hashes."""
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
-    drawn = {_rank(dataset, seed, [group]): group for group in _united(dataset, together)}
+    drawn = {_rank(dataset, seed, [group]): group for group in _unite_groups(dataset, together)}
     for _, group in sorted(drawn.items()):
         by_class[min(dataset.images[index].label for index in group)].append(group)
     return by_class
@@ -303,7 +303,7 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[
     return indices
 
 
-def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
+def _unite_groups(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
     """Merge copies and the given groups into groups that share no image."""
     copies = members_of(image.sha256 for image in dataset.images).values()
     group_of = {index: group for group in copies for index in group}

@@ -125,7 +125,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     "put a text with a comma into double quotes",
                 )
             if any(map(str.strip, row.values())):  # Sheets have empty rows behind the last one
-                yield reader.line_num, {name: _unquoted(cell) for name, cell in row.items()}
+                yield reader.line_num, {name: _strip_quotes(cell) for name, cell in row.items()}
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -135,7 +135,7 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
     for number, line in enumerate(lines, start=1):
         cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
         if cells:
-            yield number, dict(zip((PATH, LABEL), map(_unquoted, cells), strict=True))
+            yield number, dict(zip((PATH, LABEL), map(_strip_quotes, cells), strict=True))
         elif line.strip() and number > 1:
             raise UsageError(
                 f"--data: line {number} of '{path}' is not an image and its class: '{plain(line.strip())[:SHOWN]}'",
@@ -154,7 +154,7 @@ def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
         )
 
 
-def _unquoted(cell: str) -> str:
+def _strip_quotes(cell: str) -> str:
     """Return a cell without the single quotes around it."""
     return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
 

@@ -128,7 +128,11 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
     caption = "Accuracy against latency of each file; the large dot is the pick"
     # The sentence beside the plot may be about a phone: the axis says which device its figures are of.
     devices = {row.configuration.target.device for row in rows}
-    where = " on this machine" if devices == {HOST} else f" on {devices.pop()}" if len(devices) == 1 else ""
+    where = ""
+    if devices == {HOST}:
+        where = " on this machine"
+    elif len(devices) == 1:
+        where = f" on {devices.pop()}"
     return (blocks.Chart(caption, f"latency{where}, ms", f"{view.metric}, %", (), dots, text.name(pick), wide),)
 
 

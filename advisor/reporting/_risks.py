@@ -153,13 +153,19 @@ def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | N
     if question.of_task.probabilities:
         return None
     shares = (evaluation.holdout_answers or evaluation.answers).per_class_recall
-    missed = [repr(name) for name, share in shares.items() if share == 0.0]
+    missed = list[str]()
+    for name, share in shares.items():
+        # A class without an object has no share.
+        if share == 0.0:
+            missed.append(repr(name))
     if not missed or len(shares) < 2:
         return None
     said = f"It finds nothing of {listed(missed, NAMED)} ({len(missed)} of {plural(len(shares), 'class', 'classes')})."
+    topic = "Missed classes"
     # One class that is found is the background, which covers most of an image.
-    name = "Missed classes" if len(missed) < len(shares) - 1 else FINDS_NOTHING
-    return Risk(name, Level.HIGH, f"{said} Give the search more time or more images of them.")
+    if len(missed) >= len(shares) - 1:
+        topic = FINDS_NOTHING
+    return Risk(topic, Level.HIGH, f"{said} Give the search more time or more images of them.")
 
 
 def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:

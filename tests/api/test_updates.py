@@ -9,7 +9,8 @@ import pytest
 from PIL import Image, ImageOps
 from skimage import data
 
-from advisor.api._updates import PARTS, GrownImage, MergedImages, Update, compare_answers, merge_images
+from advisor.api._merged_images import PARTS, GrownImage, MergedImages, merge_images
+from advisor.api._updates import Update, compare_answers
 from advisor.core import UsageError
 from advisor.engine import images_folder, load_run
 from advisor.store import RunFolder

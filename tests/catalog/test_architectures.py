@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from advisor.catalog import Card, build_model, convert, fetch_weights, load_catalogue, run
 from advisor.catalog._graph_file import graph_of
@@ -17,6 +16,7 @@ from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, WeightsFile
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +54,7 @@ def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     keras.backend.clear_session()
 
 
-ORIGINALS = yaml.safe_load(Path(__file__).with_name("originals.yaml").read_text(encoding="utf-8"))
+ORIGINALS = read_table(__file__, "originals.yaml")
 
 
 @pytest.mark.parametrize(("port", "card"), [name.split() for name in ORIGINALS])

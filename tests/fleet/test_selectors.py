@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from advisor.fleet._tiers import RULES, core_macs
 from advisor.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -65,8 +65,7 @@ SAME = "the state of before"
 
 # The steps of an app, and the tier after each of them.
 SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
-    name: (scenario["steps"], scenario["tiers"])
-    for name, scenario in yaml.safe_load(Path(__file__).with_name("scenarios.yaml").read_text(encoding="utf-8")).items()
+    name: (scenario["steps"], scenario["tiers"]) for name, scenario in read_table(__file__, "scenarios.yaml").items()
 }
 
 

@@ -157,7 +157,7 @@ def call_in_folder(folder: str, function: str, arguments: Sequence[object]) -> A
 
 
 @lru_cache(maxsize=_OPEN)
-def _opened(kind: str, file: Path, _changed_ns: int) -> Archive:
+def _open_once(kind: str, file: Path, _changed_ns: int) -> Archive:
     return _open(file, kind)
 
 
@@ -202,4 +202,4 @@ def _archive(file: Path, kind: str) -> Archive:
         changed_ns = file.stat().st_mtime_ns
     except OSError as error:
         raise unreadable(file, kind, error) from None
-    return _opened(kind, file, changed_ns)
+    return _open_once(kind, file, changed_ns)

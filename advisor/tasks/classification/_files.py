@@ -24,14 +24,15 @@ from advisor.engine import (
     confidence,
     confidence as metrics,
 )
-from advisor.exporting import COUNT, TOLERANCES, Answer, Found, ShippedModel
+from advisor.exporting import COUNT, TOLERANCES, Found, ShippedModel
 from advisor.isolation import Scratch
 from advisor.measurement import OutOfFold
 from advisor.store import RunFolder, answers_file
 from advisor.tflite import Metadata, Model, count, form_of, read, with_fixed_batch
 
 if TYPE_CHECKING:
-    from advisor.exporting import Crops, Pixels
+    from advisor.exporting import Crops
+    from advisor.measurement import Pixels
 
 DIGITS = 6
 SHOWN = 5  # Classes of the answer to a photograph
@@ -99,7 +100,7 @@ def find_classes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ..
     return tuple(Found(*pair) for pair in best[:SHOWN])
 
 
-def classify_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, Answer]]]:
+def classify_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, Mapping[str, object]]]]:
     """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
     places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
     rows = answers(model.content, np.stack([images[place]() for place in places]), model)

@@ -31,7 +31,7 @@ from advisor.core import (
     UsageError,
 )
 from advisor.engine import Images, Role, percent
-from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, agreed, check, runners, shipping
+from advisor.exporting import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, agreed, check, runners
 from advisor.measurement import (
     NEAR,
     BoxAnswers,
@@ -64,8 +64,10 @@ from advisor.tflite import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from advisor.exporting import Crops
-    from advisor.measurement import Flags, Matched
+    from advisor.measurement import Matched
 
 PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
 
@@ -140,7 +142,7 @@ def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tupl
         rows.append((place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]}))
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
     others = [other(place) for place, _ in rows]
-    for tolerance in shipping.TOLERANCES:
+    for tolerance in TOLERANCES:
         same = [not check.other_boxes(answer, row[1], tolerance / 2) for row, answer in zip(rows, others, strict=True)]
         if sum(same) >= COUNT:
             break
@@ -323,7 +325,7 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
     )
 
 
-def _judge_boxes(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
+def _judge_boxes(one: Detections, matched: NDArray[np.bool_]) -> tuple[JudgedBox, ...]:
     edges = one.boxes.astype(float).round(4).tolist()
     rows = zip(one.labels.tolist(), edges, one.scores.tolist(), matched.tolist(), strict=True)
     return tuple(

@@ -6,17 +6,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from advisor.core import ImageAnswers, Interval, Quantity
 from advisor.engine import Images, Role, percent
+from advisor.exporting import Found, ShippedModel
 from advisor.measurement import Floats, of_other_images, sums_of_units, units_of
 from advisor.tasks._judge import EVERY, JudgeByShares, overlays
 from advisor.tasks.tagging._precision import Doubles, Truth, list_precisions, list_precisions_without
 
 LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
 SHOWN_CLASSES = 20  # Labels whose average precision has an interval in the report, at most
+
+
+def find_tags(
+    outputs: Sequence[Any],
+    model: ShippedModel,
+) -> tuple[Found, ...]:
+    """Return the labels of a photograph that reach the threshold, the highest score first."""
+    (row,) = outputs
+    best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
+    return tuple(Found(label, score) for label, score in best if score >= model.thresholds.least(label))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +70,11 @@ class TagScores:
         without = np.where(np.isfinite(without), without, whole)
         return [float(value) for value in whole + (len(without) - 1) * (without.mean() - without)]
 
-    def _range(self, value: float, without: Doubles) -> Interval:
+    def _range(
+        self,
+        value: float,
+        without: Doubles,
+    ) -> Interval:
         """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""
         units = units_of(self.groups, len(without))
         moved = np.where(np.isfinite(without), without - value, 0.0)
@@ -97,7 +113,11 @@ class TagScores:
         rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
         return macro, micro, of_other_images(float(exact.mean()), rest)
 
-    def describe_errors(self, place: int, classes: Sequence[str]) -> str:
+    def describe_errors(
+        self,
+        place: int,
+        classes: Sequence[str],
+    ) -> str:
         """Return what is missed and what is wrong in an image, in words."""
         flags = self.flags[place]
         known = self.truth[place]
@@ -124,18 +144,18 @@ def _f1(counts: Doubles) -> Doubles:
 class ByPrecision(JudgeByShares[TagScores]):
     """Judge by the mean average precision."""
 
-    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> TagScores:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> TagScores:
         """Return the scores of the images beside their labels."""
         part = images.part(role)
         scores = np.load(answers, allow_pickle=False)[each]
         return TagScores(scores, np.array(part.objects, np.int8), part.groups)
 
-    def compared(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
         """Return the average precision of each label."""
         by_class = zip(images.classes, own.by_class.tolist(), strict=True)
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judged(self, own: TagScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, own: TagScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, F1, exact sets, the range of each label, and the images with the most errors."""
         count = len(own.truth)
         macro, micro, exact = own.f1_scores()
@@ -150,10 +170,13 @@ class ByPrecision(JudgeByShares[TagScores]):
             return iter((b"", b""))
 
         shown = overlays(images, -own.errors, lambda place: own.describe_errors(place, images.classes), layers, {})
-        return replace(self.compared(own, None, images), figures=figures, overlays=shown)
+        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
 
 
-def _list_class_figures(own: TagScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:
+def _list_class_figures(
+    own: TagScores,
+    classes: Sequence[str],
+) -> Iterator[tuple[str, Quantity]]:
     """Yield the average precision of each label with its range, those with the lowest first if there are many."""
     ranges = own.list_ranges()
     known = [(found.value, place) for place, found in enumerate(ranges) if found is not None]

@@ -29,7 +29,10 @@ class Tags:
 
     values: Truth
 
-    def within(self, section: ImageSection) -> Tags:
+    def within(
+        self,
+        section: ImageSection,
+    ) -> Tags:
         """Return the labels of a section: those of a small one may be gone, and those that are not there stay away."""
         rows, columns = (
             max(0.0, min(1.0, start + side) - max(0.0, start))
@@ -40,7 +43,10 @@ class Tags:
         return Tags(np.where(self.values == 1, -1, self.values).astype(np.int8))
 
 
-def make_tag_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
+def make_tag_head(
+    shapes: Sequence[Shape],
+    classes: int,
+) -> TrainableHead:
     """Return a linear layer on the mean of each map, whose sum is a logit of each label, with loss and targets."""
     import keras
 
@@ -57,7 +63,10 @@ def make_tag_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         truth = np.stack([one.values for one in tags])
         weights[:] = weigh_images(truth).max(axis=0)
 
-    def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
+    def loss(
+        outputs: list[tf.Tensor],
+        targets: tuple[tf.Tensor, ...],
+    ) -> tf.Tensor:
         import tensorflow as tf
 
         wanted = tf.cast(targets[0] == 1, tf.float32)

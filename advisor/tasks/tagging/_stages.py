@@ -11,7 +11,6 @@ import numpy as np
 from advisor.catalog import Card
 from advisor.datasets import InputSpec
 from advisor.engine import (
-    FEATURES,
     FloatModel,
     Folders,
     Inputs,
@@ -30,12 +29,18 @@ from advisor.engine import (
     versions,
 )
 from advisor.measurement import Floats, Runner
+from advisor.tflite import FEATURES
 
 VERSION = "1"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
 
 
-def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def join_head(
+    card: Card,
+    training: str,
+    purpose: Purpose,
+    workload: Workload,
+) -> Stage[FloatModel]:
     """Fit the head to features of the images, and join it with the backbone."""
     source = cut(card, FEATURES)
     role = purpose.learns
@@ -43,12 +48,19 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     read_role = Role.LEARNT if role is Role.TRAIN else role
     read = features(card, read_role, workload.images[read_role])
 
-    def inputs(materials: Materials, results: Results) -> Inputs:
+    def inputs(
+        materials: Materials,
+        results: Results,
+    ) -> Inputs:
         part = materials.part(role)
         learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
         return {"features": read.key(materials, results), **learnt, **versions("numpy", "scipy")}
 
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+    def job(
+        materials: Materials,
+        results: Results,
+        folders: Folders,
+    ) -> Job:
         part = materials.part(role)
         rows = materials.part(read_role).rows_of(part)
         groups = part.groups or part.indices
@@ -97,7 +109,12 @@ class Tagger(Runner[Floats]):
 
 
 def tag(
-    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]
+    captured: bool,
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    _classes: Sequence[str],
 ) -> None:
     """Run a file over images in a child process, and write the scores, float32 (N, C)."""
     np.save(path, np.stack([np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)]))

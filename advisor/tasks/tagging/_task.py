@@ -31,7 +31,10 @@ class Tagging(HeadOnMaps):
         judge = files.ByPrecision(self.metric)
         return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
 
-    def recognized(self, data: Path) -> str:
+    def recognized(
+        self,
+        data: Path,
+    ) -> str:
         """Return whether tables give images several labels, in words."""
         from advisor.tasks.tagging._tables import list_tags
 
@@ -41,7 +44,13 @@ class Tagging(HeadOnMaps):
             return ""
         return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    def model(
+        self,
+        card: Card,
+        training: str,
+        purpose: Purpose,
+        workload: Workload,
+    ) -> Stage[FloatModel]:
         """Return the stage that fits a head to the features of the card's backbone, or that trains both."""
         from advisor.tasks.tagging._stages import join_head
 
@@ -59,7 +68,11 @@ class Tagging(HeadOnMaps):
         tuned = Hyperparameters(14, learning_rate=2e-3, backbone_rate=0.2)
         return HeadKind(32, make_tag_head, alone, tuned, replace(tuned, batch_statistics=True))
 
-    def labels(self, own: Any, card: Card) -> Labels:
+    def labels(
+        self,
+        own: Any,
+        card: Card,
+    ) -> Labels:
         """Return the labels of an image."""
         import numpy as np
 

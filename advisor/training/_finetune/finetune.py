@@ -311,17 +311,17 @@ class _Session:
         """Return whether the epoch that ends, with this validation accuracy, is kept in place of the best so far.
 
         Of equal epochs it is the later one, and of equals the start. On cached maps a later epoch is kept unless it is
-        worse than the best by a standard error: its rate is lower, and few images tell epochs apart by chance alone.
+        worse than the best, or the start, by a standard error: its rate is lower, and few images tell epochs apart by
+        chance alone. Whether the network is better than its head is decided later, by all that is known of both.
         """
-        if self._best_epoch < 0:
-            return accuracy > self._best or (self._shortened and accuracy == self._best)
         # Not the epoch that is kept, but the best of all: else the accuracy could fall step by step.
-        best = max(self._best, *(row["validation_accuracy"] for row in self.history))
-        if not self._hyperparameters.cached:
-            return accuracy >= best
-        variance = max(0.0, best * (1.0 - best))
-        error = math.sqrt(variance / max(1, len(self._validation)))
-        return accuracy >= best - error
+        best = max([self._best, *(row["validation_accuracy"] for row in self.history)])
+        if self._hyperparameters.cached:
+            variance = max(0.0, best * (1.0 - best))
+            error = math.sqrt(variance / max(1, len(self._validation)))
+            return accuracy >= max(best, self._start_accuracy) - error
+        later = self._shortened or self._best_epoch >= 0
+        return accuracy > self._best or (later and accuracy == self._best)
 
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""

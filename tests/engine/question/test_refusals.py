@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, strategies as st
 
 from advisor.core import Guarantees, Shares, UsageError
@@ -13,11 +12,12 @@ from advisor.engine import resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
 from advisor.engine._space.question_images import read_images
 from tests.makers.searches import write_photos
+from tests.tables import read_table
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
 
-REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text(encoding="utf-8"))
+REFUSED = read_table(__file__, "refused.yaml")
 
 
 @pytest.mark.parametrize(("options", "words"), REFUSED)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import ssl
 import threading
 import time
 from dataclasses import replace
@@ -10,14 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from advisor.cli import LocalServer
 from advisor.core import Provenance, UsageError
 from advisor.devices import read_features
 from advisor.engine import load_run
+from advisor.exporting import Answerer
 from advisor.integrations.browser import LITERT
+from advisor.integrations.browser.tryout import _phone as phone
 from advisor.integrations.browser.tryout._app import PageRoutes
+from advisor.integrations.browser.tryout._command import try_run
+from advisor.integrations.browser.tryout._photographs import Keeper
 from advisor.integrations.browser.tryout._timings import PostedDevice, Recorder, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.store import RunFolder, sha256_file
@@ -29,11 +34,11 @@ from tests.makers.browsers import new_context, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
 from tests.run_folders import with_artefact, write_run
+from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-HERE = Path(__file__).parent
 TOKEN = "t" * 43
 MOST_BYTES = 3_000_000  # that a browser loads beside the files
 SIDE = 224  # a run takes longer than a step of the clock of a browser
@@ -106,7 +111,7 @@ def test_a_name_is_never_that_of_a_device_with_a_profile() -> None:
 
 
 def test_results_that_cannot_be_are_refused(client: Client) -> None:
-    for place, value, said in yaml.safe_load((HERE / "lies.yaml").read_text(encoding="utf-8")):
+    for place, value, said in read_table(__file__, "lies.yaml"):
         posted = document()
         part: Any = posted
         *path, last = [int(name) if name.isdecimal() else name for name in place.split(".")]
@@ -118,7 +123,7 @@ def test_results_that_cannot_be_are_refused(client: Client) -> None:
 
 
 def test_requests_of_others_are_refused(client: Client) -> None:
-    for method, path, headers, status in yaml.safe_load((HERE / "requests.yaml").read_text(encoding="utf-8")):
+    for method, path, headers, status in read_table(__file__, "requests.yaml"):
         own = client.own.removeprefix("http://")
         stated = {name: value.replace("{own}", own) for name, value in headers.items()}
         below = path[1:] if path.startswith("//") else f"{client.access.root}{path}"
@@ -131,9 +136,56 @@ def test_only_so_many_requests_are_answered(client: Client) -> None:
     assert [client.get(f"{client.access.root}/files/7.tflite").status_code for _ in range(101)][-2:] == [404, 429]
 
 
-def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no candidate with a file"):
-        RunPage.of(write_run(tmp_path, [], name="empty").path)
+def test_a_photograph_is_kept_with_class_and_group_and_without_what_else_is_in_its_file(
+    pages: PageRoutes, tmp_path: Path
+) -> None:
+    pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    client = Client(pages.app(), pages.server)
+    red, page = photograph(), b"<script>alert(1)</script>"
+    for content, where, status, said in (
+        (red + page, "class=red&device=Chrome+on+Pixel+8", 200, "photograph 1 of this class"),
+        (red, "class=green", 400, "is kept as 'red' already"),
+        (photograph((0, 0, 250)), "class=../red", 400, "the run has no class '.. red'"),
+        (page, "class=red", 400, "the photograph cannot be read"),
+        (b"", "class=red", 400, "the photograph cannot be read"),
+        (b"\xff" * (Answerer.MOST_BYTES + 1), "class=red", 400, "the file is larger than"),
+    ):
+        answer = client.change(f"/photographs?{where}", content)
+        assert (answer.status_code, said in answer.text) == (status, True), answer.text
+    (file,) = (tmp_path / "photographs" / "red").iterdir()
+    assert page not in file.read_bytes()
+    title, row = (tmp_path / "photographs" / "photographs.csv").read_text(encoding="utf-8").splitlines()
+    assert (title, row.split(",")[:2]) == ("path,label,group", [f"red/{file.name}", "red"])
+    assert row.split(",")[2].startswith("Chrome on Pixel 8 2")
+    again = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    assert (again.rows, again.command.split()[-1]) == (pages.keeper.rows, str(again.folder / "photographs.csv"))
+
+
+def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "note.txt").write_text("note")
+    empty = write_run(tmp_path, [], name="empty").path
+    monkeypatch.setattr(phone, "DOCUMENTATION", ("127.0.0.1", 9))
+    for attempt, said in (
+        (lambda: RunPage.of(empty), "has no candidate with a file"),
+        (lambda: Keeper.of(tmp_path, RunPage.of(run.path), print), "holds other files"),
+        (lambda: Keeper.of(tmp_path / "note.txt", RunPage.of(run.path), print), "is no folder"),
+        (lambda: phone.find_address(""), "in no network that a phone could reach"),
+        (lambda: phone.find_address("phone.local"), "'phone.local' is not an address"),
+        (lambda: phone.find_address("0.0.0.0"), "is no single IPv4 address"),
+        (lambda: phone.find_address("192.0.2.7"), "this machine has no address 192.0.2.7"),
+        (lambda: try_run(str(run.path), address="127.0.0.1"), "--address is for --phone"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(said)) as refused:
+            attempt()
+        assert refused.value.hint
+
+
+def test_the_certificate_is_of_the_address_and_gone_afterwards() -> None:
+    with phone.make_certificate("127.0.0.1") as file:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file)
+        assert file.stat().st_mode & 0o077 == 0
+    assert not file.exists()
+    assert len(phone.draw_code("https://192.168.1.20:8000/" + TOKEN).splitlines()) > 15
 
 
 @pytest.mark.integration

@@ -1,7 +1,7 @@
 """Stages from a card to its backbone, and from the backbone to the features of images."""
 
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,6 +55,7 @@ def identity(materials: Materials, card: Card) -> dict[str, object]:
     }
 
 
+@cache  # every stage of a card comes after this one, so a plan asks for it thousands of times
 def convert(card: Card) -> Stage[FloatModel]:
     """Make the card's float file with the outputs ``probabilities`` and ``features``: from its graph file, or by Keras.
 
@@ -89,6 +90,7 @@ def convert_resources(card: Card) -> Resources:
     return Resources(kind, EXPECTED_BYTES[kind] + more, limits)
 
 
+@cache
 def cut(card: Card, output: str) -> Stage[FloatModel]:
     """Write the card's float file with only one of its outputs; for ``features``, the backbone with all its levels.
 

@@ -15,6 +15,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from advisor.core import AdvisorError, message_of
+from advisor.exporting import Answerer
+from advisor.integrations.browser.tryout._photographs import Keeper, describe_weakness, list_weak_classes
 from advisor.integrations.browser.tryout._timings import MOST_BYTES, Recorder
 from advisor.integrations.browser.tryout._trial import SMALL_SIDE, RunPage, Sample
 
@@ -36,6 +38,7 @@ class PageRoutes:
     trial: RunPage  #: the run
     server: LocalServer  #: who may ask
     recorder: Recorder  #: takes the timings of pages
+    keeper: Keeper | None = None  #: keeps photographs; None if none are kept
 
     def app(self) -> ASGIApp:
         """Return the application; without the token nothing is answered."""
@@ -46,6 +49,8 @@ class PageRoutes:
             Route("/samples/{number:int}.jpg", self.show_sample),
             Route("/{name:path}", self.show_asset),
         ]
+        if self.keeper is not None:
+            routes.insert(1, Route("/photographs", self.keep_photograph, methods=["POST"]))
         handlers = {404: _refuse_unknown, AdvisorError: _refuse}
         return self.server.guard(Starlette(routes=[Mount("/{token}", routes=routes)], exception_handlers=handlers))
 
@@ -55,7 +60,11 @@ class PageRoutes:
 
     def show_page(self, _request: Request) -> Response:
         """The page."""
-        page = self.trial.page()
+        weak = first = ""
+        if self.keeper is not None:
+            weak = describe_weakness(self.trial, self.keeper)
+            first = next((one.label for one in list_weak_classes(self.trial)), "")
+        page = self.trial.page(weak, first)
         # The page has its own policy inside, which names its scripts by their hashes.
         headers = {**ISOLATED, "content-security-policy": "frame-ancestors 'none'"}
         return Response(page, media_type="text/html", headers=headers)
@@ -88,6 +97,14 @@ class PageRoutes:
         """Write the timings of a page as a run."""
         body = await self.server.read_body(request, MOST_BYTES)
         return JSONResponse(await run_in_threadpool(self.recorder.record, body))
+
+    async def keep_photograph(self, request: Request) -> Response:
+        """Keep a photograph with the class that the person says."""
+        assert self.keeper is not None, "there is no such address without it"
+        content = await self.server.read_body(request, Answerer.MOST_BYTES)
+        label, device = (request.query_params.get(name, "") for name in ("class", "device"))
+        said = await run_in_threadpool(self.keeper.keep, content, label, device)
+        return JSONResponse({"said": said, "weak": describe_weakness(self.trial, self.keeper)})
 
     def show_sample(self, request: Request) -> Response:
         """One of these images."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +12,6 @@ from advisor.cli import AsJson, note, print_json
 from advisor.core import UsageError, install_extra
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from advisor.cli import LocalServer
 
 LIMIT_MIN = 30
@@ -32,6 +31,9 @@ def try_run(
     address: Annotated[
         str, typer.Option(metavar="IP", help="Address of this machine for --phone. Default: that of its network.")
     ] = "",
+    keep: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder for photographs that you keep with their class.")
+    ] = "",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
     as_json: AsJson = False,
@@ -42,7 +44,8 @@ def try_run(
     browser, as the app would: images stay on the device. It also times the files there, which makes a new run.
 
     With --phone, it prints a QR code that opens the page on a phone of the same network, over an encrypted connection.
-    It ends with Ctrl-C, or after 30 minutes.
+    With --keep, a photograph can be kept with the class that you choose; the command for a search with these images
+    is printed at the end. It ends with Ctrl-C, or after 30 minutes.
 
     Example: advisor try runs/latest --phone
     """
@@ -52,6 +55,7 @@ def try_run(
     except ImportError:
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
     from advisor.integrations.browser.tryout._phone import find_address, make_certificate, require_packages
+    from advisor.integrations.browser.tryout._photographs import Keeper
     from advisor.integrations.browser.tryout._timings import Recorder
     from advisor.integrations.browser.tryout._trial import RunPage
 
@@ -64,7 +68,8 @@ def try_run(
             require_packages()
             host = find_address(address)
             certificate = stack.enter_context(make_certificate(host))
-        trial = RunPage.of(run)
+        trial = RunPage.of(run, bool(keep))
+        keeper = Keeper.of(Path(keep), trial, note) if keep else None
         listening = stack.enter_context(LocalServer.open_socket(host, port))
         scheme = "https" if phone else "http"
         server = LocalServer(
@@ -73,8 +78,11 @@ def try_run(
         _tell_address(server, phone, as_json)
         if not (phone or no_browser or as_json):
             typer.launch(server.address)
-        pages = PageRoutes(trial, server, Recorder(trial, note))
+        pages = PageRoutes(trial, server, Recorder(trial, note), keeper)
         server.run(pages.app(), listening, certificate, limit_s=60 * LIMIT_MIN)
+        if keeper is not None and keeper.command:
+            note("search again with these photographs:")
+            typer.echo(keeper.command)
 
 
 def _tell_address(server: LocalServer, phone: bool, as_json: bool) -> None:

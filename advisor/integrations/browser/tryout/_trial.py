@@ -84,9 +84,9 @@ class RunPage:
         """The classes of the files."""
         return self.forms[0].model.labels
 
-    def page(self, weak: str = "") -> bytes:
-        """Return the page; ``weak`` says what the run is weakest in."""
-        first = self.forms[0]
+    def page(self, weak: str = "", first: str = "") -> bytes:
+        """Return the page; ``weak`` says what the run is weakest in, and ``first`` is the class to photograph first."""
+        pick = self.forms[0]
         effort = map_efforts()[EFFORT]
         protocol = {
             "runs": effort.runs,
@@ -102,11 +102,11 @@ class RunPage:
             "protocol": protocol,
             "keeps": self.keeps,
             "weak": weak,
-            "classes": self.classes,
+            "classes": sorted(self.classes, key=lambda label: label != first),
         }
-        task = first.shipping.page
+        task = pick.shipping.page
         extra = [_read_script("calls.js"), _read_script("tryout/tryout.js")]
-        return render_page(facts, task, len(self.classes), remark_of(first.evaluation), extra).encode()
+        return render_page(facts, task, len(self.classes), remark_of(pick.evaluation), extra).encode()
 
     def _facts_of(self, place: int) -> dict[str, Any]:
         exported = self.forms[place]
@@ -124,8 +124,9 @@ class RunPage:
         """Return a file that the page loads by its name; None if there is none."""
         folder, _, file = name.partition("/")
         stem = file.removesuffix(".tflite")
-        if folder in ("files", "measured") and stem.isdecimal() and int(stem[:4]) < len(self.forms):
-            exported = self.forms[int(stem)]
+        numbers = [str(place) for place in range(len(self.forms))]
+        if folder in ("files", "measured") and stem in numbers:
+            exported = self.forms[numbers.index(stem)]
             content = exported.model.content if folder == "files" else exported.artefact
             return Asset(content, KINDS[".tflite"])
         if name in SCRIPTS:

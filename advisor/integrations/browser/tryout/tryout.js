@@ -158,10 +158,12 @@ async function keepPhotograph() {
   const tell = (text) => { part('kept').textContent = text; };
   part('keep').disabled = true;
   try {
+    if (!part('class').value) throw new Error('Choose the class that it shows.');
     const {model, browser} = await deviceOf();
     const place = new URLSearchParams({class: part('class').value, device: `${browser} on ${model}`});
     const {said, weak} = await asked(`photographs?${place}`, {method: 'POST', body: state.stream ? await frameNow() : state.last});
     tell(said);
+    part('class').value = ''; // the next photograph may show another one
     part('weak').textContent = weak;
   } catch (error) {
     tell(error.message);
@@ -183,7 +185,7 @@ document.addEventListener('DOMContentLoaded', () => {
   part('keep').addEventListener('click', keepPhotograph);
   if (page.keeps) part('stay').textContent = 'Images stay on this device, except those that you keep.';
   part('weak').textContent = page.weak;
-  part('class').replaceChildren(...page.classes.map((name) => new Option(name)));
+  part('class').replaceChildren(new Option('choose ...', ''), ...page.classes.map((name) => new Option(name)));
   new MutationObserver(() => {
     part('time').disabled = false;
     showSamples().catch(fail);
