@@ -5,6 +5,6 @@ Texts, models, images and answers of devices are fuzzed instead, see ``tests/hos
 
 SURFACES = (
     "commands", "run_folders", "caches", "limits", "mcp", "secrets", "serve", "archives", "tables", "stores", "fleets",
-    "signing", "batch", "places",
+    "signing", "batch", "places", "tryout",
 )  # fmt: skip
 """Names of the modules."""

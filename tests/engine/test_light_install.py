@@ -16,6 +16,7 @@ from advisor.datasets import DEMO_NOTE
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched, environment, linked_cache
 from tests.processes import PATIENCE_S
+from tests.tables import read_table
 
 HIDDEN = ("tensorflow", "keras", "h5py", "pandas", "fastparquet", "cleanlab", "sklearn")
 
@@ -38,23 +39,7 @@ importlib.metadata.Distribution.from_name = classmethod(from_name)
 """
 """Python runs it at the start of every process, of the children too."""
 
-COMMANDS = (
-    "plan --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --sort latency",
-    "report {run} --filter size<5MB",
-    "benchmark {model} --effort search --force",
-    "compress {model} --recipe float16,int8,mixed_int8 --data {data} --no-latency --to forms",
-    "compare {run} {run}",
-    "reevaluate {run}",
-    "predict {run} {photo}",
-    "export {run} --to bundle",
-    "profile {model}",
-    "data check {data} --no-labels",
-    "devices list --sort device",
-    "catalog list",
-    "catalog show mobilenet_v2_1.0_224",
-    "runs {runs}",
-    "doctor",
-)
+COMMANDS = read_table(__file__, "light_commands.yaml")
 
 REFUSED = (
     "search --budget 50ms --data {data}",

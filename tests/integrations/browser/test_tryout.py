@@ -6,8 +6,6 @@ import json
 import re
 import ssl
 import threading
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,6 @@ import pytest
 
 from advisor.cli import LocalServer
 from advisor.core import Provenance, UsageError
-from advisor.devices import read_features
 from advisor.engine import load_run
 from advisor.exporting import Answerer
 from advisor.integrations.browser import LITERT
@@ -23,48 +20,33 @@ from advisor.integrations.browser.tryout import _phone as phone
 from advisor.integrations.browser.tryout._app import PageRoutes
 from advisor.integrations.browser.tryout._command import try_run
 from advisor.integrations.browser.tryout._photographs import Keeper
-from advisor.integrations.browser.tryout._timings import PostedDevice, Recorder, name_device
+from advisor.integrations.browser.tryout._timings import PostedDevice, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
-from advisor.store import RunFolder, sha256_file
-from advisor.tflite import Metadata, write_metadata
-from tests.builders import evaluation, present
+from advisor.store import RunFolder
+from tests.builders import present
+from tests.integrations.browser.tried import TOKEN, pages_of, read_posted, write_tried_run
 from tests.integrations.serve.client import Client
-from tests.integrations.serve.shown import ENDED, FORMS, photograph
+from tests.integrations.serve.shown import photograph
 from tests.makers.browsers import new_context, require_runtime
-from tests.measurement import small_models
 from tests.processes import until
-from tests.run_folders import with_artefact, write_run
+from tests.run_folders import write_run
 from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-TOKEN = "t" * 43
 MOST_BYTES = 3_000_000  # that a browser loads beside the files
-SIDE = 224  # a run takes longer than a step of the clock of a browser
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """A run of a file that tells the brightest colour, in float32 and int8."""
-    run = write_run(tmp_path / "runs", [], manifest=ENDED, name="colours")
-    floats = small_models.brightness(SIDE)
-    described = Metadata("colours", ("red", "green", "blue"), (127.5,), (127.5,))
-    for form, content in zip(FORMS, (floats, small_models.quantized(floats, tmp_path, SIDE)), strict=True):
-        one = with_artefact(run, evaluation("colours", form, latency=1.0 if form == "int8" else 2.0))
-        (run.path / one.artefact).write_bytes(write_metadata(content, described))
-        features = read_features(run.path / one.artefact)
-        run.append(replace(one, artefact_sha256=sha256_file(run.path / one.artefact), file_features=features))
-    return run
+    return write_tried_run(tmp_path / "runs")
 
 
 @pytest.fixture
 def pages(run: RunFolder) -> PageRoutes:
     require_runtime(LITERT)
-    trial = RunPage.of(run.path)
-    return PageRoutes(
-        trial, LocalServer(8000, TOKEN, "try", most_requests=100), Recorder(trial, print, time.monotonic() - 10)
-    )
+    return pages_of(run)
 
 
 @pytest.fixture
@@ -72,26 +54,8 @@ def client(pages: PageRoutes) -> Client:
     return Client(pages.app(), pages.server)
 
 
-def document() -> dict[str, Any]:
-    """What a page posts of two files."""
-    block = {"times": [2.0, 2.1, 2.2], "elapsed_ms": 6.4}
-    series = {
-        "threads": 1,
-        "runtime_ms": 90.0,
-        "load_ms": 5.0,
-        "first_ms": 9.0,
-        "heap_bytes": 2**24,
-        "blocks": [block] * 8,
-    }
-    device = {"model": "Pixel 8", "browser": "Chrome", "version": "130.0", "cores": 9}
-    posted: dict[str, Any] = json.loads(
-        json.dumps({"device": device, "series": [{"form": form, **series} for form in range(2)]})
-    )
-    return posted
-
-
 def test_a_result_is_a_run_of_the_browser_of_a_phone(client: Client, run: RunFolder) -> None:
-    answer = client.change("/timings", json.dumps(document()).encode()).json()
+    answer = client.change("/timings", json.dumps(read_posted()).encode()).json()
     assert [row["value"] for row in answer["times"]] == ["2.10 ms", "2.10 ms"]
     (made,) = [path for path in run.path.parent.iterdir() if path != run.path and not path.is_symlink()]
     loaded = load_run(made)
@@ -112,7 +76,7 @@ def test_a_name_is_never_that_of_a_device_with_a_profile() -> None:
 
 def test_results_that_cannot_be_are_refused(client: Client) -> None:
     for place, value, said in read_table(__file__, "lies.yaml"):
-        posted = document()
+        posted = read_posted()
         part: Any = posted
         *path, last = [int(name) if name.isdecimal() else name for name in place.split(".")]
         for name in path:

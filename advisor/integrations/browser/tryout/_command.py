@@ -44,8 +44,8 @@ def try_run(
     browser, as the app would: images stay on the device. It also times the files there, which makes a new run.
 
     With --phone, it prints a QR code that opens the page on a phone of the same network, over an encrypted connection.
-    With --keep, a photograph can be kept with the class that you choose; the command for a search with these images
-    is printed at the end. It ends with Ctrl-C, or after 30 minutes.
+    With --keep, a photograph can be kept with the class that you choose; the command that learns
+    from these images is printed at the end. It ends with Ctrl-C, or after 30 minutes.
 
     Example: advisor try runs/latest --phone
     """
@@ -81,7 +81,7 @@ def try_run(
         pages = PageRoutes(trial, server, Recorder(trial, note), keeper)
         server.run(pages.app(), listening, certificate, limit_s=60 * LIMIT_MIN)
         if keeper is not None and keeper.command:
-            note("search again with these photographs:")
+            note("learn from these photographs, too:")
             typer.echo(keeper.command)
 
 

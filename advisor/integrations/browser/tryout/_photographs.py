@@ -7,14 +7,13 @@ import hashlib
 import io
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from advisor.core import UsageError, listed, wilson
-from advisor.engine import images_folder
 from advisor.integrations.browser.tryout._timings import shorten_name
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.isolation import Scratch
@@ -34,15 +33,14 @@ _UNSAFE = re.compile(r"[^\w .()+-]+")
 
 @dataclass
 class Keeper:
-    """Keeps photographs as ``DIR/class/time-hash.jpg``, and lists them with the run's own images in a manifest.
+    """Keeps photographs as ``DIR/class/time-hash.jpg``, and lists them in a manifest.
 
-    Photographs of one start by one phone are one group: they show the same occasion.
+    Photographs that one phone took in the same minute are one group: they show the same thing.
     """
 
     folder: Path  #: the folder of ``--keep``
     page: RunPage  #: the run
     tell: Callable[[str], None]  #: is called with a line about each photograph
-    started: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     rows: dict[str, tuple[str, str]] = field(default_factory=dict)  #: label and group of each kept photograph by path
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -88,11 +86,12 @@ class Keeper:
             known_path = next((path for path in self.rows if path.endswith(f"-{digest}.jpg")), "")
             if known_path:
                 raise UsageError(f"this photograph is kept as '{self.rows[known_path][0]}' already", "take another one")
-            path = f"{self._folders[label]}/{datetime.now(UTC):%Y%m%d-%H%M%S}-{digest}.jpg"
+            now = datetime.now(UTC)
+            path = f"{self._folders[label]}/{now:%Y%m%d-%H%M%S}-{digest}.jpg"
             target = self.folder / path
             target.parent.mkdir(exist_ok=True)
             write_atomically(target, pixels)
-            self.rows[path] = (label, f"{shorten_name(device) or 'a phone'} {self.started}")
+            self.rows[path] = (label, f"{shorten_name(device) or 'a phone'} {now:%Y-%m-%d %H:%M}")
             self._write_manifest()
         kept = sum(row[0] == label for row in self.rows.values())
         said = f"Kept as '{label}': photograph {kept} of this class."
@@ -112,32 +111,22 @@ class Keeper:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(self._list_images_of_run())
         writer.writerows((path, *row) for path, row in self.rows.items())
         write_atomically(self.folder / MANIFEST, text.getvalue().encode())
 
-    def _list_images_of_run(self) -> Iterator[tuple[str, str, str]]:
-        """Yield path, label and group of each image that the run learnt from or judged with."""
-        folder = images_folder(self.page.run.folder).absolute()
-        split = self.page.run.folder.read_json("split.json")
-        for part in ("train", "validation", "holdout"):
-            for row in split.get(part) or ():
-                yield str(folder / str(row["path"])), str(row["class"]), str(row.get("group", ""))
-
     @property
     def command(self) -> str:
-        """The command that searches again with these photographs; empty without any."""
+        """The command that learns from these photographs, too, and says whether that helps; empty without any."""
         if not self.rows:
             return ""
-        run = self.page.run.folder.path
-        return f"advisor search --request {run / 'request.yaml'} --data {self.folder / MANIFEST}"
+        return f"advisor update {self.page.run.folder.path} --data {self.folder / MANIFEST}"
 
 
 def _read_rows(folder: Path) -> dict[str, tuple[str, str]]:
-    """Return label and group of the photographs in a folder; those of the run have absolute paths."""
+    """Return label and group of the photographs in a folder by their paths."""
     with (folder / MANIFEST).open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.reader(file) if len(row) == len(COLUMNS)]
-    return {path: (label, group) for path, label, group in rows[1:] if not Path(path).is_absolute()}
+    return {path: (label, group) for path, label, group in rows[1:]}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+"""A run that is tried, the server of its page, and what a page posts."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from advisor.cli import LocalServer
+from advisor.devices import read_features
+from advisor.integrations.browser.tryout._app import PageRoutes
+from advisor.integrations.browser.tryout._timings import Recorder
+from advisor.integrations.browser.tryout._trial import RunPage
+from advisor.store import RunFolder, sha256_file
+from advisor.tflite import Metadata, write_metadata
+from tests.builders import evaluation
+from tests.integrations.serve.shown import ENDED, FORMS
+from tests.measurement import small_models
+from tests.run_folders import with_artefact, write_run
+
+TOKEN = "t" * 43
+SIDE = 224  # a run takes longer than a step of the clock of a browser
+
+
+def write_tried_run(out: Path) -> RunFolder:
+    """Write a run of a file that tells the brightest colour, in float32 and int8."""
+    run = write_run(out, [], manifest=ENDED, name="colours")
+    floats = small_models.brightness(SIDE)
+    described = Metadata("colours", ("red", "green", "blue"), (127.5,), (127.5,))
+    for form, content in zip(FORMS, (floats, small_models.quantized(floats, out.parent, SIDE)), strict=True):
+        one = with_artefact(run, evaluation("colours", form, latency=1.0 if form == "int8" else 2.0))
+        (run.path / one.artefact).write_bytes(write_metadata(content, described))
+        features = read_features(run.path / one.artefact)
+        run.append(replace(one, artefact_sha256=sha256_file(run.path / one.artefact), file_features=features))
+    return run
+
+
+def pages_of(run: RunFolder, most: int | None = 100) -> PageRoutes:
+    """Return the pages of a server that started ten seconds ago, and answers at most so many requests."""
+    page, server = RunPage.of(run.path), LocalServer(8000, TOKEN, "try", most_requests=most)
+    return PageRoutes(page, server, Recorder(page, print, time.monotonic() - 10))
+
+
+def read_posted() -> Any:
+    """Return the timings of two files as a page posts them."""
+    return json.loads(Path(__file__).with_name("posted.json").read_text(encoding="utf-8"))
