@@ -69,7 +69,7 @@ def join_head(
 
     return Stage(
         StageName.HEAD,
-        Scope(card.name, training, purpose=purpose, detail=FEATURES),  # Fine-tuning begins with another head, on maps
+        Scope(card.name, training, purpose=purpose),
         VERSION,
         "training the head of",
         (source, *read.stages),
