@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import Status, UsageError
 from advisor.api import export, predict
+from advisor.core import Status, UsageError
 from advisor.store import RunFolder
 from advisor.tasks.tagging._division import deal_out
 from advisor.tasks.tagging._files import TagScores
