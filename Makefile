@@ -11,8 +11,10 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 UV := $(shell command -v uv 2>/dev/null)
 ARGS ?=
-# One more than processors: tests wait for child processes a fifth of their time.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# One more than processors: tests wait for child processes a fifth of their time. Unit tests wait for nothing.
+CORES := $(shell nproc 2>/dev/null || echo 2)
+WORKERS ?= $(shell expr $(CORES) + 1)
+test-fast: WORKERS = $(CORES)
 # A test run starts hundreds of processes: without kept bytecode, each that loads TensorFlow compiles it again, for 7 s.
 unexport PYTHONDONTWRITEBYTECODE
 # A module stays with one worker, so its fixtures are made once; tests/conftest.py puts the expensive modules first.

@@ -43,6 +43,7 @@ __all__ = [
     "reevaluate_fleet",
     "report",
     "search",
+    "update",
     "verify",
 ]
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         reevaluate_fleet,
         report,
         search,
+        update,
         verify,
     )
     from advisor.core import AdvisorError, UsageError

@@ -213,8 +213,7 @@ def _cold(draws: int) -> Part:
     """Return what machines say that chose nothing, and what the profiles' own say, each hidden with all its rows."""
     del draws
     table = _table()
-    machines = [*cold.judging_machines(TABLES, table), *cold.own_machines(table)]
-    return {"cold": cold.judge(table, machines, read_calibration(find_shipped_profiles()))}
+    return {"cold": cold.judge(table, cold.list_machines(table), read_calibration(find_shipped_profiles()))}
 
 
 def _shown() -> LatencyTable:

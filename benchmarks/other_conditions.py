@@ -71,7 +71,7 @@ def measured(task: HeadOnMaps, seed: int) -> Row:
         figures = []
         for role in (Role.HOLDOUT, Role.VALIDATION):
             answer(False, model, images.part(role).paths, input_spec(card), found, classes)
-            figures.append(percent(judge.reached(found, images, role).figure))
+            figures.append(percent(judge.score_images(found, images, role).figure))
         answer(True, model, images.part(Role.HOLDOUT).paths, input_spec(card), found, classes)
         robust = judge.captured(found, images, Role.HOLDOUT).shares.mean()
     return card.name, len(pairs), *figures, f"{100 * robust:.1f}"

@@ -29,6 +29,9 @@ ORDER = ("search", "integration", "unit")
 FREE_BYTES = 4_000_000_000
 """Space for temporary files that a whole run needs."""
 
+# The collection of tests makes a million objects that stay.
+gc.disable()
+
 # A test never times: a busy machine is no failure. The slow run tries more examples of each property.
 settings.register_profile(
     "advisor",
@@ -66,9 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep a million objects of the collection out of every later collection of garbage."""
-    gc.collect()
+    """Collect garbage from now on, without a look at the million objects of the collection."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

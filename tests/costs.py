@@ -20,6 +20,7 @@ class Cost:
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    set_up_s: float = 0.0  #: the part of the wall time before the test itself
 
 
 class CostReport:
@@ -59,6 +60,8 @@ class CostReport:
         """Add up the reports of a test; with several workers, the controller gets those of all."""
         cost = self._tests[report.nodeid]
         cost.wall_s += report.duration
+        if report.when == "setup":
+            cost.set_up_s += report.duration
         cost.cpu_s += sum(value for name, value in report.user_properties if name == PROPERTY)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -68,12 +71,13 @@ class CostReport:
             folder = folders[_folder(name)]
             folder.wall_s += cost.wall_s
             folder.cpu_s += cost.cpu_s
+            folder.set_up_s += cost.set_up_s
         terminalreporter.section(f"the {SLOWEST} slowest tests, then the folders, in seconds")
-        terminalreporter.write_line("  wall    CPU")
+        terminalreporter.write_line("  wall set-up    CPU")
         slowest = sorted(self._tests.items(), key=lambda item: item[1].wall_s, reverse=True)[:SLOWEST]
         by_cpu = sorted(folders.items(), key=lambda item: item[1].cpu_s, reverse=True)
         for name, cost in [*slowest, *by_cpu]:
-            terminalreporter.write_line(f"{cost.wall_s:6.1f} {cost.cpu_s:6.1f}  {name}")
+            terminalreporter.write_line(f"{cost.wall_s:6.1f} {cost.set_up_s:6.1f} {cost.cpu_s:6.1f}  {name}")
 
 
 def _starts_processes(item: pytest.Item) -> bool:

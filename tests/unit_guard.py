@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 HEAVY = ("tensorflow", "keras")
-STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "os.spawn")
+STARTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "os.spawn"})
 
 
 class UnitGuard:

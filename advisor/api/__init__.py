@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from advisor.api._options import choices, write_request
     from advisor.api._runs import Check, Run, State, demonstrate, doctor, memory_there, plan, search
+    from advisor.api._updates import Update, update
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -46,6 +47,7 @@ __all__ = [
     "Report",
     "Run",
     "State",
+    "Update",
     "benchmark",
     "benchmark_device",
     "cache",
@@ -74,6 +76,7 @@ __all__ = [
     "reevaluate_fleet",
     "report",
     "search",
+    "update",
     "verify",
     "warn_of_input",
     "write_request",

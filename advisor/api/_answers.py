@@ -115,12 +115,16 @@ def report(
 
     folder = report_folder(Path(to), force) if to is not None else None
     loaded = load_run(run, limits)
+    # The answer to other limits must not replace the reports of what the run was asked.
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)
     view = view if images else replace(view, images=None)
     if folder == loaded.folder.path:
         return Report(view, write_own(loaded.folder, view))
+    if folder and view.next_command.endswith("/report.html"):
+        # The report of the run may show what this one leaves out: open the one that was written.
+        view = replace(view, next_command=view.next_command.replace(f"{view.folder}/", f"{folder}/"))
     return Report(view, write_all(view, folder) if folder else ())
 
 

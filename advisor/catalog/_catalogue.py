@@ -78,6 +78,7 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     """
     import yaml
 
+    # As text: dumping the whole file again would lose the comments that people keep in it.
     begins, column = (read_text(file), _find_column(file)) if file.is_file() else (_NEW_FILE, 2)
     dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
     return begins.rstrip("\n") + "\n" + "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
@@ -205,6 +206,7 @@ def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Return every file that :func:`load_catalogue` reads, each once, in its order."""
     user_files = [path for path in (user_catalogue_file(),) if path.is_file()]
     paths = (*list_shipped_files(), *user_files, *(Path(path) for path in extra))
+    # By the real path: one file named twice would be refused for its repeated names.
     return tuple({os.path.realpath(path): path for path in paths}.values())
 
 

@@ -9,6 +9,7 @@ import typer
 from advisor.cli import _options as options
 from advisor.cli._options import annotations_of, argument, complete_runs, completion_of, option, takes
 from advisor.cli._output import (
+    QUIET,
     check_place,
     log_run_to,
     note,
@@ -266,6 +267,39 @@ def compare(
         raise typer.Exit(ExitCode.CHANGED)
     if comparison.incomplete:
         raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def update(
+    run: options.RunArgument,
+    data: Annotated[str, option("DIR", "Folder or manifest of the new images, labelled.")],
+    search_again: Annotated[
+        bool, option("", "Ask the question of the run again, with all its candidates, not the pick alone.", "--search")
+    ] = False,
+    time_limit: Annotated[str | None, option("TIME", "Most time, such as 3min. Default: that of the run.")] = None,
+    out: Annotated[str | None, option("DIR", "Folder of the new run. Default: that of the earlier one.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Learn from more images, and say whether the new file should take the place of the earlier one.
+
+    The new images may be of old classes, of new ones, or have corrected labels. The pick of the run is trained again
+    with old and new images. Both files are judged on the old hold-out, and on new images that neither learnt from.
+
+    Exit code 4: keep the old file. 0: ship the new one.
+
+    Example: advisor update runs/latest --data more/
+    """
+    from advisor import api
+    from advisor.core import plain
+
+    warn_of_problems(run)
+    answer = api.update(run, data, search_again=search_again, time_limit=time_limit, out=out, quiet=QUIET.get())
+    if as_json:
+        print_json(answer.to_json())
+    else:
+        for line in answer.lines:
+            typer.echo(plain(line))
+    if not answer.ship:
+        raise typer.Exit(ExitCode.CHANGED)
 
 
 @dataclass(frozen=True)

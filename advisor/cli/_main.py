@@ -15,14 +15,15 @@ from typing import Annotated, NoReturn
 import typer
 
 from advisor.cli import _options as options
-from advisor.cli._answers import compare, export, predict, reevaluate, report, runs, verify
+from advisor.cli._answers import compare, export, predict, reevaluate, report, runs, update, verify
 from advisor.cli._cache import cache_app
 from advisor.cli._catalog import cards_app, devices_app
+from advisor.cli._clock import began_with_process
 from advisor.cli._files import benchmark, compress, profile
 from advisor.cli._options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
 from advisor.cli._output import print_document, progress
 from advisor.cli._search import data_app, init, plan, search
-from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, began_with_process, visible, without_password
+from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, visible, without_password
 from advisor.version import __version__
 
 WIDTH = 90
@@ -163,6 +164,7 @@ app.command(short_help="List runs with their picks.")(runs)
 app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
+app.command(short_help="Learn from more images, and compare.")(update)
 app.command(short_help="Run the files of a fleet on a device.")(verify)
 app.command(short_help="Explain a term of the reports.")(explain)
 app.command(short_help="Check whether this machine is ready.")(doctor)

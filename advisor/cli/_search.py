@@ -90,6 +90,7 @@ def search(
     log_run_to(run.path, log_to)
     if run.interrupted:
         typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)
+        # Python waits for its threads at the end, and native code in one cannot be interrupted.
         ending = threading.Timer(ENDS_WITHIN_S, os._exit, (ExitCode.INTERRUPTED,))
         ending.daemon = True
         ending.start()
@@ -105,15 +106,16 @@ def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
     terminal = at_terminal()
     if not any(value is not None for value in options.values()):
         if terminal:
-            return _asked()
+            return _ask_question()
         raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
+    # A person at a terminal can end the search; a scheduled job without a limit would run for hours.
     if terminal or any(options[name] is not None for name in LIMITING):
         return {}
     note(f"neither --budget nor --time-limit is given: --effort {EFFORT} applies ({EFFORTS[EFFORT]})")
     return {"effort": EFFORT}
 
 
-def _asked() -> dict[str, str]:
+def _ask_question() -> dict[str, str]:
     """Ask for what matters most, and show the command that asks for the same."""
 
     def ask(question: str, default: str = "") -> str:

@@ -67,6 +67,7 @@ def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ..
     draw = random.Random(seed)
     queues = [draw.sample(indices, len(indices)) for _, indices in sorted(by_class.items())]
     chosen: list[int] = []
+    # From each class in turn: a rare class has activations that no other image reaches.
     while len(chosen) < count and any(queues):
         chosen += [queue.pop() for queue in queues if queue]
     return tuple(sorted(chosen[:count]))

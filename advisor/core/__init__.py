@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         show_met,
         with_budget_probability,
     )
-    from advisor.core._clock import COMMAND_BEGAN, began_with_process
+    from advisor.core._clock import COMMAND_BEGAN
     from advisor.core._codec import Written, parse, parse_known, to_json, types_of
     from advisor.core._confidence_facts import (
         Bin,
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
         last_line,
         message_of,
         nearest,
-        readings_of_data,
-        reason_of,
         require_extra,
         require_training,
     )
@@ -383,7 +381,6 @@ __all__ = [
     "accuracy_of",
     "allows",
     "as_probabilities",
-    "began_with_process",
     "bounded",
     "broken_rule",
     "channel_values",
@@ -430,8 +427,6 @@ __all__ = [
     "plural",
     "points",
     "pool_timings",
-    "readings_of_data",
-    "reason_of",
     "recipe_of",
     "registered",
     "require_extra",

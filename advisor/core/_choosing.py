@@ -87,17 +87,22 @@ class Chooser:
         best = self.most_accurate(feasible)
         ties = self.posterior.tied(best, feasible)
         tied = [e for e, tie in zip(feasible, ties, strict=True) if tie or e is best]
+        # A preference that prices accuracy pays for the points behind the best, so it leaves nothing out in advance.
         weighed = tied if self.preference.accuracy_first else feasible
+        # The figure of validation chose these files, so it flatters them. Only the hold-out can say otherwise.
         judged = [e for e in weighed if e.holdout_accuracy is not None]
         allowed = judged if judged and self.judged_first and self.preference.accuracy_first else weighed
-        heads = self._tuned_better(allowed)
+        heads = self._find_tuned_better(allowed)
         ranking = self._by_loss(allowed, heads, best)
+        # Far down the ranking nothing becomes the pick by resampling, and each file costs its share of the samples.
         pick, shares = self._steady(ranking[:MOST_LIKELY])
         ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
+        # Readers see a head with a higher figure beside the pick, so the answer has to say why it is not the pick.
         head = next((e for e in allowed if heads.get(e.configuration) == pick.configuration), None)
         wanted = pick
+        # The answer names the file that only its missing figure on the hold-out kept from being the pick.
         if len(allowed) < len(weighed):
-            everything = self._by_loss(weighed, self._tuned_better(weighed), best)
+            everything = self._by_loss(weighed, self._find_tuned_better(weighed), best)
             wanted = self._steady(everything[:MOST_LIKELY])[0]
         return Choice(
             pick=pick,
@@ -115,7 +120,7 @@ class Chooser:
         """Return the most accurate evaluation, of equal ones the fastest and smallest."""
         return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
 
-    def _tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
+    def _find_tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
         """Return the configuration of each head, with that of the same file fine-tuned, which comes before it.
 
         Both cost the same and are tied, so what fine-tuning usually gains decides. It gains less in a training that a
@@ -165,18 +170,14 @@ class Chooser:
         losses = self._losses(pool, -accuracies, latencies)
         noise = self.preference.price_of_points(self.posterior.differences(pool, pool)[1])
         least = losses.argmin(axis=1)
-        outvoted = list[tuple[float, Evaluation, dict[File, float]]]()
         for place, evaluation in enumerate(pool):
             stays = (losses[:, [place]] - losses <= noise[place] + 1e-9).all(axis=1)
-            wins = np.bincount(np.where(stays, place, least), minlength=len(pool)) / len(losses)
-            shares = _by_file(pool, wins.tolist())
-            of_others = [share for file, share in shares.items() if file != variant_of(evaluation)]
-            lead = shares[variant_of(evaluation)] - max(of_others, default=0.0)
-            if lead >= 0:
-                return evaluation, shares
-            outvoted.append((lead, evaluation, shares))
-        _, evaluation, shares = max(outvoted, key=lambda row: row[0])
-        return evaluation, shares
+            wins = np.bincount(np.where(stays, place, least), minlength=len(pool))
+            counts = _count_by_file(pool, wins.tolist())
+            if counts[variant_of(evaluation)] == max(counts.values()):
+                return evaluation, {file: count / len(losses) for file, count in counts.items()}
+        # Staying takes draws from other files only. So the file that is best most often has most of them here, too.
+        raise AssertionError("one file is chosen most often")
 
     def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:
         """Return the loss of each candidate (last axis), from points behind any fixed accuracy and latencies in ms."""
@@ -187,12 +188,12 @@ class Chooser:
         return losses
 
 
-def _by_file(pool: Sequence[Evaluation], wins: Sequence[float]) -> dict[File, float]:
-    """Return the share of each file, which has one evaluation for each number of threads."""
-    shares = dict[File, float]()
-    for evaluation, share in zip(pool, wins, strict=True):
-        shares[variant_of(evaluation)] = shares.get(variant_of(evaluation), 0.0) + share
-    return shares
+def _count_by_file(pool: Sequence[Evaluation], wins: Sequence[int]) -> dict[File, int]:
+    """Return how often each file is chosen; it has one evaluation for each number of threads."""
+    counts = dict[File, int]()
+    for evaluation, count in zip(pool, wins, strict=True):
+        counts[variant_of(evaluation)] = counts.get(variant_of(evaluation), 0) + count
+    return counts
 
 
 def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[File, float]) -> dict[str, float]:

@@ -34,7 +34,7 @@ class Written:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {name: _followed(self, path) for name, path in entries_of(type(self)).items()}
+        return {name: _follow_path(self, path) for name, path in entries_of(type(self)).items()}
 
 
 def entries_of(kind: Any) -> dict[str, str]:
@@ -45,7 +45,7 @@ def entries_of(kind: Any) -> dict[str, str]:
     return {name: path or name for name, _, path in pairs}
 
 
-def _followed(value: Any, path: str) -> Any:
+def _follow_path(value: Any, path: str) -> Any:
     for step in path.rstrip("?").split("."):
         value = None if value is None else getattr(value, step)
     return document(value) if value or not path.endswith("?") else None
@@ -126,7 +126,7 @@ def _object(kind: Any, value: Any) -> Any:
         return kind(*_items(tuple(types_of(kind).values()), value))
     entries = with_new_names(_entries(value))
     readers = _readers(kind)
-    computed = _computed(kind)
+    computed = _list_computed(kind)
     known = {name: readers.get(name, _as_it_is)(entry) for name, entry in entries.items() if name not in computed}
     return kind(**known)
 
@@ -137,7 +137,7 @@ def _readers(kind: Any) -> Mapping[str, Callable[[Any], Any]]:
 
 
 @cache
-def _computed(kind: Any) -> Set[str]:
+def _list_computed(kind: Any) -> Set[str]:
     """Return the entries of a document that are no fields."""
     if not issubclass(kind, Written):
         return frozenset()

@@ -78,6 +78,7 @@ def decide(
     By default that is the cheapest of those that the validation images do not show to be behind the most accurate one.
     ``judged_first``: of these, one with a figure on the hold-out comes before one without it.
     """
+    # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
@@ -113,6 +114,7 @@ def decide(
 def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     if not known:
         return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
+    # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
     pick = min(known, key=lambda e: (overrun(e, budget), -accuracy_of(e), e.configuration))
     broken = " and ".join(excess_texts(pick, budget))
     return Decision(
@@ -146,6 +148,7 @@ def _loosenings(
     loosenings = []
     for limit, beyond in just_beyond(known, budget).items():
         other = chooser.pick([*feasible, *beyond])
+        # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
         if admitted and variant_of(other) != variant_of(pick) and chooser.pick(admitted) == other:
             loosenings.append(loosening(limit, other, comparison(other, pick), budget))

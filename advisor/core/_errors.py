@@ -12,9 +12,6 @@ from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 
-_TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
-"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
-
 NO_TENSORFLOW = (3, 14)
 """First version of Python that the TensorFlow of the extra ``train`` does not have."""
 
@@ -32,7 +29,7 @@ class ExitCode(IntEnum):
         UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or a device could not
             be measured, no compressed file is accurate enough, or some weights could not be fetched. The results so
             far are kept.
-        CHANGED: a recommendation changed or got worse.
+        CHANGED: a recommendation changed or got worse. For ``update``: the earlier file is to be kept.
         INTERRUPTED: interrupted by the user. The state is saved.
     """
 
@@ -88,14 +85,6 @@ class Reading:
     def shown(self) -> str:
         """The options as a person types them."""
         return " ".join(f"--{name} {shlex.quote(value)}" for name, value in self.options.items())
-
-
-def readings_of_data(paths: Iterable[Path], meaning: str) -> list[Reading]:
-    """Return a reading of ``--data`` for each path; ``{}`` in ``meaning`` stands for its name."""
-    readings = []
-    for path in paths:
-        readings.append(Reading({"data": str(path)}, meaning.format(path.name)))
-    return readings
 
 
 class AmbiguousInput(UsageError):
@@ -178,23 +167,6 @@ class RuntimeRefusal(StageError):
 
 class ContentError(ValueError):
     """The content of a file cannot be used. Its text says why in our words, so that people can be shown it."""
-
-
-def reason_of(error: Exception) -> str:
-    """Return why a file cannot be read, in our words: other packages write for those who program with them."""
-    if isinstance(error, AdvisorError):
-        return error.message
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, ContentError) or type(error).__module__ in _TEXTS_OF_PYTHON:
-        return first_line(str(error))
-    if isinstance(error, MemoryError) or "realloc" in str(error) or "malloc" in str(error):
-        return "it takes more memory than its reader may have"
-    if isinstance(error, UnicodeError):
-        return "its text is not UTF-8"
-    if isinstance(error, EOFError):
-        return "it ends too early"
-    return "its content is not valid"
 
 
 def message_of(error: BaseException) -> str:

@@ -288,23 +288,23 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
         value = getattr(evaluation, name)
         if value != getattr(empty, name):
             whole = isinstance(value, TimingFacts) and value.wall_ms is not None
-            details |= {entry: _written(value)} if entry else _named(value, defaults=whole)
+            details |= {entry: _write_value(value)} if entry else _name_entries(value, defaults=whole)
     return details
 
 
-def _written(value: Any) -> Any:
+def _write_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {device: _named(figures, defaults=True) for device, figures in value.items()}
+        return {device: _name_entries(figures, defaults=True) for device, figures in value.items()}
     if isinstance(value, int | float):
         return value
     if isinstance(value, LatencyDistribution):
         return value.milliseconds
     if isinstance(value, ImageAnswers):
-        return _named(value, defaults=False)
+        return _name_entries(value, defaults=False)
     return asdict(value) if isinstance(value, FileFeatures) else to_json(value)
 
 
-def _named(facts: object, defaults: bool) -> dict[str, Any]:
+def _name_entries(facts: object, defaults: bool) -> dict[str, Any]:
     return {entry_name(name): value for name, value in to_json(facts, defaults).items()}
 
 

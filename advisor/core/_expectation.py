@@ -56,12 +56,12 @@ def accuracy_belief(evaluation: Evaluation) -> Belief | None:
     """Return the accuracy in % from validation and, where it is known, from the hold-out; None where none is known."""
     robust = evaluation.capture.plain is not None  # then accuracy is the one under capture conditions
     judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy
-    return _pooled(evaluation.accuracy, judged)
+    return _pool_parts(evaluation.accuracy, judged)
 
 
 def metric_belief(evaluation: Evaluation, metric: str) -> Belief | None:
     """Return a metric in % from validation and, where it is known, from the hold-out; None where none is known."""
-    return _pooled(*metric_on_parts(evaluation, metric))
+    return _pool_parts(*metric_on_parts(evaluation, metric))
 
 
 def metric_on_parts(evaluation: Evaluation, metric: str) -> tuple[Quantity | None, Quantity | None]:
@@ -83,7 +83,8 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
     that recipes do not usually have is hardly drawn. The posterior of a mixture of normal priors is such a mixture too:
     A. Gelman et al., "Bayesian Data Analysis", 3rd edition (2013), section 2.4.
     """
-    pooled = _pooled(evaluation.drop, evaluation.holdout_drop)
+    pooled = _pool_parts(evaluation.drop, evaluation.holdout_drop)
+    # Without an error there is no doubt that a prior could weigh.
     if pooled is None or pooled.certain:
         return pooled
     ((_, lost, error),) = pooled.parts
@@ -107,7 +108,7 @@ def without_holdout(evaluation: Evaluation) -> Evaluation:
     )
 
 
-def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | None:
+def _pool_parts(validation: Quantity | None, holdout: Quantity | None) -> Belief | None:
     """Return the mean over the images of both parts, and its standard error."""
     if validation is None:
         return None
@@ -131,6 +132,7 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
     plain, judged = top1_on_parts(evaluation)
     if own_holdout:
         return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
+    # Images of one occasion cannot show what another one costs: no figure is better than one that looks known.
     if facts is None or plain is None or not facts.grouped:
         return evaluation
     finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
@@ -194,6 +196,7 @@ def _log_odds(share: float) -> float:
 
 
 def _share(log_odds: float) -> float:
+    # A share of 0 or 1 was cut to a finite number on the way in, and has to come back as itself.
     certain = _log_odds(1.0) - 1e-9
     return float(log_odds > 0) if abs(log_odds) >= certain else 1 / (1 + math.exp(-log_odds))
 

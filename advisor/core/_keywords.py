@@ -50,13 +50,13 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
         entries = "\n".join(_entries(table_of(kind), defaults and not stated))
-        call.__doc__ = _documented(inspect.cleandoc(function.__doc__ or ""), entries, len(places))
+        call.__doc__ = _document_options(inspect.cleandoc(function.__doc__ or ""), entries, len(places))
         return call  # type: ignore[return-value]
 
     return declare
 
 
-def _documented(text: str, entries: str, places: int) -> str:
+def _document_options(text: str, entries: str, places: int) -> str:
     """Return a docstring with the options among its arguments, after those that have a place."""
     head, title, rest = text.partition("Args:\n")
     arguments, end, more = rest.partition("\n\n") if title else ("", "", "")

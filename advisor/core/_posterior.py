@@ -56,6 +56,7 @@ class Posterior:
         for evaluation in evaluations:
             right = answers(evaluation)
             file = evaluation.answers.file or evaluation.configuration.key
+            # Evaluations on several targets share the answers of their file, which one row holds.
             if right is not None and file not in files:
                 files[file] = len(known)
                 known.append(right)
@@ -90,6 +91,7 @@ class Posterior:
         others, "Classification and regression trees", 1984, with the error of the paired difference).
         """
         points, errors = self.differences(others, [best])
+        # Equal files differ by rounding alone.
         return [bool(tie) for tie in (points <= errors + 1e-9)[:, 0]]
 
     def draws(self, of: Sequence[Evaluation]) -> tuple[Floats, Floats]:
@@ -118,6 +120,7 @@ class Posterior:
         """The weights of the images in each draw."""
         import numpy as np
 
+        # A fixed seed: the same question must have the same answer again, also after a resume.
         weights = np.random.default_rng(0).standard_exponential((DRAWS, self._right.shape[1]))
         shares: Floats = weights / weights.sum(axis=1, keepdims=True)
         return shares
@@ -126,6 +129,7 @@ class Posterior:
         """Return a standard normal column for each name, the same for equal names whatever their order."""
         import numpy as np
 
+        # By name: a candidate that finishes later must not change the draws of the others.
         ordered = sorted(set(names), key=repr)
         columns = np.random.default_rng(seed).standard_normal((len(ordered), DRAWS))
         by_name = dict(zip(ordered, columns, strict=True))

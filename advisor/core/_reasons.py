@@ -34,7 +34,7 @@ def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
 def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
     pick = choice.pick
     best = choice.best
-    met = _met(choice.pick, budget)
+    met = _describe_budget(choice.pick, budget)
     behind = accuracy_of(best) - accuracy_of(pick)
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
         price = f", {_points(behind)} behind the most accurate ({describe(best)})" if behind > 0 else ""
@@ -43,13 +43,15 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
         often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
         return f"{describe(pick)} is the {first} candidate within the limits{weights}{often}{price}{met}."
     if behind <= 0:
-        return f"{describe(pick)} is the most accurate candidate within the limits{_others(choice)}{met}."
+        others = _others(choice)
+        comma = "," if others and met.startswith(" and") else ""
+        return f"{describe(pick)} is the most accurate candidate within the limits{others}{comma}{met}."
     return (
         f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
         f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
         f"{_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
-        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_saved(best, pick)}{met}."
+        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(best, pick)}{met}."
     )
 
 
@@ -80,7 +82,7 @@ def _points(points: float) -> str:
     return f"{points:.1f} points"
 
 
-def _saved(best: Evaluation, pick: Evaluation) -> str:
+def _describe_saving(best: Evaluation, pick: Evaluation) -> str:
     """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less)``."""
     savings = []
     for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
@@ -89,7 +91,7 @@ def _saved(best: Evaluation, pick: Evaluation) -> str:
     return f" ({' and '.join(savings)} less)" if savings else ""
 
 
-def _met(pick: Evaluation, budget: Budget) -> str:
+def _describe_budget(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget, and with which probability what is uncertain."""
     uncertain = "".join(
         f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "
@@ -132,14 +134,16 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     pick = choice.pick
     points = accuracy_of(pick) - accuracy_of(other)
     larger = size_of(other) / size_of(pick)
-    if pick.holdout_accuracy is not None and other.holdout_accuracy is None:
+    # Otherwise the drawbacks below are why it did not run there, so that cannot be the reason.
+    unjudged = choice.unjudged is not None and other.holdout_accuracy is None
+    if unjudged:
         yield "it did not run on the hold-out"
     if points >= SHOWN_POINTS:
         worth = preference.point(latency_of(other), size_of(other))
         yield f"it is {_points(points)} less accurate (of tied files, a point counts as much as {worth})"
     if larger >= FASTER:
         yield f"it is {larger:.1f}x larger"
-    if points < SHOWN_POINTS and larger < FASTER and not (pick.holdout_accuracy and not other.holdout_accuracy):
+    if points < SHOWN_POINTS and larger < FASTER and not unjudged:
         yield "other files replace it too often if the images are drawn again"
 
 

@@ -33,12 +33,12 @@ class Relaxation:
 def overrun(evaluation: Evaluation, budget: Budget) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
     return sum(
-        NOT_AT_ALL if excess == math.inf else excess / max(abs(_allowed(name, budget)), 1e-9)
+        NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, budget)), 1e-9)
         for name, excess in budget.violations(evaluation).items()
     )
 
 
-def _allowed(limit: str, budget: Budget) -> float:
+def _limit_of(limit: str, budget: Budget) -> float:
     """Return the value of a limit; that of a required device is the latency limit."""
     return budget.limits.get("latency" if limit.startswith(ON) else limit, 1.0)
 
@@ -49,6 +49,7 @@ def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation
     changes = []
     for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
         only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
+        # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for.
         if only:
             nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
             changes.append(_relaxation((limit,), nearest, budget))
@@ -61,7 +62,7 @@ def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[E
     for evaluation in known:
         violations = budget.violations(evaluation)
         for limit, excess in violations.items():
-            allowed = _allowed(limit, budget)
+            allowed = _limit_of(limit, budget)
             room = LOOSER * (100 - allowed if is_floor(limit) else allowed)
             if len(violations) == 1 and limit != LICENCE and excess <= room:
                 nearest.setdefault(limit, []).append((excess, evaluation))
@@ -79,6 +80,7 @@ def loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget)
 
 def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
     """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
+    # A figure that is not known meets no limit, however loose: such a candidate is no way out.
     possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
     if not possible:
         return ()
@@ -107,7 +109,7 @@ def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]
     excess = budget.violations(evaluation)[limit]
     if limit.startswith(ON) and excess == math.inf:
         return "required", "not required"
-    current = _allowed(limit, budget)
+    current = _limit_of(limit, budget)
     wanted = current - excess if is_floor(limit) else current + excess
     figure = "latency" if limit.startswith(ON) else limit
     return show_figure(figure, current), show_figure(figure, _outward(figure, wanted))
@@ -134,7 +136,7 @@ def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
 def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     if limit == LICENCE:
         return licence_refusal(budget.licence, evaluation.card_facts.licence)
-    allowed = _allowed(limit, budget)
+    allowed = _limit_of(limit, budget)
     device = limit.removeprefix(ON)
     if device != limit and excess == math.inf:
         known = (evaluation.required_figures or {}).get(device)

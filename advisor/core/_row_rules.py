@@ -59,7 +59,7 @@ def _close(one: Any, other: Any) -> bool:
     return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE) if both else bool(one == other)
 
 
-def _judged(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
+def _list_answers(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
     """Return the answers to each part of the images, with the accuracy that was computed from them."""
     if row.accuracy is not None:
         yield row.answers, row.capture.plain or row.accuracy
@@ -105,7 +105,7 @@ def _shares(row: Evaluation) -> Iterator[float | None]:
     yield from (row.budget_probability, unknown.accepted, *(facts.accepted for facts in unknown.by_class.values()))
     yield from (agreement.share, agreement.kept) if agreement else ()
     yield from (more.same, more.more / max(more.images, more.more, 1)) if more else ()
-    yield from (share for answers, _ in _judged(row) for share in answers.per_class_recall.values())
+    yield from (share for answers, _ in _list_answers(row) for share in answers.per_class_recall.values())
     others = (unknown.others.found, unknown.others.auroc) if unknown.others else ()
     left_out = (facts.auroc for facts in unknown.by_class.values())
     for quantity in (unknown.auroc, unknown.float_auroc, unknown.kept, unknown.precision, *others, *left_out):
@@ -156,10 +156,10 @@ def list_rules() -> Mapping[str, Rule]:
             and (row.timing is None or row.timing.threads in (None, row.configuration.target.threads))
         ),
         "accuracy and recall are the shares of right answers in the confusion matrix": lambda row: all(
-            _counts_fit(*pair) for pair in _judged(row)
+            _counts_fit(*pair) for pair in _list_answers(row)
         ),
         "the accuracy is one of the metrics of its answers": lambda row: all(
-            _is_a_metric(*pair) for pair in _judged(row)
+            _is_a_metric(*pair) for pair in _list_answers(row)
         ),
         "answers on the hold-out have an accuracy": lambda row: (
             row.holdout_answers is None or row.holdout_accuracy is not None

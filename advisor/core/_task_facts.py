@@ -56,6 +56,6 @@ class TaskFacts:
         """The metric as a heading begins."""
         return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
 
-    def recognized(self, data: Path) -> str:
+    def recognize(self, data: Path) -> str:
         """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
         return ""

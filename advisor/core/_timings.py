@@ -62,14 +62,14 @@ def _with_one_latency(files: Sequence[Evaluation]) -> list[Evaluation]:
     """Return files of one graph in one place with their common latency."""
     undisturbed = [file for file in files if not file.contended]
     timed = undisturbed or list(files)
-    latency = _pooled([file.latency for file in timed if file.latency])
-    p90 = _pooled([file.latency_p90 for file in timed if file.latency_p90])
+    latency = _pool_latencies([file.latency for file in timed if file.latency])
+    p90 = _pool_latencies([file.latency_p90 for file in timed if file.latency_p90])
     return [
         replace(file, latency=latency, latency_p90=p90 or file.latency_p90, contended=not undisturbed) for file in files
     ]
 
 
-def _pooled(timings: Sequence[Quantity]) -> Quantity | None:
+def _pool_latencies(timings: Sequence[Quantity]) -> Quantity | None:
     if not timings:
         return None
     lows = [timing.low for timing in timings if timing.low is not None]

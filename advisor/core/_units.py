@@ -192,7 +192,7 @@ def plain(text: object) -> str:
     bidirectional override the words around it.
     """
     one_line = " ".join(str(text).split())
-    return "".join("\ufffd" if _hidden(char) else char for char in one_line)
+    return "".join("\ufffd" if _is_hidden(char) else char for char in one_line)
 
 
 def utf8(text: str) -> str:
@@ -203,11 +203,11 @@ def utf8(text: str) -> str:
 def visible(text: str) -> str:
     """Return ``text`` with characters that steer a terminal or reorder a line written as escapes; lines stay lines."""
     return "".join(
-        char.encode("unicode_escape").decode("ascii") if char != "\n" and _hidden(char) else char for char in text
+        char.encode("unicode_escape").decode("ascii") if char != "\n" and _is_hidden(char) else char for char in text
     )
 
 
-def _hidden(char: str) -> bool:
+def _is_hidden(char: str) -> bool:
     return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
 
 

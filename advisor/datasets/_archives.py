@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
-from advisor.core import AmbiguousInput, Reading, UsageError, readings_of_data
+from advisor.core import AmbiguousInput, Reading, UsageError
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._dataset import Entry, Listing, Rejected
@@ -23,6 +23,7 @@ from advisor.datasets._folders import (
 )
 from advisor.datasets._images import is_candidate
 from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import Archive, FolderArchive
 from advisor.datasets._table_rows import PARQUET
@@ -40,8 +41,10 @@ def archives_in(folder: Path) -> list[Path]:
     """
     paths = []
     for place, inner, names in walk_folder(folder):
+        # In place: the walk goes on from this list.
         inner[:] = [name for name in inner if not is_system_name(name)]
         paths += [place / name for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
+    # A table without images is a manifest, which another reader takes.
     files = [file for file in paths if file.is_file()]
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
@@ -72,7 +75,7 @@ def list_archives(
         part = part_in_name(file, path) if several else ""
         in_folders = list[str]()
         archive = archive_of(file)
-        notes += _left_out_inside(file, archive)
+        notes += _describe_unread(file, archive)
         for count, member in enumerate(archive.members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
@@ -90,8 +93,9 @@ def list_archives(
         try:
             inside = _read_members(file, in_folders, part, depth)
         except AmbiguousInput as error:
-            raise _asked_of(path, error) from None
+            raise _ask_about(path, error) from None
         except UsageError as error:
+            # Of several files, the others may be the set, and this one a download beside it.
             if len(files) == 1:
                 raise
             unused.append(error)
@@ -122,7 +126,7 @@ def _refuse_few_classes(
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
 
 
-def _left_out_inside(file: Path, archive: Archive) -> Iterator[str]:
+def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
     """Yield a sentence about the system folders and the archives inside a file, which are not read."""
     if not isinstance(archive, FolderArchive):
         return
@@ -177,7 +181,7 @@ def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> 
     return Listing(file, entries, notes=tuple(reading.notes))
 
 
-def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
+def _ask_about(path: Path, error: AmbiguousInput) -> AmbiguousInput:
     """Return a question about folders inside a file as one about the path that the user gave."""
     readings = []
     for reading in error.readings:

@@ -95,12 +95,12 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
         x, y = (edge - inset if edge else inset for edge, inset in ((u, across), (v, down)))
         rows += [[u, v, 1, 0, 0, 0, -x * u, -x * v], [0, 0, 0, u, v, 1, -y * u, -y * v]]
         quad += [x, y]
-    return _transformed(photo, "PERSPECTIVE", np.linalg.solve(np.array(rows), np.array(quad)).tolist())
+    return _transform_photo(photo, "PERSPECTIVE", np.linalg.solve(np.array(rows), np.array(quad)).tolist())
 
 
 def bend_lens(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
     """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners fixed."""
-    return _transformed(photo, "MESH", _lens(len(photo), float(strength) / 4))
+    return _transform_photo(photo, "MESH", _lens(len(photo), float(strength) / 4))
 
 
 @lru_cache(maxsize=16)
@@ -125,7 +125,7 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     ]
 
 
-def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
+def _transform_photo(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
     image = Image.fromarray(photo)
     return np.asarray(image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR))
 

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.core import UsageError, parse_known, reason_of
+from advisor.core import UsageError, parse_known
+from advisor.datasets._read_errors import reason_of
 from advisor.store import MAX_BYTES, parse_json, read_labels, read_text
 
 LISTS = ("images", "categories", "annotations")
@@ -54,14 +55,14 @@ def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
     _refuse_regions(path, lists["annotations"])
     names = {}
     for row in lists["categories"]:
-        category = _known(_CATEGORY, row)
+        category = _parse_row(_CATEGORY, row)
         names[key_of(category.get("id"))] = category.get("name", "")
     files = {}
     for row in lists["images"]:
-        image = _known(_IMAGE, row)
+        image = _parse_row(_IMAGE, row)
         files[key_of(image.get("id"))] = image.get("file_name", "")
     for row in lists["annotations"]:
-        annotation = _known(_ANNOTATION, row)
+        annotation = _parse_row(_ANNOTATION, row)
         file = files.get(key_of(annotation.get("image_id")), "")
         if file:
             yield file, names.get(key_of(annotation.get("category_id")), "")
@@ -92,7 +93,7 @@ def _refuse_regions(path: Path, annotations: Sequence[Any]) -> None:
             )
 
 
-def _known(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
+def _parse_row(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
     return parse_known(kinds, row if isinstance(row, Mapping) else {})
 
 

@@ -73,7 +73,7 @@ def _round(angle: Floats) -> Floats:
     return np.ones_like(angle)
 
 
-def _dented(angle: Floats) -> Floats:
+def _outline_apple(angle: Floats) -> Floats:
     """Return the outline of an apple: a dent at the top, a smaller one below."""
     dent = 0.2 * np.exp(-((angle + math.pi / 2) ** 2) / 0.12)
     below = 0.07 * np.exp(-((angle - math.pi / 2) ** 2) / 0.08)
@@ -86,7 +86,7 @@ def _narrow_above(angle: Floats) -> Floats:
     return np.asarray(0.8 - 0.26 * np.sin(-angle) + neck, np.float64)
 
 
-def _pointed(angle: Floats) -> Floats:
+def _outline_lemon(angle: Floats) -> Floats:
     """Return the outline of a lemon: a small tip at each end."""
     ends = np.minimum(np.abs(angle), math.pi - np.abs(angle))
     return 1.0 + 0.16 * np.exp(-(ends**2) / 0.02)
@@ -99,9 +99,9 @@ def list_fruits() -> Mapping[str, Fruit]:
     Some share colours and outlines, so that a network errs now and then.
     """
     return {
-        "apple": Fruit(_dented, ((186, 32, 38), (160, 178, 62), (212, 164, 70)), (1.0, 0.93), top="leaf"),
+        "apple": Fruit(_outline_apple, ((186, 32, 38), (160, 178, 62), (212, 164, 70)), (1.0, 0.93), top="leaf"),
         "banana": Fruit(_round, ((232, 200, 60), (190, 190, 70), (214, 170, 48)), (1.15, 0.3), bend=0.55),
-        "lemon": Fruit(_pointed, ((236, 214, 62), (206, 206, 74)), (1.05, 0.75)),
+        "lemon": Fruit(_outline_lemon, ((236, 214, 62), (206, 206, 74)), (1.05, 0.75)),
         "orange": Fruit(_round, ((232, 134, 30), (226, 106, 34), (224, 164, 58)), (0.95, 0.93)),
         "pear": Fruit(_narrow_above, ((176, 186, 74), (206, 180, 84), (164, 128, 66)), (0.85, 1.0), top="leaf"),
         "tomato": Fruit(_round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"),
@@ -156,7 +156,7 @@ def draw_fruit(label: str, number: int) -> Image.Image:
     for _ in range(int(rng.integers(0, 3))):
         _put_clutter(scene, rng)
     _put_fruit(scene, list_fruits()[label], rng)
-    return _photographed(scene, rng)
+    return _photograph_scene(scene, rng)
 
 
 def _table(rng: np.random.Generator) -> Image.Image:
@@ -197,7 +197,7 @@ def _put_fruit(scene: Image.Image, fruit: Fruit, rng: np.random.Generator) -> No
     centre = side * rng.uniform(0.32, 0.68, 2)
     turn = rng.uniform(-0.7, 0.7) + (math.pi if rng.random() < 0.15 else 0.0)
     mask = Image.new("L", (side, side))
-    ImageDraw.Draw(mask).polygon(_placed(_edge(fruit, rng), size, centre, turn), fill=255)
+    ImageDraw.Draw(mask).polygon(_place_outline(_edge(fruit, rng), size, centre, turn), fill=255)
     _put_shadow(scene, mask, rng)
     scene.paste(_skin(fruit, size, centre, rng), mask=mask)
     if fruit.top and rng.random() < 0.75:  # a leaf can be lost
@@ -214,7 +214,7 @@ def _edge(fruit: Fruit, rng: np.random.Generator) -> np.ndarray:
     return np.stack([x, y + fruit.bend * (1 - (x / width) ** 2) - fruit.bend / 2], axis=1)
 
 
-def _placed(points: np.ndarray, size: float, centre: np.ndarray, turn: float) -> list[tuple[float, float]]:
+def _place_outline(points: np.ndarray, size: float, centre: np.ndarray, turn: float) -> list[tuple[float, float]]:
     cosine, sine = math.cos(turn), math.sin(turn)
     turned = points @ np.array([[cosine, sine], [-sine, cosine]])
     return [(float(x), float(y)) for x, y in centre + size * turned]
@@ -251,18 +251,18 @@ def _put_top(
     draw, green = ImageDraw.Draw(scene), _rgb(np.array([60, 120, 50]) + rng.integers(-25, 26, 3))
     if fruit.top == "leaf":
         stem = np.array([[-0.04, -1.2], [0.04, -1.2], [0.05, -0.75], [-0.05, -0.75]])
-        draw.polygon(_placed(stem, size, centre, turn), fill=(86, 62, 40))
+        draw.polygon(_place_outline(stem, size, centre, turn), fill=(86, 62, 40))
         leaf = np.array([[0.02, -1.0], [0.25, -1.22], [0.55, -1.15], [0.3, -0.98]])
-        draw.polygon(_placed(leaf, size, centre, turn), fill=green)
+        draw.polygon(_place_outline(leaf, size, centre, turn), fill=green)
         return
     points = 10
     angle = np.linspace(0, 2 * math.pi, points, endpoint=False)
     radius = np.where(np.arange(points) % 2, 0.12, 0.42)
     star = np.stack([radius * np.cos(angle), 0.6 * radius * np.sin(angle) - 0.55], axis=1)
-    draw.polygon(_placed(star, size, centre, turn), fill=green)
+    draw.polygon(_place_outline(star, size, centre, turn), fill=green)
 
 
-def _photographed(scene: Image.Image, rng: np.random.Generator) -> Image.Image:
+def _photograph_scene(scene: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Return a scene as a phone takes it: smaller, with blur, a colour cast, more or less light, and noise."""
     small = scene.resize((SIDE, SIDE), Image.Resampling.BOX)
     small = small.filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 1.6))))

@@ -143,12 +143,12 @@ class Division:
         if self.rejoined:
             notes.append(
                 f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "
-                f"({_named(self.rejoined)}): it was joined to the training part, and another one was drawn."
+                f"({_join_names(self.rejoined)}): it was joined to the training part, and another one was drawn."
             )
         there = _counts(self.split, dataset)[VALIDATION]
         if missing := [name for label, name in enumerate(dataset.classes) if not there[label]]:
             which = counted(len(missing), "class has", "classes have")
-            notes.append(f"{which} no image for validation, and no recall there ({_named(missing)}).")
+            notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
         return tuple(notes)
 
     def overview(self, dataset: Dataset) -> Overview:
@@ -308,5 +308,5 @@ def _on_groups(division: Division, dataset: Dataset) -> str:
     return f"{come}: whole groups are held out. In {which} with too few groups, one is divided between two parts."
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")

@@ -89,12 +89,12 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
         one = copies[near.first]
         two = copies[near.second]
-        pairs += [_ordered(one[0], copy, near) for copy in two]
-        pairs += [_ordered(copy, two[0], near) for copy in one[1:]]
+        pairs += [_order_pair(one[0], copy, near) for copy in two]
+        pairs += [_order_pair(copy, two[0], near) for copy in one[1:]]
     return tuple(sorted(pairs, key=_ends))
 
 
-def _ordered(first: int, second: int, pair: Pair) -> Pair:
+def _order_pair(first: int, second: int, pair: Pair) -> Pair:
     return replace(pair, first=min(first, second), second=max(first, second))
 
 

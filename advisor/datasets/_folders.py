@@ -272,7 +272,7 @@ def _without_unlabelled(
         images, folders, unlabelled, lambda labelled, inner: _read_classes(root, labelled, inner, depth)
     )
     unused = Counter(names[0] for names in images if names[0] in unlabelled)
-    return replace(reading, notes=(*reading.notes, *_unused_notes(unused)))
+    return replace(reading, notes=(*reading.notes, *_describe_unused(unused)))
 
 
 def _read_others(
@@ -356,7 +356,7 @@ def _place_parts(
         PlacedImage(index, label, parts[images[index][0]] if several else "")
         for index, label in zip(indices, labels, strict=True)
     ]
-    return FolderReading(placed, classes, _unused_notes(unused))
+    return FolderReading(placed, classes, _describe_unused(unused))
 
 
 def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading:
@@ -380,10 +380,10 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
         for index, label, names in zip(indices, labels, inner, strict=True)
     ]
     loose = len(images) - len(inner)
-    return FolderReading(placed, classes, _unused_notes({root.name: loose} if loose else {}))
+    return FolderReading(placed, classes, _describe_unused({root.name: loose} if loose else {}))
 
 
-def _unused_notes(counts: Mapping[str, int]) -> list[str]:
+def _describe_unused(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence about the images of each folder that are in no class folder."""
     notes = []
     for folder, count in sorted(counts.items()):

@@ -82,13 +82,14 @@ def groups_tell_classes(
     ``colours`` are the small RGB versions which made the groups, and ``histograms`` the roots of the shares of each
     colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one class.
     """
-    chosen = _chosen(labels)
+    chosen = _choose_images(labels)
     count = Counter(label for label, _ in {(labels[index], groups[index]) for index in chosen})
+    # Without its own group, an image of a class with one group has no right answer left.
     tested = [index for index in chosen if count[labels[index]] > 1]
     if not tested or len(count) < 2:
         return False
     with_own, without_own = _answers(histograms, labels, groups, chosen, tested)
-    if _lost(with_own, without_own):
+    if _lose_answers(with_own, without_own):
         return True
     return float(without_own.mean()) > TOLD and _excess(colours, histograms, labels, groups, tested) >= CLEAR
 
@@ -124,13 +125,15 @@ def _clusters(flat: Floats) -> NDArray[np.int64]:
     return np.asarray(numbers, np.int64) - 1
 
 
-def _chosen(labels: Sequence[int]) -> list[int]:
+def _choose_images(labels: Sequence[int]) -> list[int]:
     """Return the images of whole classes, up to :data:`TESTED` and of two classes at least."""
     members = members_of(labels)
     chosen: list[int] = []
+    # By hash: classes that are neighbours in the alphabet often belong together.
     ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
     for number, label in enumerate(ordered):
         some = members[label][: TESTED // 2]
+        # Two classes at least, however large: with one class every answer would be right.
         if number < 2 or len(chosen) + len(some) <= TESTED:
             chosen += some
     return sorted(chosen)
@@ -224,7 +227,7 @@ def _silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
     return float(silhouettes(distances, numbers).mean())
 
 
-def _lost(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
+def _lose_answers(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
     """Return whether right answers became much rarer, by McNemar's test and by their odds."""
     worse = int((before & ~after).sum())
     better = int((~before & after).sum())
@@ -248,12 +251,12 @@ def find_groups(read: Survey) -> Grouping:
                 f"--data: all {len(names)} images are in one group, '{names[0]}': none could be held out",
                 "name at least three groups (visits, subjects, films), or remove the column 'group'",
             )
-        return Grouping(_numbered(names), Source.MANIFEST)
+        return Grouping(_number_names(names), Source.MANIFEST)
     parts = [image.part for image in dataset.images]
     inferred = {Source.CAMERA: by_camera(read.shots), Source.SEQUENCE: by_sequence(dataset, read.colours)}
     for source, numbers in inferred.items():
         if _plausible(numbers):
-            return Grouping(_numbered(list(zip(numbers, parts, strict=True))), source)
+            return Grouping(_number_names(list(zip(numbers, parts, strict=True))), source)
     alike = look_alikes(read.colours, list(zip(dataset.labels, parts, strict=True)))
     if _plausible(alike) and groups_tell_classes(read.colours, read.histograms, dataset.labels, alike):
         return Grouping(alike, Source.APPEARANCE)
@@ -325,7 +328,7 @@ def _plausible(numbers: Sequence[int]) -> bool:
     return len(numbers) >= LEAST_MEAN * len(set(numbers)) > LEAST_MEAN
 
 
-def _numbered(names: Sequence[object]) -> tuple[int, ...]:
+def _number_names(names: Sequence[object]) -> tuple[int, ...]:
     known = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return tuple(known[name] for name in names)
 

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from advisor.core import ContentError, StageError, UsageError, install_extra, reason_of, utf8
+from advisor.core import ContentError, StageError, UsageError, install_extra, utf8
 from advisor.datasets._image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
 from advisor.datasets._jpeg_stream import read_stream
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources import Stamp, address_of, stamp_of
 from advisor.datasets._sources.base import MAX_IMAGE_BYTES
 
@@ -95,6 +96,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
         raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
         raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
+    # Images in a table or an archive have no file of their own: the stamp of the one around them is theirs.
     if (inside := address_of(path)) is not None:
         try:
             return inside.read(), inside.stamp
@@ -135,6 +137,7 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     """
     if isinstance(source, Path) and address_of(source) is not None:
         source = BytesIO(read_bytes(source)[0])
+    # Opening a pipe would wait for somebody who writes to it.
     if isinstance(source, Path) and source.exists() and not source.is_file():
         raise ContentError("not a regular file")
     Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS  # Pillow warns from it on, and refuses twice as many
@@ -279,10 +282,12 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
     with open_image(source, reduced=True) as image:
         is_cut = cuts_bits(image)
         _refuse_colours(image)
+        # Decoding at a reduced scale skips most of the work, and its memory does not grow with the photograph.
         image.draft(None, (side, side))
         try:
             image.load()
         except OSError:
+            # Only a JPEG can lack its end and still have all of its pixels.
             if image.format != "JPEG":
                 raise
         else:
@@ -393,11 +398,13 @@ def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
     """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
     if len(images) * size * size * 3 > KEPT_BYTES:
         return (load(path, size) for path in images)
-    return _kept(tuple(images), size, tuple(map(_stamp, images)))  # reading says what is wrong with a missing one
+    return _keep_decoded(
+        tuple(images), size, tuple(map(_stamp, images))
+    )  # reading says what is wrong with a missing one
 
 
 @lru_cache(maxsize=1)
-def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
+def _keep_decoded(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
     return [load(path, size) for path in images]
 
 

@@ -49,7 +49,7 @@ def rows_in_json(content: Any) -> list[Row] | None:
     if isinstance(content.get("files"), list):
         return [_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)]
     if isinstance(content.get("labels"), dict):
-        return list(_numbered_rows(content["labels"], content.get("classes")))
+        return list(_read_numbered_rows(content["labels"], content.get("classes")))
     if all(map(is_image_name, content)):
         return [{PATH: name, **_label_of(value)} for name, value in content.items()]
     if all(isinstance(value, list) and value and all(map(_is_image, value)) for value in content.values()):
@@ -180,7 +180,7 @@ def _edge_impulse_row(file: Mapping[str, Any]) -> Row:
     }
 
 
-def _numbered_rows(labels: Mapping[str, Any], classes: object) -> Iterator[Row]:
+def _read_numbered_rows(labels: Mapping[str, Any], classes: object) -> Iterator[Row]:
     names = classes if isinstance(classes, list) else []
     for path, value in labels.items():
         is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)

@@ -194,11 +194,11 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     labels = {entry.label for entry in listing.entries}
     bad = sorted(label for label in labels if len(label) > LONGEST_LABEL or CONTROL.search(label))
     if bad:
-        raise _refused_label(path, bad)
+        raise _refuse_label(path, bad)
     return listing
 
 
-def _refused_label(path: Path, labels: Sequence[str]) -> UsageError:
+def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
     """Return the error of labels that no model can have, and how they read in other encodings than UTF-8."""
     shown = plain(labels[0][:SHOWN])
     bytes_of_labels = [label[:SHOWN].encode(errors="surrogateescape") for label in labels if HALF.search(label)]

@@ -177,7 +177,7 @@ def list_manifest(
     refuse_captions(path, classes, len(single))
     _refuse_values(path, classes, len(single))
     names, notes = _names_of_numbers(path, classes)
-    notes = (*notes, *_other_columns(path), *_joined_labels(classes))
+    notes = (*notes, *_other_columns(path), *_describe_joined_labels(classes))
     root = root or folder_of_images(path)
     paths, moved = find_by_name(path, [entry.path for entry in single], root)
     notes = (*notes, *moved)
@@ -233,7 +233,7 @@ def _other_columns(path: Path) -> Iterator[str]:
         yield f"The classes are those of the column '{chosen}', and not of {some_of(known.others)}."
 
 
-def _joined_labels(labels: Collection[str]) -> Iterator[str]:
+def _describe_joined_labels(labels: Collection[str]) -> Iterator[str]:
     """Yield a sentence on labels that join others, such as ``scab rust`` beside ``scab`` and ``rust``."""
     joined = []
     for label in labels:

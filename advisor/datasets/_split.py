@@ -51,11 +51,13 @@ def draw_groups(
 
     for number, count in enumerate(counts):
         gain = (abs(wanted[c] - held[c]) - abs(wanted[c] - held[c] - more) for c, more in count.items())
+        # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
         if spared(count, keep) and sum(gain) > 0:
             take(number)
     for label in sorted(wanted):
         free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
         if not held[label] and free:
+            # The smallest of them: it takes the fewest images of other classes along.
             take(min(free, key=lambda number: sum(counts[number].values())))
     indices = {index for number in taken for unit in groups[number] for index in unit}
     if divide:
@@ -138,6 +140,7 @@ def split(
     by_class = _groups_by_class(dataset, seed, together)
     given_parts = _own_parts(dataset, given, by_class)
     drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
+    # The hold-out first: its figure is the one that users rely on, so it gets the groups that fit its share best.
     aside = drawn.part(HOLDOUT, given_parts, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
     compared = drawn.part(VALIDATION, given_parts, validation, held)
@@ -167,7 +170,7 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
 
     Groups of ``together`` that share an image become one.
     """
-    ordered = sorted(_united(dataset, together), key=min)
+    ordered = sorted(_unite_groups(dataset, together), key=min)
     number_of = {index: number for number, group in enumerate(ordered) for index in group}
     return tuple(number_of[index] for index in range(len(dataset.images)))
 
@@ -266,7 +269,7 @@ def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grou
         return []
     visit_of = group_numbers(dataset, [*together, *grouping.members])
     visits: dict[int, list[Group]] = defaultdict(list)
-    for unit in _united(dataset, together):
+    for unit in _unite_groups(dataset, together):
         visits[visit_of[unit[0]]].append(unit)
     return [visit for _, visit in sorted((_rank(dataset, seed, units), units) for units in visits.values())]
 
@@ -279,7 +282,7 @@ def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
 def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
     """Return the groups of each class in an order drawn from the seed and the images' hashes."""
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
-    drawn = {_rank(dataset, seed, [group]): group for group in _united(dataset, together)}
+    drawn = {_rank(dataset, seed, [group]): group for group in _unite_groups(dataset, together)}
     for _, group in sorted(drawn.items()):
         by_class[min(dataset.images[index].label for index in group)].append(group)
     return by_class
@@ -300,7 +303,7 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[
     return indices
 
 
-def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
+def _unite_groups(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
     """Merge copies and the given groups into groups that share no image."""
     copies = members_of(image.sha256 for image in dataset.images).values()
     group_of = {index: group for group in copies for index in group}

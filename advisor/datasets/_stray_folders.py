@@ -63,7 +63,7 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
     known = set(plain.values())
     strays = {}
     for name in sorted(names):
-        base = _copied_name(plain[name], known)
+        base = _find_original(plain[name], known)
         if base:
             original = next(other for other, text in plain.items() if text == base)
             strays[name] = f"it is named as a copy of '{original}'"
@@ -141,13 +141,13 @@ def _without_number(name: str) -> str:
     return _COUNTER.sub("", name.strip(" _."))
 
 
-def _copied_name(name: str, others: Collection[str]) -> str:
+def _find_original(name: str, others: Collection[str]) -> str:
     """Return the name of which another is a copy, if it is among ``others``; else an empty text."""
     for form in _COPY_FORMS:
         match = form.fullmatch(name)
         base = match["base"].strip() if match else ""
         if base and base in others:
             return base
-        if base and _copied_name(base, others):  # a copy of a copy
-            return _copied_name(base, others)
+        if base and _find_original(base, others):  # a copy of a copy
+            return _find_original(base, others)
     return ""

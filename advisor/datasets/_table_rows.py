@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from advisor.core import ContentError, UsageError, plain, reason_of, require_extra
+from advisor.core import ContentError, UsageError, plain, require_extra
 from advisor.datasets._category_files import read_category_labels
 from advisor.datasets._json_labels import row_of_line, rows_in_json
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
 from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
@@ -124,7 +125,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     "put a text with a comma into double quotes",
                 )
             if any(map(str.strip, row.values())):  # Sheets have empty rows behind the last one
-                yield reader.line_num, {name: _unquoted(cell) for name, cell in row.items()}
+                yield reader.line_num, {name: _strip_quotes(cell) for name, cell in row.items()}
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -134,7 +135,7 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
     for number, line in enumerate(lines, start=1):
         cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
         if cells:
-            yield number, dict(zip((PATH, LABEL), map(_unquoted, cells), strict=True))
+            yield number, dict(zip((PATH, LABEL), map(_strip_quotes, cells), strict=True))
         elif line.strip() and number > 1:
             raise UsageError(
                 f"--data: line {number} of '{path}' is not an image and its class: '{plain(line.strip())[:SHOWN]}'",
@@ -153,7 +154,7 @@ def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
         )
 
 
-def _unquoted(cell: str) -> str:
+def _strip_quotes(cell: str) -> str:
     """Return a cell without the single quotes around it."""
     return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         read_export,
         with_facts,
     )
+    from advisor.devices._connections.settings import ConnectionSettings
     from advisor.devices._latency.features import (
         ModelFeatures,
         features_of,
@@ -93,7 +94,6 @@ if TYPE_CHECKING:
         TFLITE_RUNTIMES,
         WEB_RUNTIME,
         Cluster,
-        ConnectionSettings,
         DeviceProfile,
         DeviceTarget,
         runtime_remark,

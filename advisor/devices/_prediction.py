@@ -263,7 +263,7 @@ class Predictor:
     def _predict_model(self, known: _Known, estimates: Estimate, index: int, level: float) -> Prediction:
         posterior = known.posterior
         count = len(posterior.seen)
-        regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[estimates.support[index]])
+        regime = regime_of(posterior.column, posterior.reference, count, SUPPORT[estimates.support[index]])
         low, high = self._calibration.bounds(regime, level)
         mean, below, above = (float(side[index]) for side in (estimates.mean, estimates.deviation, estimates.above))
         names = ", ".join(known.contradicting)

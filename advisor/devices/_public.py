@@ -171,9 +171,9 @@ def calibrate(
     from advisor.catalog import load_catalogue
     from advisor.core import milliseconds, require_training
     from advisor.devices import _calibration as calibration
+    from advisor.devices._connections.settings import ConnectionSettings
     from advisor.devices._prediction import device_predictor
     from advisor.devices._profiles.listing import load_known_devices
-    from advisor.devices._profiles.values import ConnectionSettings
 
     budget_ms = milliseconds(options["budget"], "--budget") if options["budget"] else None
     wanted = bounded("models", options["models"])

@@ -83,6 +83,7 @@ class Download:
                 try:
                     return self._attempt(deadline)
                 except Interrupted as broken:
+                    # A bad line that gets further each time may go on: only attempts without progress count.
                     failures = 1 if self._have() > before else failures + 1
                     if failures >= ATTEMPTS:
                         raise Unavailable(f"{broken}, {failures} times") from broken
@@ -131,6 +132,7 @@ class Download:
         total = None if length is None else start + length
         if total is not None and total > self.most_bytes:
             raise Unavailable(f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a file")
+        # Before the first byte: the next attempt would continue this content as another version.
         if not start:
             self._version_file.unlink(missing_ok=True)
         with self.target.open("ab" if start else "wb") as out:

@@ -118,6 +118,7 @@ class Deadline:
         with self._lock:
             # A copy: TLS takes the descriptor away from the socket that it is given.
             self._connections.append(connection.dup())
+            # The thread may have ended already, and would not see a connection that is made so late.
             if self.left_s == 0:
                 self._shut_down()
 
@@ -144,6 +145,7 @@ class WatchedAdapter(HTTPAdapter):
     def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
         """Return a pool that makes watched connections."""
         pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
+        # The pool keeps its class for later connections, which must not be wrapped a second time.
         if not hasattr(pool.ConnectionCls, "watched"):
             watch = self._watch
             kind = pool.ConnectionCls
@@ -215,6 +217,7 @@ class Client:
 
         It ends with the client's time in any case.
         """
+        # Several files share the time of their client, so the last one cannot use an hour of its own.
         most_s = min(MOST_S, max(0.0, self._ends_at - time.monotonic()))
         return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), most_s, STEP_BYTES)
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         read_unfinished_search,
         require_proof,
     )
+    from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Devices, Session
     from advisor.engine._pipeline import cost
     from advisor.engine._pipeline.evaluation import accuracy, confidence
@@ -196,6 +197,7 @@ __all__ = [
     "read_snapshot",
     "read_stored_request",
     "read_unfinished_search",
+    "record_timings",
     "require_classes",
     "require_proof",
     "resolve",

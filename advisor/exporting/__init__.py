@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from advisor.exporting import _bundle as bundle, _shipping as shipping, check
     from advisor.exporting._bundle import Bundle, choices
     from advisor.exporting._documents import by_place, render_html, render_template
-    from advisor.exporting._photograph import MAX_BYTES, Answerer, PhotographAnswer, predict
+    from advisor.exporting._photograph import Answerer, PhotographAnswer, forms_of, predict
     from advisor.exporting._shipping import (
         COUNT,
         LOOKED_AT,
@@ -37,7 +37,6 @@ else:
 __all__ = [
     "COUNT",
     "LOOKED_AT",
-    "MAX_BYTES",
     "TOLERANCES",
     "Answer",
     "Answerer",
@@ -57,6 +56,7 @@ __all__ = [
     "check",
     "choices",
     "exported_model",
+    "forms_of",
     "predict",
     "prepare",
     "render_html",

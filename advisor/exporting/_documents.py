@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from advisor.core import (
+    FLOAT,
     METRICS,
     TASKS,
     DeviceFigures,
@@ -279,7 +280,7 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),
         ("peak memory", evaluation.memory),
-        ("lost by compression", evaluation.drop),
+        ("lost by compression", None if evaluation.configuration.compression == FLOAT else evaluation.drop),
     )
     for name, quantity in rows:
         if quantity is not None:

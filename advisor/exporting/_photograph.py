@@ -22,9 +22,6 @@ from advisor.store import ensure_output_dir
 if TYPE_CHECKING:
     from advisor.engine import LoadedRun
 
-MAX_BYTES = 32 * 2**20
-"""Largest photograph in bytes; phones write at most about 20 MB."""
-
 LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 EACH_S = 20.0
 """Seconds that one more photograph may take."""
@@ -226,6 +223,9 @@ class PhotographAnswers:
 class Answerer:
     """Answers photographs, one at a time; a context manager, which ends its child process."""
 
+    MOST_BYTES = 32 * 2**20
+    """Largest photograph; phones write at most about 20 MB."""
+
     def __init__(self) -> None:
         self._scratch = Scratch()
         self._pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(self._scratch.path)})
@@ -262,7 +262,7 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
     width, height = _size(path)
     forms = []
     labels = tuple[str, ...]()
-    for evaluation in _forms(loaded.evaluations, pick):
+    for evaluation in forms_of(loaded.evaluations, pick):
         model = _Model(loaded, evaluation)
         configuration = evaluation.configuration
         results, least, layer = model.answer(path)
@@ -314,7 +314,7 @@ def _size(photograph: Path) -> tuple[int, int]:
         raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
 
 
-def _forms(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
+def forms_of(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
     """Return the evaluations of the pick's network to show, one for each form: float32 first."""
     compression = pick.configuration.compression
     rows = [

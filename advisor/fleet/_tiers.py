@@ -126,6 +126,7 @@ def rules_document(
         (phone, [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
         for phone in phones
     ]
+    # A selector compares the files of one phone, so a phone that lacks one of them cannot serve as a reference.
     rows = [row for row in rows if all(figures is not None for figures in row[1])]
     if not rows:
         raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")

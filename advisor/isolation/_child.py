@@ -178,6 +178,7 @@ def main() -> None:
     for module in os.environ.get(IMPORTS, "").split():
         with contextlib.suppress(Exception):  # the call that needs it says so
             importlib.import_module(module)
+    # A closed connection is the usual end: the parent stops its children so.
     while True:
         try:
             name, arguments = connection.recv()
@@ -195,6 +196,7 @@ def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
         return False, error
     except MemoryError:
         return False, StageError("ran out of memory")
+    # The trace is for the log of the run. The parent gets one line, because the class may exist only in this process.
     except Exception as error:
         traceback.print_exc()
         sys.stderr.flush()

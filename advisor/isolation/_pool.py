@@ -130,6 +130,7 @@ class Worker:
 
     def _ensure_started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
         with self._changing:
+            # A child that the system ended between two calls is replaced like one that never ran.
             if self._process is None or self._process.status is not None or self._connection is None:
                 self.stop()
                 self._scratch = Scratch()
@@ -181,6 +182,7 @@ class Worker:
 
 def _end_started_by(scratch: Scratch) -> None:
     """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
+    # One pass is not enough: a process may start another one while the list is read.
     until = time.monotonic() + ENDS_IN_S
     while time.monotonic() < until:
         any_left = False
@@ -216,6 +218,7 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess,
     output = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT) if log else None
     try:
         process = ChildProcess(
+            # -P: a file in the working folder must not stand in for a package of the same name.
             [sys.executable, "-P", "-m", "advisor.isolation._child", str(theirs.fileno())],
             environment={**without_settings(os.environ), **environment, IN_CHILD: "1"},
             output=sys.stderr.fileno() if output is None else output,
@@ -311,6 +314,7 @@ class ChildPool:
         with self._lock:
             self._closed = True
             workers = list(self._all)
+        # Outside of the lock: a call that ends meanwhile needs it to learn that the pool is closed.
         for worker in workers:
             worker.stop()
 

@@ -96,6 +96,7 @@ class Pause:
         """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
         with self._lock:
             self._send_signal = send_signal
+            # The wish may be older than the call: it was waiting for a child when it was paused or given up.
             if self.unwanted.is_set():
                 send_signal(signal.SIGKILL)
             elif self._paused:
@@ -104,6 +105,7 @@ class Pause:
     def detach(self) -> None:
         """Detach the call, which is done; its child process continues with other calls."""
         with self._lock:
+            # The child goes on to the next call, which nobody has paused.
             if self._paused:
                 self._send(signal.SIGCONT)
             self._send_signal = None
@@ -186,12 +188,14 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill the program, every process in its session, and what it started outside, as a browser is."""
+        # Listed before the first signal: afterwards nothing says any more which processes it had started.
         family = _suspend_family(self.pid)
         self.send(signal.SIGKILL)
         for process in family:
             with suppress(psutil.Error):
                 process.kill()
         self.popen.communicate()
+        # A killed process holds its memory and files until the kernel is done with it, and the next job needs them.
         until = time.monotonic() + ENDS_IN_S
         while any(map(_is_alive, family)) and time.monotonic() < until:
             time.sleep(0.01)

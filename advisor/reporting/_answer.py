@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core import HOST, Evaluation, Quantity
+from advisor.core import Evaluation, Quantity, listed
 from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
@@ -104,11 +104,16 @@ def _sentences(view: RunView) -> Iterator[Block]:
     pick = "Pick for all devices" if view.by_device else "Pick"
     unmet = "Nothing meets the budget" if decision.pick else "No result"
     label, look = (pick, "good") if decision.feasible else (unmet, "warn")
-    yield Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
+    reason = decision.reason.removeprefix(f"{label}; ")
+    if decision.pick is None:
+        reason = reason[:1].lower() + reason[1:]  # it goes on after "No result:"
+    yield Labelled(label, reason, look)
     if decision.pick is not None:
         yield from (Labelled(name, figure) for name, figure in figures.expectations(view, decision.pick))
     if sure := figures.certainty(view):
         yield Labelled("How sure", sure)
+    if better := figures.compare_on_holdout(view):
+        yield Labelled("Better on the hold-out", better)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
     for part in report_parts().values():
@@ -255,7 +260,7 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
         "model": row.configuration.card,
         "compression": (first, Span(second, "line")) if layout.folded and second else recipes,
     }
-    if layout.written or any(other.configuration.target.device != HOST for other in rows):
+    if layout.written or len({other.configuration.target.device for other in rows}) > 1:
         cells["device"] = target.device
     cells["threads" if whole else "thr."] = str(target.threads)
     last = row.holdout_accuracy if judged else row.accuracy
@@ -301,14 +306,16 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
     if _are_judged(rows):
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
         ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
-        lines.append(f"{ranked}: expect that on images like these")
-        if parts := dict.fromkeys(row.holdout_part.shown for row in rows if row.holdout_part):
-            lines.append(f"hold-out: judged on {', '.join(parts)}, as the time limit left no time for more")
+        lines.append(f"{ranked}: expect that figure on images like these")
+        lines += _list_parts(rows)
         missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
         if missing:
             early = "the search ended before that, or picked another file"
             is_early = view.pick_key in missing or view.decision.unjudged is not None
-            why = early if is_early else "the file can hardly become the pick"
+            hopeless = "the file can hardly become the pick"
+            if not view.decision.feasible:
+                hopeless = "other files are closer to the limits"
+            why = early if is_early else hopeless
             lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
         if any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
@@ -323,6 +330,27 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
         lines.append("* timed while other programs used the machine")
     hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
     return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
+
+
+def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
+    """Return which files ran on a part of the hold-out only; none are named where all of them ran on the same part."""
+    files = dict[str, dict[str, None]]()
+    for row in rows:
+        if row.holdout_accuracy is None:
+            continue
+        part = row.holdout_part.shown if row.holdout_part else ""
+        # The rows of one file differ in their threads only: it is named once.
+        names = files.setdefault(part, {})
+        names[text.file(row)] = None
+    lines = []
+    for part, names in files.items():
+        if not part:
+            continue
+        whose = ""
+        if len(files) > 1:
+            whose = f" of {listed([*names], figures.NAMED)}"
+        lines.append(f"hold-out{whose}: judged on {part}, as the time limit left no time for more")
+    return lines
 
 
 def _look(view: RunView, row: Evaluation) -> str:

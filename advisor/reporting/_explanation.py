@@ -21,12 +21,14 @@ from advisor.engine import Incumbent
 from advisor.reporting import _text as text
 from advisor.reporting._classes import recalls, weakest
 from advisor.reporting._confidence import is_flattered
+from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8
 from advisor.reporting._view import RunView
 
 TITLE = "What you ship today"
 NOT_YET = "Not compressed yet"
 UNJUDGED = "; it did not run on the hold-out"
+WORTHLESS = "Not worth shipping yet. The best so far:"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
 UnitOfPlace = tuple[str, str]
@@ -49,6 +51,8 @@ def opening(view: RunView) -> tuple[str, ...]:
     file = f"{view.folder}/{made}" if made else text.name(pick)
     size = f" ({show_bytes(pick.size.value)})" if pick.size else ""
     first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
+    if view.decision.feasible and is_worthless(view):
+        first = WORTHLESS
     unknown = "; ".join(_unknown(view, pick))
     lines = (
         f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
@@ -103,6 +107,8 @@ def meeting_line(view: RunView) -> str:
     if pick is None or pick.latency is None or (reached := _find_reached(view, pick)) is None:
         return ""
     start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
+    if view.decision.feasible and is_worthless(view):
+        start = "No file finds enough to be shipped yet; the best is a"
     size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
     images = _images_of(view, pick).replace("yours", "ours")
     share = _whole_percent(reached)
@@ -141,6 +147,8 @@ def _time(view: RunView, pick: Evaluation) -> str:
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
     machine = "this machine" if target.device == HOST else target.device
+    if len(view.by_device) > 1:
+        machine = f"{machine}, the slowest of {len(view.by_device)} devices"
     known = {**_on_reference_phones(view), (_unit(target), machine): pick.latency}
     units = {unit for unit, _ in known}
     if len(known) > len(units) == 1:

@@ -1,5 +1,6 @@
 """The figures of the pick: the key ones with their limits, those of each device, and how reliable the answer is."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from advisor.reporting import _text as text
 from advisor.reporting._blocks import Figure
 from advisor.reporting._classes import metric_note
 from advisor.reporting._phrases import fastest_per_artefact
+from advisor.reporting._risks import compute_half_width
 from advisor.reporting._view import RunView
 
 NAMED = 5
@@ -32,6 +34,9 @@ TO_KNOW = "To know it, hold out images of another visit, camera or day by a spli
 
 SURE = 0.8
 """Share of draws from which the alternatives are not nearly as good."""
+
+STANDARD_ERRORS = 1.96
+"""Standard errors in half of a 95 % interval."""
 
 RIVALS_NAMED = 3
 """Files that resampled figures pick instead, named at most."""
@@ -142,7 +147,7 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
     )
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
-        return (("On images like these", measured), ("In new conditions", _unknown(view, unknown)))
+        return (("On images like these", measured), ("In new conditions", f"{_unknown(view, unknown)}."))
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)
@@ -162,6 +167,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
         _latency_basis(evaluation),
         tied if ties else "",
         f"{sure[:1].upper()}{sure[1:]}",
+        compare_on_holdout(view),
         _name_unjudged(view),
         *(f"{remark}." for remark in foreign_runtimes(view)),
     )
@@ -208,7 +214,7 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
 
 def _unknown(view: RunView, why: str) -> str:
     less = f" Expect less: {view.task.other_conditions}." if view.task.other_conditions else ""
-    return f"unknown: {why}.{less} {TO_KNOW}"
+    return f"unknown, because {why}.{less} {TO_KNOW}"
 
 
 def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
@@ -260,6 +266,35 @@ def certainty(view: RunView) -> str:
     otherwise = f"; otherwise it is {', '.join((*names, *more))}" if names else ""
     order = " Files that did not run on the hold-out come after the others." if view.decision.unjudged else ""
     return f"{stays}{otherwise}.{order}"
+
+
+def compare_on_holdout(view: RunView) -> str:
+    """Return a sentence about the file within the limits that is best on the hold-out, which the pick is not.
+
+    Empty where it is ahead by no more than one standard error of the difference: then nobody asks why.
+    """
+    pick = view.decision.pick
+    if pick is None or pick.holdout_accuracy is None or not view.decision.feasible:
+        return ""
+    chosen = pick.holdout_accuracy
+    best = chosen
+    rival = pick
+    for row in view.ok:
+        figure = row.holdout_accuracy
+        # Another number of threads of the pick is the same file.
+        if figure is None or variant_of(row) == variant_of(pick):
+            continue
+        if figure.value > best.value and view.budget.met_by(row):
+            best = figure
+            rival = row
+    more = best.value - chosen.value
+    noise = math.hypot(compute_half_width(best), compute_half_width(chosen))
+    if more <= noise / STANDARD_ERRORS:
+        return ""
+    named = f"{text.file(rival)} has {best.value:.1f} % on the hold-out, {more:.1f} points more than the pick"
+    if more <= noise:
+        return f"{named}. Chance explains up to {noise:.1f} on so few images, and validation chose the pick."
+    return f"{named}, and chance explains up to {noise:.1f}: compare both files on more images before you ship one."
 
 
 def _name_unjudged(view: RunView) -> str:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from advisor.core import (
     FLOAT,
+    HOST,
     Evaluation,
     Quantity,
     TimingFacts,
@@ -34,10 +35,11 @@ from advisor.reporting._classes import (
 )
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import confidence, threshold_blocks, unknown
-from advisor.reporting._explanation import explanation, incumbent_sentences, meeting_line, opening
+from advisor.reporting._explanation import WORTHLESS, explanation, incumbent_sentences, meeting_line, opening
 from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
+from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import next_steps
 from advisor.reporting._view import RunView, report_parts
 
@@ -88,10 +90,12 @@ def _answer(view: RunView) -> Variables:
     return {
         "opening": opening(view),
         "meeting_line": meeting_line(view),
+        "worthless": WORTHLESS if is_worthless(view) else "",
         "growth": _growth(pick) if pick else {},
         "phones": PHONES,
         "chart": _chart(view),
         "mistakes": _mistakes(view)[:FIRST_PHOTOS],
+        "drawn": _list_drawn_photos(view)[:FIRST_PHOTOS],
         "explanation": explanation(view),
         "warnings": list_warned_blocks(view),
         "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
@@ -122,7 +126,14 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
         return ()
     wide = _is_wide(latency for _, latency, _ in dots)
     caption = "Accuracy against latency of each file; the large dot is the pick"
-    return (blocks.Chart(caption, "latency, ms", f"{view.metric}, %", (), dots, text.name(pick), wide),)
+    # The sentence beside the plot may be about a phone: the axis says which device its figures are of.
+    devices = {row.configuration.target.device for row in rows}
+    where = ""
+    if devices == {HOST}:
+        where = " on this machine"
+    elif len(devices) == 1:
+        where = f" on {devices.pop()}"
+    return (blocks.Chart(caption, f"latency{where}, ms", f"{view.metric}, %", (), dots, text.name(pick), wide),)
 
 
 def _mistakes(view: RunView) -> list[pages.Photo]:
@@ -130,6 +141,22 @@ def _mistakes(view: RunView) -> list[pages.Photo]:
     pick = view.decision.pick
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
     return pages.wrong_photos(confidence.varied_mistakes, view.images, view.classes) if confidence else []
+
+
+def _list_drawn_photos(view: RunView) -> list[pages.Photo]:
+    """Return the images of the hold-out with the most errors, with the answers that are drawn on them: boxes, masks.
+
+    Nothing for a classifier, whose wrong answers are words, and where the images are left out or gone.
+    """
+    pick = view.decision.pick
+    answers = pick.holdout_answers if pick else None
+    shown: list[pages.Photo] = []
+    if answers and answers.boxes:
+        shown += pages.photos(answers.boxes.worst, view.images, view.classes)
+    if answers and answers.overlays:
+        # Of each image, the truth comes first: the section below has it.
+        shown += [photo for photo in pages.overlaid_photos(answers.overlays, view.images) if not photo.first]
+    return [photo for photo in shown if photo.image]
 
 
 def _devices(view: RunView) -> Variables | None:

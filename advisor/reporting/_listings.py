@@ -290,7 +290,7 @@ def print_device(profile: DeviceProfile) -> None:
         *(("note", remark) for remark in devices.remarks(profile)),
         ("NPU", profile.npu),
         *((name, "" if size is None else show_bytes(size)) for name, size in sizes.items()),
-        ("reached", "" if reach is None else f"ssh {reach.ssh}" if reach.ssh else f"adb {reach.adb}"),
+        ("reached", "" if reach is None else f"{reach.way} {reach.address}"),
         ("profile", str(profile.origin or devices.THIS_MACHINE)),
     )
     _print_facts(profile.name, facts, 10)

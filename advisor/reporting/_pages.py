@@ -97,7 +97,9 @@ def environment(package: str = "advisor.reporting") -> Environment:
     environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN}
     environment.filters |= {"cell": cell, "figure": text.figure}
     macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
-    environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
+    environment.globals |= (
+        {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table")} if macros else {}
+    )
     return environment
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -122,12 +122,15 @@ class ConfigurationCounts:
 
 def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
+    view = _leave_out_required(view)
     meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
     unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
     failed = len(view.with_status(Status.FAILED))
     skipped = view.with_status(Status.SKIPPED)
     stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
-    planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
+    # A re-evaluation answers for the files of its parent, whose manifest counts what the parent's search planned.
+    of_search = 0 if "reevaluated" in view.manifest else int(view.manifest.get("configurations", 0))
+    planned = max(len(view.evaluations), of_search)
     return ConfigurationCounts(
         planned=planned,
         meet=meet,
@@ -137,6 +140,15 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
         skipped=len(skipped) - stopped,
         unreached=planned - len(view.evaluations) + stopped,
     )
+
+
+def _leave_out_required(view: RunView) -> RunView:
+    """Return a run without the rows of devices that the pick must run on, too: they show figures, and are no choice."""
+    required = {*view.budget.must_run_on} - {*view.request.question.devices}
+    if not required:
+        return view
+    rows = (row for row in view.evaluations if row.configuration.target.device not in required)
+    return replace(view, evaluations=tuple(rows))
 
 
 def counts(view: RunView) -> str:
@@ -261,6 +273,7 @@ def funnel(view: RunView) -> tuple[Step, ...]:
 
     Stages are in the order of the work; unknown names come last. Budget, front and pick follow.
     """
+    view = _leave_out_required(view)
     configurations = count_configurations(view)
     left = configurations.planned
     steps = [Step("planned", left, 0)]

@@ -36,12 +36,17 @@ SURE = 0.95
 FEW = 10
 """A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
 
+NOTHING = 1.0
+"""A file whose accuracy in % is below this has learnt nothing."""
+
 FEW_GROUPS = 3
 """With fewer groups, a class cannot have one in each part of the images."""
 
 BUDGET = "Latency budget"
 
 NOT_YOUR_DEVICE = "Not your device"
+
+FINDS_NOTHING = "Finds nothing"
 
 APART = 0.9
 """AUROC (0-1) from which on images of other things are told apart well enough."""
@@ -90,6 +95,8 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     grouped = list(_few_groups(dataset))
     all_risks = (
+        _compare_with_guess(question, dataset, evaluation),
+        _name_missed_classes(question, evaluation),
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
@@ -106,9 +113,59 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     return tuple(risk for risk in all_risks if risk is not None)
 
 
+def is_worthless(view: RunView) -> bool:
+    """Return whether the pick finds nothing, so that no form of an answer recommends it."""
+    pick = view.decision.pick
+    return pick is not None and any(risk.name == FINDS_NOTHING for risk in risks(view, pick))
+
+
 def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
     return tuple(risk for risk in found if risk.warns)
+
+
+def _compare_with_guess(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
+    """Return the risk that a file is worth nothing: it finds nothing, or the most frequent class is right as often."""
+    figure = evaluation.holdout_accuracy or evaluation.accuracy
+    if dataset is None or figure is None or figure.provenance is not Provenance.MEASURED:
+        return None
+    if figure.value < NOTHING:
+        said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
+        return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
+    counts = dataset.images_per_class
+    # The share of a class is comparable with top-1 only; other metrics do not count images.
+    is_top1 = question.of_task.probabilities and question.metric == TOP1
+    if not is_top1 or len(counts) < 2:
+        return None
+    usual = max(counts, key=lambda name: counts[name])
+    share = 100 * counts[usual] / dataset.images
+    if figure.low is None or figure.low > share:
+        return None
+    said = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
+    return Risk("No better than a guess", Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
+
+
+def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | None:
+    """Return the risk that objects of some classes are never found; None for one answer an image, which has recalls.
+
+    A mean over classes hides it: a mask that is all background has a third of the best mean IoU of three classes.
+    """
+    if question.of_task.probabilities:
+        return None
+    shares = (evaluation.holdout_answers or evaluation.answers).per_class_recall
+    missed = list[str]()
+    for name, share in shares.items():
+        # A class without an object has no share.
+        if share == 0.0:
+            missed.append(repr(name))
+    if not missed or len(shares) < 2:
+        return None
+    said = f"It finds nothing of {listed(missed, NAMED)} ({len(missed)} of {plural(len(shares), 'class', 'classes')})."
+    topic = "Missed classes"
+    # One class that is found is the background, which covers most of an image.
+    if len(missed) >= len(shares) - 1:
+        topic = FINDS_NOTHING
+    return Risk(topic, Level.HIGH, f"{said} Give the search more time or more images of them.")
 
 
 def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
@@ -154,7 +211,7 @@ def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
     validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
     if validated is None or judged is None:
         return
-    noise = math.hypot(_half_width(validated), _half_width(judged))
+    noise = math.hypot(compute_half_width(validated), compute_half_width(judged))
     more = judged.value - validated.value
     if abs(more) <= noise or not math.isfinite(noise):
         return
@@ -163,10 +220,12 @@ def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
     if more < 0:
         yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
     else:
-        yield Risk("Validation", Level.SOME, f"{apart}. The images of the hold-out are easier.")
+        # A head that ships is fitted to the validation images as well, which few images make visible.
+        why = "The hold-out is easier, or it helped that the file has learnt from the validation images too."
+        yield Risk("Validation", Level.SOME, f"{apart}. {why}")
 
 
-def _half_width(quantity: Quantity) -> float:
+def compute_half_width(quantity: Quantity) -> float:
     """Return half of the 95 % interval of a figure itself, infinite where it is unknown.
 
     A range on other images is wider by the root of two, and allows for few groups; its standard error alone does not.
@@ -219,6 +278,8 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
 
 def _share(some: Sized, classes: Sized) -> str:
     """Return the subject of a sentence about some of the classes, with its verb."""
+    if len(some) == len(classes) > 1:
+        return f"All {len(classes)} classes have"
     return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
 
 
@@ -269,7 +330,7 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     usual = judged or plain  # the conditions were tried on the hold-out
     lost = (usual.value if usual else worst.top1) - worst.top1
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
-    condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
+    condition = f"{worst.condition}, strength {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
     if level is Level.HIGH and question.of_task.robust and not question.robust:
         learns = ", and trains with them" if question.of_task.labelled else ""

@@ -195,6 +195,8 @@ def print_runs(rows: Sequence[RunRow]) -> None:
 
 def _cells(row: RunRow) -> tuple[str, ...]:
     answer = row.why if row.state is RunState.DAMAGED else row.model
+    if row.pick and answer == row.model and not row.feasible:
+        answer = f"{answer} (closest; nothing meets the limits)"
     state = f"{row.state}, not verifiable" if row.remark else row.state.value
     return row.name, state, answer or row.why or "no pick", *figures(row.pick)
 

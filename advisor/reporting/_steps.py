@@ -76,10 +76,10 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
     images, label = count_wanted_images(view, pick)
     if images:
-        photographs = f"{plural(images, 'more image')} of '{label}', which halve its interval"
+        more = f"{plural(images, 'more image')} of '{label}'"
         yield NextStep(
             f"more images of '{shorten_name(label)}'",
-            photographs,
+            f"{more}, which halve its interval; add them, then",
             f"advisor search --request {view.folder}/request.yaml",
         )
 

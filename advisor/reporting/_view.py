@@ -347,9 +347,12 @@ def _next_command(folder: str, run: LoadedRun) -> str:
             floors[relaxation.limit] = relaxation.needed.replace(" ", "")
             values = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
             return f"advisor report {folder} --min-accuracy {','.join(values)}"
-        if relaxation.limit in options:
-            needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
-            return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
+        # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
+        limits, values = relaxation.limit.split(" and "), relaxation.needed.split(" and ")
+        if options.keys() >= set(limits) and len(limits) == len(values):
+            needed = [value.replace(" points", "pt").replace(" ", "") for value in values]
+            wider = " ".join(f"{options[limit]} {value}" for limit, value in zip(limits, needed, strict=True))
+            return f"advisor search --request {folder}/request.yaml {wider}"
     if run.question.data is None and decision.feasible:
         # Published weights alone cannot learn images: that part of the request does not hold with images.
         asked = run.request.written["training"]

@@ -113,6 +113,7 @@ class ArtifactCache:
             raise
 
     def _trim(self) -> None:
+        # Sizes of the whole cache are read for this, which would cost more than most results if done after each.
         if self._most_bytes is not None and time.monotonic() - self._trimmed_s > _TRIM_EVERY_S:
             self._trimmed_s = time.monotonic()
             evict_results(self.root.parent, self._most_bytes)
@@ -132,6 +133,7 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     try:
         yield ArtifactCache(root / RESULTS, hold, most)
     finally:
+        # From here on the results of this run may go, too: its lease protected them.
         hold.release()
         warn_if_too_small(root, hold, most)
         _try_to_evict(root, most)
@@ -149,6 +151,7 @@ def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str
 
     See :meth:`ArtifactCache.get`.
     """
+    # The usual case needs no lock: a complete result is only ever replaced as a whole.
     if is_unchanged(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -182,6 +185,7 @@ def _hold_lock(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
     lock = FileLock(f"{folder}.lock")
     holder = Path(f"{folder}.holder")
     try:
+        # Most locks are free: only one that another process holds is worth a message.
         lock.acquire(timeout=0)
     except Timeout:
         with contextlib.suppress(UsageError):
@@ -191,6 +195,7 @@ def _hold_lock(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
         write_atomically(holder, f"process {os.getpid()}")  # never through a link
         yield
     finally:
+        # In this order: after the release, the next holder writes its name into this file.
         holder.unlink(missing_ok=True)
         lock.release()
 
@@ -228,6 +233,7 @@ class Packages:
 
 
 def _folder_of(packages: Packages) -> Path:
+    # Wheels with native code belong to one version of Python, which the tag names.
     inputs = [packages.requirements, packages.options, sys.implementation.cache_tag]
     return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
 

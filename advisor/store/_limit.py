@@ -117,6 +117,7 @@ class Lease:
                 return
             self.keys.add(key)
             self._file.parent.mkdir(parents=True, exist_ok=True)
+            # Under the lock of the cache: an eviction between the record and its lock would see a dead process.
             with _lock_cache(self.root):
                 self._lock.acquire()
                 fresh = not self._file.exists()
@@ -127,6 +128,7 @@ class Lease:
         """Let the results go; what a run used stays known, so that it can be kept."""
         with self._mutex, contextlib.suppress(OSError, UsageError), _lock_cache(self.root):
             self._lock.release(force=True)
+            # The record of a run stays, because the user may want to keep what the run used.
             if self._run is None:
                 for left in (self._file, Path(f"{self._file}.lock")):
                     left.unlink(missing_ok=True)
@@ -224,6 +226,7 @@ def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
         if live or kept or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
             uses.append(CacheUse(run, frozenset(keys), live, kept))
             continue
+        # Nobody can ask for these results by their run any more, so the record would only grow the folder.
         for left in () if read_only else (file, Path(f"{file}.lock")):
             left.unlink(missing_ok=True)
     return tuple(uses)

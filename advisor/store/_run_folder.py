@@ -174,6 +174,7 @@ class RunFolder:
             who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
             raise UsageError(f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run") from None
         write_atomically(holder, f"process {os.getpid()}")
+        # Only the holder may do this: what looks unfinished may be a file that another process writes now.
         for folder in filter(Path.is_dir, (self.path, self.artefacts)):
             remove_unfinished(folder)
         return self._lock
@@ -231,6 +232,7 @@ class RunFolder:
 
     def reseal(self, *names: str) -> None:
         """Take the hashes of files that were written after the manifest into it; one without a seal gets none."""
+        # A seal that was not there cannot be renewed: it would vouch for files that nobody has checked.
         if self.seal.hash:
             document: Any = read_json(self.path / MANIFEST)
             document[SEAL]["files"] |= {name: sha256_file(self.path / name) for name in names}
@@ -268,6 +270,7 @@ class RunFolder:
         path = self.path / name
         if not self.is_unchanged(name):
             return {}
+        # Large documents would stay in memory as long as the run is open.
         small = path.is_file() and path.stat().st_size <= KEPT_BYTES
         return dict((self._read_once(path, read_document) if small else read_document(path)).entries)
 
@@ -278,6 +281,7 @@ class RunFolder:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(size - 1, 0))
                 torn = file.read(1) not in (b"", b"\n")  # the last line has no end
+                # Another process has added lines since, or this one has just opened the run.
                 if size != self._head[0]:
                     self._head = size, next((row.hash for row in reversed(self.rows()) if row.hash), "")
                 line, head = chain_lines([evaluation], self._head[1])

@@ -27,7 +27,7 @@ class Counting(Detection):
 
         return HeadKind(16, centre_detector_head, Hyperparameters(30))
 
-    def recognized(self, data: Path) -> str:
+    def recognize(self, data: Path) -> str:
         """Return nothing: detection is suggested for images with boxes."""
         return ""
 

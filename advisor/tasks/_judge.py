@@ -52,22 +52,22 @@ class JudgeByShares(ABC, Generic[R]):
     metric: str  # name of the figure
 
     @abstractmethod
-    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> R:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> R:
         """Return what the answers of a file reach on a part; ``each`` selects one answer of each image."""
 
     @abstractmethod
-    def compared(self, own: R, floats: R | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, own: R, floats: R | None, images: Images) -> ImageAnswers:
         """Return what is kept of the validation part; ``floats`` is None for a file that is not trained here."""
 
     @abstractmethod
-    def judged(self, own: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, own: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return what is kept of the hold-out; ``chosen`` was kept of the validation part."""
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """Return the figure on the validation part, and what compression lost."""
-        shipped, floats = (self.reached(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        shipped, floats = (self.score_images(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
         count = len(images.part(Role.VALIDATION).paths)
-        answers = self.compared(shipped, floats if scored.trained else None, images)
+        answers = self.compare_answers(shipped, floats if scored.trained else None, images)
         return AccuracyVerdict(
             accuracy=percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
             drop=drop_of(paired_shares(floats.shares, shipped.shares), count),
@@ -76,15 +76,15 @@ class JudgeByShares(ABC, Generic[R]):
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
-        reached = self.reached(own, images, Role.HOLDOUT)
+        reached = self.score_images(own, images, Role.HOLDOUT)
         figure = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
-        answers = self.judged(reached, images, evaluation.answers)
+        answers = self.judge_answers(reached, images, evaluation.answers)
         return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}
 
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:
         """Return the figure under the capture conditions that leave objects and pixels in their places."""
         tests = len(STAYING)
-        seen = (self.reached(answers, images, role, slice(test, None, tests)) for test in range(tests))
+        seen = (self.score_images(answers, images, role, slice(test, None, tests)) for test in range(tests))
         shares = np.array([result.shares for result in seen], np.float64)
         return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
 

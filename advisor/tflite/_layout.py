@@ -153,7 +153,7 @@ class _Relayout:
         image = int(self._graph.inputs[0])
         shape = self._shape(image)
         if len(shape) == _IMAGE_RANK and shape[1] == 3 and shape[3] != 3:
-            turned = self._turned(image)
+            turned = self._turn_tensor(image)
             self._graph.inputs = [turned]
             for entry in self._signature.inputs:
                 entry.tensorIndex = turned
@@ -168,7 +168,7 @@ class _Relayout:
             return
         if order == TO_NCHW:
             self._turned_of[target] = source
-        elif order is None and self._moved(operator, name):
+        elif order is None and self._move_operator(operator, name):
             return
         self._operators.append(operator)
 
@@ -185,7 +185,7 @@ class _Relayout:
                     return order
         return None
 
-    def _moved(self, operator: schema.OperatorT, name: str) -> bool:
+    def _move_operator(self, operator: schema.OperatorT, name: str) -> bool:
         """Add the operator on the counterparts of its inputs and return True, if it has them and can be moved."""
         images = [int(tensor) for tensor in operator.inputs if self._is_image(int(tensor), operator, name)]
         if not any(tensor in self._turned_of for tensor in images):
@@ -204,7 +204,7 @@ class _Relayout:
         self._operators.append(moved)
         if name == "RESHAPE" or len(self._shape(operator.outputs[0])) != _IMAGE_RANK:  # the result is the same
             return True
-        moved.outputs = [self._turned(int(tensor)) for tensor in operator.outputs]
+        moved.outputs = [self._turn_tensor(int(tensor)) for tensor in operator.outputs]
         for turned, wanted in zip(moved.outputs, operator.outputs, strict=True):
             self._give_back(turned, int(wanted))
         return True
@@ -274,11 +274,11 @@ class _Relayout:
     def _nhwc(self, tensor: int) -> int:
         """Return the counterpart of a tensor, a view of it if it has none yet."""
         if tensor not in self._turned_of:
-            self._turned_of[tensor] = self._turned(tensor)
+            self._turned_of[tensor] = self._turn_tensor(tensor)
             self._write(self._turned_of[tensor], tensor, TO_NHWC)
         return self._turned_of[tensor]
 
-    def _turned(self, tensor: int) -> int:
+    def _turn_tensor(self, tensor: int) -> int:
         return self._add(_order_axes(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
 
     def _give_back(self, turned: int, wanted: int) -> None:

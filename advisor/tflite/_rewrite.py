@@ -63,6 +63,7 @@ def editable(model: schema.ModelT) -> schema.ModelT:
     for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
     for operator in (node for graph in model.subgraphs for node in graph.operators):
+        # The type says that options are there. If the schema here has no such table, writing would drop them silently.
         unknown = operator.builtinOptionsType and operator.builtinOptions is None
         unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
         if unknown or unknown_too or operator.largeCustomOptionsOffset:
@@ -76,6 +77,7 @@ def editable(model: schema.ModelT) -> schema.ModelT:
 def pack(model: schema.ModelT) -> bytes:
     """Return the file of ``model`` (``schema.ModelT``), buffers aligned as the schema demands."""
     model.buffers = [_AlignedBuffer(data=_content(buffer)) for buffer in model.buffers]
+    # With enough room from the start: the builder grows by copying all that it has.
     room = sum(len(buffer.data) for buffer in model.buffers if buffer.data is not None)
     builder = flatbuffers.Builder(room + room // 16 + 65_536)
     builder.Finish(model.Pack(builder), file_identifier=FILE_IDENTIFIER)

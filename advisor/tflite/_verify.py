@@ -115,9 +115,9 @@ class _Walk:
         by_slot = dict(zip(range(4, size, 2), offsets, strict=True))
         for field in self._schema[name]:
             if by_slot.get(field.slot):
-                self._field(field, position + by_slot[field.slot], self._held(field, position, by_slot))
+                self._field(field, position + by_slot[field.slot], self._find_table(field, position, by_slot))
 
-    def _held(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
+    def _find_table(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
         """Return the table that ``field`` holds, which for a union depends on the type beside it."""
         if field.kind != "union":
             return field.of

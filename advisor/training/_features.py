@@ -7,8 +7,9 @@ MobileNetV2's head on TrashNet (mean of 8 splits) at three times the cost.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,17 +36,28 @@ CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))  # Each image twice 
 
 
 def extract_features(
-    model_path: Path | str, images: Sequence[Path], spec: InputSpec, augmentation: CaptureAugmentation = AS_IT_IS
+    model_path: Path | str,
+    images: Sequence[Path],
+    spec: InputSpec,
+    augmentation: CaptureAugmentation = AS_IT_IS,
+    maps: Path | None = None,
 ) -> NDArray[np.float32]:
     """Run a float feature model on images, one at a time, at one thread: float32 (N, F).
 
-    The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or only one output.
-    Raises UsageError if it is missing, RuntimeRefusal if the runtime cannot load or run it, and StageError if it has
-    another input size, an image cannot be read, or a feature is not finite.
+    The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or only one output. The
+    folder ``maps`` gets the maps at its cuts, see :mod:`._cut_maps`, if it has any; None for none. Raises UsageError if
+    the file is missing, RuntimeRefusal if the runtime cannot load or run it, and StageError if it has another input
+    size, an image cannot be read, or a feature is not finite.
     """
     model = Classifier(model_path, OUTPUT_NAME)
     pixels = np.empty((spec.size, spec.size, 3), np.float32)
-    rows = [model(spec.normalise(augmentation.apply(path, spec.size), pixels)) for path in images]
+    run: Callable[[NDArray[np.float32]], NDArray[np.float32]] = model
+    if maps is not None and images:
+        from advisor.training._cut_maps import MapWriter
+
+        with contextlib.suppress(StageError):  # a file without a cut, or one that cannot be edited
+            run = MapWriter(Path(model_path), maps, len(images))
+    rows = [run(spec.normalise(augmentation.apply(path, spec.size), pixels)) for path in images]
     features = np.stack(rows) if rows else np.zeros((0, model.classes), np.float32)
     if not np.isfinite(features).all():
         raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")

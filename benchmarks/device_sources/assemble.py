@@ -23,10 +23,12 @@ _FOREIGN = ("ncnn", "mnn", "paddle-lite", "armnn", "opencv-dnn", "onnxruntime", 
 
 _ODD = (
     "little", "armv7", "armhf", "reference", "ruy", "slim", "nnapi", "unstated-threads", "hosted", "page", "nnapi-page",
+    "netspresso",
 )  # fmt: skip
 LICENCES = {
     "Tencent/ncnn": "BSD-3-Clause",
     "google/XNNPACK": "BSD-3-Clause",
+    "google-ai-edge/litert-samples": "Apache-2.0",
     "mlcommons/inference_results": "Apache-2.0",
     "quic/ai-hub-models": "BSD-3-Clause",
     "tensorflow/docs-l10n": "Apache-2.0, text CC-BY-4.0",
@@ -34,6 +36,7 @@ LICENCES = {
 """Licences of the sources with most rows, as they state them."""
 
 _RELEASE = re.compile(r"\d+(?:[.-]\d+)*")
+_STATED = re.compile(r"\d+\.\d+\.\d+")
 _JOBS = ("stm32_modelzoo", "mlperf_tiny", *ai_hub.TABLES)
 _LITERT_THREADS = (1, 4)
 _LITERT_RELEASE = "2.3.0"
@@ -163,7 +166,9 @@ def _target(name: str, rows: Sequence[Sourced]) -> dict[str, Any]:
         taken |= {"float32", "int8"}  # LiteRT's kernels run both, measured or not
     target: dict[str, Any] = {"name": name, "runtime": first.runtime, "accelerator": first.accelerator}
     if first.kernels == "xnnpack":
-        target["version"] = _LITERT_RELEASE + "+armhf" * (first.variant == "armhf")
+        # XNNPACK's own figures state a date, which is no release of LiteRT.
+        release = first.version if _STATED.fullmatch(first.version) else _LITERT_RELEASE
+        target["version"] = release + "+armhf" * (first.variant == "armhf")
     elif versions:
         target["version"] = versions.most_common(1)[0][0]
     target["threads"] = first.threads

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from advisor.devices import Measurement
-from benchmarks.device_sources import ai_hub, names
+from benchmarks.device_sources import ai_hub, later_tables, names
 from benchmarks.device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
 
 _SPIKY = 1.5
@@ -277,19 +277,28 @@ def mlperf_mobile(folder: Path) -> Iterator[Sourced]:
 
 
 _HERE = Path(__file__).with_name("measured_here.csv")
+_BUSY = ("Intel Xeon 3000 MHz", "AMD EPYC 9004 3650 MHz")
 
 
 def measured_here(folder: Path) -> Iterator[Sourced]:
-    """Networks of the catalogue that this project timed with LiteRT 2.3.0 on idle machines, 2026-11-21 and 25."""
+    """Networks of the catalogue that this project timed with LiteRT 2.3.0, from 2026-11-21 to 28.
+
+    The Xeon at 3000 MHz and the EPYC 9004 were busy: their rows are CPU time. Rows with ruy ran without XNNPACK; they
+    are 8-bit files only, because floats are then computed by Eigen.
+    """
     del folder
     with _HERE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
+            statistic = "cpu_median" if row["device"] in _BUSY else "median"
             figure = Measurement(
-                "", row["model"], row["precision"], float(row["latency_ms"]), "median", source_repo="advisor",
+                "", row["model"], row["precision"], float(row["latency_ms"]), statistic, source_repo="advisor",
                 source_path="benchmarks/device_sources/measured_here.csv", graph="catalogue", runtime_version="2.3.0",
             )  # fmt: skip
+            kernels = row["kernels"] or "xnnpack"
+            variant = "ruy" if kernels == "ruy" else ""
+            threads = int(row["threads"])
             yield Sourced(
-                "measured_here", row["device"], "tflite", "cpu", int(row["threads"]), figure, "2.3.0", kernels="xnnpack"
+                "measured_here", row["device"], "tflite", "cpu", threads, figure, "2.3.0", variant, kernels=kernels
             )
 
 
@@ -315,5 +324,8 @@ READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
     "xnnpack_readme": xnnpack,
     "tflite_performance_measurement": performance_page,
     "mlperf_inference_mobile": mlperf_mobile,
+    "mlperf_inference_tflite_odroid_orin": later_tables.mlperf_boards,
+    "netspresso_raspberry_pi": later_tables.netspresso,
+    "litert_board_2026_s25_ultra": later_tables.litert_phone,
     "measured_here": measured_here,
 }

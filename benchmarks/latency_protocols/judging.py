@@ -166,7 +166,7 @@ def _verdicts(base: Base, row: Judged, calibration: Calibration, level: float) -
     verdicts = []
     for i, model in enumerate(row.models):
         column = row.column
-        regime = regime_of(column.kind, posterior.reference, 0, SUPPORT[found.support[i]])
+        regime = regime_of(column, posterior.reference, 0, SUPPORT[found.support[i]])
         ends = [
             found.mean[i] + bound * (found.above[i] if bound > 0 else found.deviation[i])
             for bound in calibration.bounds(regime, level)

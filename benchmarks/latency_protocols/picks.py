@@ -120,7 +120,7 @@ def _chances(
     """Return the probability that each asked network meets the budget, and its distance; ``seen`` were measured."""
     posterior = posterior_of(base, column, seen, values[seen])
     found = estimate_latencies(posterior, queries_of_known(posterior.base, asked))
-    regimes = [regime_of(column.kind, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
+    regimes = [regime_of(column, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
     errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
     chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
     measured = np.isin(asked, seen)

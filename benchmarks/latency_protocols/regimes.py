@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
         errors = result.truth - estimated.mean
         deviations = np.where(errors > 0, estimated.above, estimated.deviation)
         for error, deviation, support in zip(errors, deviations, estimated.support, strict=True):
-            regime = regime_of(column.kind, result.reference, result.anchors, SUPPORT[support])
+            regime = regime_of(column, result.reference, result.anchors, SUPPORT[support])
             name = f"{column.device}:{column.target}:{column.precision}"
             source = runtime_family(column.runtime)
             found[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
@@ -76,7 +76,7 @@ def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Ca
     enough = {key: found for key, found in {**errors, **pools}.items() if len(found) >= LEAST or key == EVERYTHING}
     return Calibration(
         data_hash,
-        {key: tuple(round(q, 4) for q in _quantiles(enough[key], _of_any_source(key))) for key in sorted(enough)},
+        {key: tuple(round(q, 4) for q in _quantiles(enough[key], key)) for key in sorted(enough)},
         {key: len(enough[key]) for key in sorted(enough)},
         {key: round(float(_independent(key, enough[key])), 1) for key in sorted(enough)},
     )
@@ -103,10 +103,16 @@ def _independent(key: str, found: Sequence[Scored]) -> float:
     return min([*numbers, len({each.unit for each in found})] if level_unknown else numbers)
 
 
-def _quantiles(found: Sequence[Scored], of_any_source: bool) -> list[float]:
-    """Return the quantiles of errors; for any source, each source counts once, and in it each target."""
+def _quantiles(found: Sequence[Scored], key: str) -> list[float]:
+    """Return the quantiles of the errors of a regime or a kind.
+
+    For any source, each source counts once, and in it each target. Without a measurement on the target, each error
+    counts with both signs: whether the few machines that were hidden are slower or faster than the others is chance.
+    """
+    if "/0-" in key or "/" not in key:
+        found = [*found, *(replace(error, value=-error.value) for error in found)]
     values = np.array([each.value for each in found])
-    if not of_any_source:
+    if not _of_any_source(key):
         return [float(q) for q in np.quantile(values, LEVELS)]
     per_target = Counter((each.source, each.target) for each in found)
     per_source = Counter(source for source, _ in per_target)

@@ -106,7 +106,7 @@ def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.Mo
     )  # fmt: skip
     ((models, device, accelerator, settings, *rest),) = seen
     assert (models, device, accelerator) == (("a.tflite",), "board:cpu", "cpu")
-    assert (settings.adb, settings.benchmark_model, settings.cores) == ("R58", Path("bm"), "f0")
+    assert (settings.address, settings.benchmark_model, settings.cores) == ("R58", Path("bm"), "f0")
     assert rest == [["own"], (2,), "full", print]
 
 

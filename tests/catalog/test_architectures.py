@@ -16,6 +16,7 @@ from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, WeightsFile
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
@@ -53,40 +54,13 @@ def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     keras.backend.clear_session()
 
 
-# A layer, then the names that it asks for; what is common to them stands before the bracket.
-ORIGINALS = {
-    ("slim_scopes", "inception_v1_224"): """
-        Conv2d_1a_7x7 InceptionV1/Conv2d_1a_7x7/[weights]
-        Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/[NORM]
-        Logits.Conv2d_0c_1x1 InceptionV1/Logits/Conv2d_0c_1x1/[weights biases]""",
-    ("slim_scopes", "inception_v2_224"): """
-        Conv2d_1a_7x7.depthwise InceptionV2/Conv2d_1a_7x7/[depthwise_weights]
-        Conv2d_1a_7x7.pointwise InceptionV2/Conv2d_1a_7x7/[pointwise_weights biases]""",
-    ("slim_inception_v3", "inception_v3_299"): """
-        Conv2d_1a_3x3 InceptionV3/Conv2d_1a_3x3/[weights]
-        Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/[NORM]
-        logits InceptionV3/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("slim_mobilenet_v2", "mobilenet_v2_0.35_96"): """
-        Conv1 MobilenetV2/Conv/[weights]
-        bn_Conv1 MobilenetV2/Conv/BatchNorm/[gamma beta moving_mean moving_variance]
-        expanded_conv_depthwise MobilenetV2/expanded_conv/depthwise/[depthwise_weights]
-        block_16_project MobilenetV2/expanded_conv_16/project/[weights]
-        Conv_1 MobilenetV2/Conv_1/[weights]
-        logits MobilenetV2/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("timm_efficientnet_lite", "efficientnet_lite0_224"): """
-        conv_stem conv_stem.[weight]
-        bn0 bn1.[weight bias running_mean running_var]
-        blocks_0_project_conv blocks.0.0.conv_pw.[weight]
-        blocks_1_expand_conv blocks.1.0.conv_pw.[weight]
-        blocks_2_depthwise_conv blocks.1.1.conv_dw.[weight]
-        logits classifier.[weight bias]""",
-}
+ORIGINALS = read_table(__file__, "originals.yaml")
 
 
-@pytest.mark.parametrize(("port", "card"), ORIGINALS)
+@pytest.mark.parametrize(("port", "card"), [name.split() for name in ORIGINALS])
 def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
     layers = {layer.name: layer for layer in graph_of(CATALOGUE[card]).layers}
-    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, card])
+    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[f"{port} {card}"])
     norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
     expected = {
         layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows

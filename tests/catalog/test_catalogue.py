@@ -12,6 +12,7 @@ from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from tests.tables import read_table
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -44,25 +45,7 @@ def test_a_users_card_joins_the_shipped_ones(tmp_path: Path, catalogue: Catalogu
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
-    [
-        ("macs: 200", "mcas: 200", 11, "unknown key 'mcas' (did you mean 'macs'?)"),
-        ("macs: 200", "macs: -1", 11, "macs: Input should be greater than 0 (found -1)"),
-        ("macs: 200", "macs: many", 11, "macs: Input should be a valid integer (found 'many')"),
-        ("    macs: 200\n", "", 8, "macs: Field required"),
-        ("top1: 70.5", "top1: 101", 13, "top1: Input should be less than or equal to 100 (found 101)"),
-        ("top1: 70.5", "top1: 95", 13, "top5 90.0 is below top1 95.0"),
-        ("mean: [127.5, 127.5, 127.5]", "mean: [127.5]", 6, "preprocessing.mean"),
-        ("std: [127.5, 127.5, 127.5]", "std: [1, 0, 1]", 6, "preprocessing.std.1"),
-        ("architecture: mobilenet_v2", "architecture: mobilnet_v2", 8, "(did you mean 'mobilenet_v2'?)"),
-        ("family: team", "famliy: team", 1, "unknown key 'famliy' (did you mean 'family'?)"),
-        ("        url: https://example.org/net.h5\n", "", 15, "a 'url' source needs url"),
-        ("https://example.org/net.h5", "file:///etc/passwd", 18, "url"),
-        ("kind: url", "kind: ftp", 15, "kind"),
-        ("format: keras_h5", "format: pickle", 16, "format"),
-        ("name: team_net", "name: mobilenet_v2_1.0_224", 8, "'mobilenet_v2_1.0_224' is already taken"),
-        ("name: team_net", "name: ../net", 8, "name"),
-        ("licence: MIT", "licence: MIT\nlicence: BSD", 4, "the key 'licence' is there twice"),
-    ],
+    read_table(__file__, "refused_cards.yaml"),
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
     assert old in GOOD

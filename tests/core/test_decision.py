@@ -52,10 +52,12 @@ def test_what_the_images_show_to_be_behind_is_not_picked_whatever_it_saves() -> 
 
 def test_the_answer_says_why_a_faster_tie_is_not_the_pick() -> None:
     pick, faster = evaluation("pick", accuracy=90, latency=10), evaluation("faster", accuracy=88, latency=8)
+    pick = replace(pick, holdout_accuracy=pick.accuracy)
     decision = decide([pick, faster], BUDGET)
     assert decision.pick == pick
     assert decision.why_not_faster.startswith("faster float32 on 1 thread is tied too and 1.2x faster, but")
     assert "2.0 points" in decision.why_not_faster
+    assert "hold-out" not in decision.why_not_faster, "it did not run there because of its points"
     assert decide([pick], BUDGET).why_not_faster == ""
 
 

@@ -1,9 +1,7 @@
 """One line of an error, text that cannot steer a terminal, and reasons for a pick."""
 
-import errno
 import sys
 import unicodedata
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -20,26 +18,6 @@ def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
         assert (read("\n  \n  one  \n\n"), read(""), read("x" * 400)) == ("one", "", "x" * 300)
     assert errors.message_of(ValueError("bad value\nat line 3")) == "bad value"
     assert errors.message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (errors.ContentError("row 3 has no image"), "row 3 has no image"),
-        (errors.StageError("the file is damaged"), "the file is damaged"),
-        (OSError(errno.EIO, "x"), "x"),
-        (zipfile.BadZipFile("Bad magic number for file header"), "Bad magic number for file header"),
-        (ValueError("buffer size must be a multiple of element size"), "its content is not valid"),
-        (RuntimeError("Unable to cast Python instance of type <class 'str'> to C++ type"), "its content is not valid"),
-        (TypeError("unsupported operand: counts[0] of pycocotools"), "its content is not valid"),
-        (MemoryError(), "it takes more memory than its reader may have"),
-        (RuntimeError("malloc of size 9223372036854775808 failed"), "it takes more memory than its reader may have"),
-        (UnicodeDecodeError("utf-8", b"a", 0, 1, "invalid start byte"), "its text is not UTF-8"),
-        (EOFError("marker not found"), "it ends too early"),
-    ],
-)
-def test_a_reason_is_in_our_words_and_not_in_those_of_a_library(error: Exception, words: str) -> None:
-    assert errors.reason_of(error) == words
 
 
 @pytest.mark.parametrize(("value", "meant"), [("nosuch", ""), ("achor", " (did you mean 'anchor'?)")])

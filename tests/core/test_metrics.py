@@ -32,6 +32,7 @@ from advisor.core import (
 )
 from advisor.tasks.classification import CLASSIFICATION
 from tests.builders import evaluation
+from tests.tables import read_table
 
 
 def test_a_metric_is_found_by_its_name_and_classifiers_are_judged_by_top_1_by_default() -> None:
@@ -56,23 +57,7 @@ def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_writ
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("", "no costs of two classes"),
-        ('class,"cat,dog\n', "cannot be read as CSV"),
-        ("class,cat,dog\ncat,0,1\n", "a column for the class 'dog' and no row"),
-        ("class,cat,dog\ncat,0,1\ndgo,1,0\n", "line 3 of 'c.csv' is for the class 'dgo', which has no column (did"),
-        ("class,cat,dog\ncat,0,1\ndog,1\n", "line 3 of 'c.csv' (class 'dog') has 1 costs"),
-        ("class,cat,dog\ncat,0,1,2\ndog,1,0\n", "line 2 of 'c.csv' (class 'cat') has 3 costs"),
-        ("class,cat,cat\ncat,0,1\n", "two columns for the class 'cat' (line 1)"),
-        ("class,cat,dog\ncat,0,1\ndog,1,0\ncat,0,1\n", "two rows for the class 'cat' (line 4)"),
-        ("class,cat,\ncat,0,1\n", "a class without a name in line 1"),
-        ("class,cat,dog\ncat,0,-1\ndog,1,0\n", "line 2 of 'c.csv': the answer 'dog' to the class 'cat' costs '-1'"),
-        ("class,cat,dog\ncat,0,nan\ndog,1,0\n", "costs 'nan', which is not a number"),
-        ("class,cat,dog\ncat,0,much\ndog,1,0\n", "costs 'much', which is not a number"),
-        ("class,cat,dog\ncat,0,1\ndog,1,2\n", "and a right answer costs 0"),
-        ("class,cat,dog\ncat,0,0\ndog,0,0\n", "all costs of 'c.csv' are 0"),
-        ("class,cat,dog\ncat,0,0\ndog,1,0\n", "the answer 'dog' costs 0 for every class"),
-    ],
+    read_table(__file__, "refused_costs.yaml"),
 )
 def test_a_wrong_table_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)) as error:

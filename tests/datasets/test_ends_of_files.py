@@ -1,5 +1,6 @@
-"""JPEG files that end too early: those with all pixels are used, the others are left out."""
+"""JPEG files that end too early: those with all pixels are used, the others are left out; why a file is not read."""
 
+import errno
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import StageError
+from advisor.core import ContentError, StageError
 from advisor.datasets import load, survey
+from advisor.datasets._read_errors import reason_of
 from tests.datasets.folders import make
 from tests.requirements import shared_case
 
@@ -74,3 +76,23 @@ def test_all_images_of_a_real_set_without_end_markers_are_used(tmp_path: Path) -
     dataset = survey(tmp_path).dataset
     assert not dataset.rejected
     assert any("lack their end marker" in note for note in dataset.notes)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ContentError("row 3 has no image"), "row 3 has no image"),
+        (StageError("the file is damaged"), "the file is damaged"),
+        (OSError(errno.EIO, "x"), "x"),
+        (zipfile.BadZipFile("Bad magic number for file header"), "Bad magic number for file header"),
+        (ValueError("buffer size must be a multiple of element size"), "its content is not valid"),
+        (RuntimeError("Unable to cast Python instance of type <class 'str'> to C++ type"), "its content is not valid"),
+        (TypeError("unsupported operand: counts[0] of pycocotools"), "its content is not valid"),
+        (MemoryError(), "it takes more memory than its reader may have"),
+        (RuntimeError("malloc of size 9223372036854775808 failed"), "it takes more memory than its reader may have"),
+        (UnicodeDecodeError("utf-8", b"a", 0, 1, "invalid start byte"), "its text is not UTF-8"),
+        (EOFError("marker not found"), "it ends too early"),
+    ],
+)
+def test_a_reason_is_in_our_words_and_not_in_those_of_a_library(error: Exception, words: str) -> None:
+    assert reason_of(error) == words

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from advisor.core import UsageError
 from advisor.datasets import list_files
 from advisor.datasets._boxes import list_boxes
+from advisor.store import read_yaml
 from tests.datasets.boxes.writers import save, write
 
-CASES = yaml.safe_load(Path(__file__).with_name("inputs_of_people.yaml").read_text(encoding="utf-8"))
+CASES = read_yaml(Path(__file__).with_name("inputs_of_people.yaml")).values
 BOXES = {("1.jpg", "cat", 10, 20, 40, 60), ("2.jpg", "dog", 50, 50, 90, 80)}
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import yaml
 from PIL import Image
 
 from advisor.core import AmbiguousInput
 from advisor.datasets import list_files
 from advisor.datasets._boxes import list_boxes
+from advisor.store import read_yaml
 
 PIXELS = 8
 
@@ -41,7 +41,7 @@ class PublicSet:
         return root
 
 
-ROWS = yaml.safe_load(Path(__file__).with_name("public_layouts.yaml").read_text(encoding="utf-8"))
+ROWS = read_yaml(Path(__file__).with_name("public_layouts.yaml")).values
 SETS = {name: PublicSet(**row) for name, row in ROWS.items()}
 """The sets by their names."""
 

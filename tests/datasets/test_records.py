@@ -13,7 +13,7 @@ import pytest
 
 from advisor.core import AmbiguousInput, StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import list_files, require_unchanged, survey
-from advisor.datasets._sources.records import _EXAMPLE, _masked
+from advisor.datasets._sources.records import _EXAMPLE, _mask_checksum
 from advisor.store import message_type
 from tests.datasets.test_sources import CLASSES, PICTURES, jpeg
 
@@ -34,7 +34,7 @@ def example(values: dict[str, Any]) -> bytes:
 
 def framed(data: bytes) -> bytes:
     length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
+    return length + struct.pack("<I", _mask_checksum(length)) + data + struct.pack("<I", _mask_checksum(data))
 
 
 def examples(pictures: Sequence[tuple[str, bytes]], image: str = "image", label: str = "label") -> list[bytes]:

@@ -125,7 +125,7 @@ def test_a_device_not_attached_is_named_with_the_others(connection: AdbConnectio
 
 def test_a_tool_that_is_missing_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none' is not a file") as caught:
-        ConnectionSettings(adb="emulator-5554", benchmark_model=tmp_path / "none").connect()
+        ConnectionSettings("adb", "emulator-5554", benchmark_model=tmp_path / "none").connect()
     assert "benchmark_model" in caught.value.hint
 
 
@@ -157,7 +157,7 @@ def test_benchmark_reads_a_phones_figures_as_measured(
 
 
 def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: AdbConnection, model: Path) -> None:
-    reach = ConnectionSettings(adb=connection.serial, benchmark_model=connection.binary)
+    reach = ConnectionSettings("adb", connection.serial, benchmark_model=connection.binary)
     for kind, option in (("gpu", "--use_gpu=true"), ("npu", "--use_nnapi=true")):
         made = reach.connect(kind)
         assert isinstance(made, AdbConnection)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_a_profile_runs_no_command_of_its_own(tmp_path: Path) -> None:
 def test_a_profile_says_how_its_device_is_reached(tmp_path: Path) -> None:
     path = profile_with(tmp_path, "{ssh: pi@board.local, port: 2222, python: venv/bin/python}")
     reach = read_profile(path).connection
-    assert reach == ConnectionSettings(ssh="pi@board.local", port=2222, python="venv/bin/python")
+    assert reach == ConnectionSettings("ssh", "pi@board.local", port=2222, python="venv/bin/python")
     assert reach.connect() == SshConnection("pi@board.local", "venv/bin/python", 2222)
 
 
@@ -105,15 +106,13 @@ def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path)
 
 def test_the_agent_is_not_asked_for_an_accelerator() -> None:
     with pytest.raises(UsageError, match="measures CPU targets only"):
-        ConnectionSettings(ssh="board").connect("npu")
+        ConnectionSettings("ssh", "board").connect("npu")
 
 
-@pytest.mark.parametrize(
-    "settings", [ConnectionSettings(), ConnectionSettings(ssh="a", adb="b"), ConnectionSettings(ssh="a", here=True)]
-)
-def test_one_way_must_be_meant(settings: ConnectionSettings) -> None:
+@pytest.mark.parametrize("options", [{}, {"ssh": "a", "adb": "b"}, {"ssh": "a", "here": True}])
+def test_one_way_must_be_meant(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="the connection is not clear"):
-        settings.connect()
+        (ConnectionSettings.from_options(**options) or ConnectionSettings()).connect()
 
 
 X86 = """\

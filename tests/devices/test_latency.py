@@ -146,7 +146,8 @@ def test_intervals_hold_what_they_promise_on_other_data() -> None:
     assert 0.7 < np.mean(inside) < 0.9
 
 
-KEYS = [regime_of("cpu", "same", measured, support) for measured in (0, 5) for support in SUPPORT]
+CPU = Column("d", "t", "float32", "ncnn", "", "cpu", "s")
+KEYS = [regime_of(CPU, "same", measured, support) for measured in (0, 5) for support in SUPPORT]
 errors_of_regimes = st.dictionaries(
     st.sampled_from(KEYS),
     st.lists(st.builds(Scored, st.floats(-5, 5), st.sampled_from("ab"), st.just("ncnn")), min_size=1, max_size=80),
@@ -158,7 +159,7 @@ errors_of_regimes = st.dictionaries(
 @given(errors_of_regimes, st.floats(0.05, 0.95))
 def test_bounds_are_ordered_and_widen_with_the_level(errors: dict[str, list[Scored]], level: float) -> None:
     calibration = calibration_of("hash", errors)
-    for key in [*KEYS, regime_of("npu", "core", 3, "none")]:
+    for key in [*KEYS, regime_of(replace(CPU, kind="npu"), "core", 3, "none")]:
         low, high = calibration.bounds(key, level)
         wide_low, wide_high = calibration.bounds(key, min(level + 0.04, 0.99))
         assert wide_low <= low <= high <= wide_high
@@ -169,7 +170,7 @@ def scored(values: Sequence[float], target: str = "t", source: str = "ncnn") -> 
 
 
 def test_a_regime_with_few_errors_is_wide() -> None:
-    few, enough, none = (regime_of("cpu", "same", measured, "model") for measured in (2, 5, 0))
+    few, enough, none = (regime_of(CPU, "same", measured, "model") for measured in (2, 5, 0))
     errors = {few: scored([0.0] * (LEAST - 1)), enough: scored([0.0] * LEAST), none: scored(np.linspace(-3, 3, LEAST))}
     calibration = calibration_of("hash", errors)
     assert calibration.is_wide(few)
@@ -179,7 +180,7 @@ def test_a_regime_with_few_errors_is_wide() -> None:
 
 
 def test_a_budget_far_beyond_all_known_errors_is_met_more_surely() -> None:
-    key = regime_of("cpu", "same", 0, "model")
+    key = regime_of(CPU, "same", 0, "model")
     calibration = calibration_of("hash", {key: [*scored(np.linspace(-2, 2, 60)), *scored(np.linspace(-2, 2, 60))]})
     at_end, far, further = (calibration.below(key, error) for error in (2.0, 6.0, 40.0))
     assert at_end < 0.8 < far < further < 1
@@ -190,10 +191,10 @@ def test_a_budget_far_beyond_all_known_errors_is_met_more_surely() -> None:
 
 
 def test_an_unknown_source_is_judged_by_sources_not_by_their_rows() -> None:
-    key = regime_of("cpu", "runtime", 0, "model")
+    key = regime_of(CPU, "runtime", 0, "model")
     errors = [*scored([0.0] * 300, "t1", "ncnn"), *scored([2.0] * 30, "t2", "tflite")]
     assert calibration_of("hash", {key: errors}).quantile(key, 0.7) == pytest.approx(2.0, abs=0.1)
-    same = regime_of("cpu", "same", 0, "model")
+    same = regime_of(CPU, "same", 0, "model")
     assert calibration_of("hash", {same: errors}).quantile(same, 0.7) == 0
 
 
@@ -213,12 +214,16 @@ def test_another_build_is_another_runtime_and_an_unstated_one_may_be_any() -> No
     ruy = Column("d1", "x", "float32", "tflite", "2.7.1", "cpu", "s1", kernels="ruy")
     assert reference_of(replace(ruy, kernels="xnnpack"), [ruy]) == "runtime"
     assert reference_of(replace(ruy, kernels=""), [ruy]) == "same"
+    # A build on x86 is another one than on Arm, and 8-bit integers have errors of their own.
+    zen = replace(ruy, core="Zen 3")
+    assert reference_of(zen, [replace(ruy, core="Cortex-A72"), replace(zen, kernels="xnnpack")]) == "runtime"
+    assert regime_of(ruy, "same", 0, "none") != regime_of(replace(ruy, precision="int8"), "same", 0, "none")
 
 
 def test_four_measured_models_replace_what_is_not_known_of_the_release() -> None:
-    assert regime_of("cpu", "version", 3, "model") == "cpu/version/1-model"
-    assert regime_of("cpu", "version", 4, "model") == "cpu/same/2-model"
-    assert regime_of("cpu", "core", 4, "model") == "cpu/core/2-model"
+    assert regime_of(CPU, "version", 3, "model") == "cpu/version/1-model"
+    assert regime_of(CPU, "version", 4, "model") == "cpu/same/2-model"
+    assert regime_of(CPU, "core", 4, "model") == "cpu/core/2-model"
 
 
 def test_a_reference_that_measured_the_same_models_counts_more(made: LatencyTable) -> None:
@@ -229,7 +234,8 @@ def test_a_reference_that_measured_the_same_models_counts_more(made: LatencyTabl
     copies = tuple(replace(made.columns[0], device=f"copy{i}", silicon=f"copy{i}") for i in range(2))
     table = replace(made, columns=(*made.columns, *copies), values=values)
     seen = known[4:10]
-    shares = posterior_of(fit_base(table), made.columns[0], seen, made.values[0, seen], excluded=[0]).shares
+    unplaced = replace(made.columns[0], speed=())  # Without a place, which is one more reference
+    shares = posterior_of(fit_base(table), unplaced, seen, made.values[0, seen], excluded=[0]).shares
     assert shares[-2] > 0.5
     assert shares[-1] < 0.1 * shares[-2]
 
@@ -268,7 +274,7 @@ def test_an_npu_that_nobody_measured_is_placed_by_its_generation(shipped_npus: L
 
 
 def test_a_calibration_reads_back(tmp_path: Path) -> None:
-    calibration = calibration_of("hash", {regime_of("cpu", "same", 0, "model"): scored([0.0, 1.0])})
+    calibration = calibration_of("hash", {regime_of(CPU, "same", 0, "model"): scored([0.0, 1.0])})
     (tmp_path / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)))
     assert read_calibration(tmp_path) == calibration
     assert set(calibration.quantiles) == {EVERYTHING}

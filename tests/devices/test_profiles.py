@@ -10,6 +10,7 @@ from advisor.devices import Profiles, find_version, listing
 from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
+from tests.tables import read_table
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 PROMISED = """
@@ -78,25 +79,7 @@ def test_two_folders_may_not_have_the_same_device_nor_one_device_a_target_twice(
 
 @pytest.mark.parametrize(
     ("before", "after", "line", "words"),
-    [
-        ("title:", "titel:", 2, "unknown key 'titel' .did you mean 'title'"),
-        ("memory: 512MiB", "memory: 512", 7, "has no unit"),
-        ("memory: 512MiB", "memory: 9000000GB", 7, "memory: size: '9000000GB' is too large"),
-        ("count: 4", "count: 0", 6, "greater than or equal to 1"),
-        ("threads: 4", "threads: 4.5", 15, "integer"),
-        ("[float32, int8]", "[float32, int9]", 16, "did you mean 'int8'"),
-        ("[float32, int8]", "[]", 16, "at least 1"),
-        ("accelerator: cpu", "accelerator: cpux", 14, "did you mean 'cpu'"),
-        ("accelerator: cpu", "kernels: xnpack", 14, "did you mean 'xnnpack'"),
-        ("default_target: tflite-cpu-x4", "default_target: tflite-cpu-x8", 17, "did you mean 'tflite-cpu-x4'"),
-        ("name: gadget", "name: widget", 1, "differs from the file's"),
-        ("name: gadget", "name: '../gadget'", 1, "pattern"),
-        ('version: "2.17"', "version: latest", 13, "'latest' is not a version"),
-        ("soc: Maker M1", "title: Again", 4, "is there twice"),
-        ("soc: Maker M1", "soc: &a Maker", 1, "unused anchor is harmless"),
-        ("kind: board", "kind: *a", 3, "alias"),
-        ("kind: board", "3: board", 3, "is not text"),
-    ],
+    read_table(__file__, "refused_profiles.yaml"),
 )
 def test_a_bad_profile_is_refused_at_its_line(tmp_path: Path, before: str, after: str, line: int, words: str) -> None:
     path = write(tmp_path, PROFILE.replace(before, after, 1))

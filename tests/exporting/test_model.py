@@ -165,7 +165,7 @@ def test_the_card_names_the_training(tmp_path: Path, training: str) -> None:
     row = evaluation("net", "int8")
     row = replace(row, configuration=replace(row.configuration, training=training))
     card = model_card(load_run(write_run(tmp_path, [row]).path), row, MODEL, ())
-    assert f"net, {WORDS[training]}, compressed as" in card
+    assert f"net, {WORDS[training]},\ncompressed as int8.\nSelected by advisor in run" in card
 
 
 def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path) -> None:

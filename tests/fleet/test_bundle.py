@@ -215,6 +215,6 @@ def test_a_file_that_was_changed_is_not_verified(tiers: Path, tmp_path: Path) ->
     own = Path(copytree(tiers, tmp_path / "own"))
     (own / "tiers" / "tier0.tflite").write_bytes(b"another")
     with pytest.raises(UsageError, match=r"tier0\.tflite of .* was changed"):
-        advisor.verify("raspberry-pi-4", own, connection=ConnectionSettings(ssh="device"))
+        advisor.verify("raspberry-pi-4", own, connection=ConnectionSettings("ssh", "device"))
     with pytest.raises(UsageError, match="'raspberry-pi-4' has no connection"):
         advisor.verify("raspberry-pi-4", tiers)

@@ -16,6 +16,7 @@ from advisor.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -62,64 +63,9 @@ def document() -> dict[str, Any]:
 SAME = "the state of before"
 
 
-def start(*names: str, **facts: Any) -> list[Any]:
-    """Return the step of an app that starts for the first time on a phone."""
-    return ["start", {"names": list(names), **facts} if names else facts, ""]
-
-
-FAST, MIDDLE = start("fast"), start("middle")
-AGAIN = ["restart", {"names": ["fast"]}, SAME]
-SMALL_CORES = {"part": "0xd05", "mhz": 2000}
-OTHER_STATE = '{"id": "other", "ratio": 9, "highest": 0, "failed": [], "tier": 0, "placed": ""}'
-
+# The steps of an app, and the tier after each of them.
 SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
-    # The steps of an app, and the tier after each of them; -1 is no file.
-    "rules by name, gpu, cores, nothing": (
-        [
-            start("SM6225"),
-            start("iPhone14,5"),
-            start(gpu="Adreno (TM) 610"),
-            start(cores=[{"part": "0xd0b", "mhz": 2200}] * 2 + [SMALL_CORES] * 6),
-            start(cores=[{"part": "0xd0b", "mhz": 2600}] * 4 + [SMALL_CORES] * 4),
-            start("nobody's", gpu="unheard of"),
-        ],
-        [1, 2, 1, 0, 1, 0],
-    ),
-    "memory and old systems": (
-        [
-            start("fast", memory_bytes=450e6),
-            start("fast", memory_bytes=100e6),
-            start("fast", system="android_api", version=19),
-        ],
-        [1, 0, 0],
-    ),
-    "a measurement raises with a margin and lowers without": (
-        [MIDDLE, ["place", 4.3, False], ["place", 2.0, False], ["place", 5.2, False], ["place", 30.0, False]],
-        [1, 1, 2, 2, 0],
-    ),
-    "an unknown phone is placed by its time": (
-        [start(), ["place", 1.1, False], ["restart", {}, SAME], ["place", 14.0, False]],
-        [0, 2, 2, 0],
-    ),
-    "late runs lower for good": (
-        [FAST, ["ran", 60.0, 5, False], ["ran", 10.0, 50, False], ["place", 0.5, False], AGAIN],
-        [2, 1, 1, 1, 1],
-    ),
-    "one late run in ten changes nothing": (
-        [FAST, ["ran", 54.0, 20, False], ["ran", 99.0, 4, False], ["ran", 9.0, 1, False]],
-        [2, 2, 2, 1],
-    ),
-    "heat lowers until the next start": ([FAST, ["place", 1.0, False], ["ran", 90.0, 5, True], AGAIN], [2, 2, 1, 2]),
-    "a measurement of a hot phone is not remembered": ([FAST, ["place", 30.0, True], AGAIN], [2, 0, 2]),
-    "a file that computes something else is left for the next": (
-        [FAST, ["test", [2]], AGAIN, ["test", [0, 1, 2]], AGAIN],
-        [2, 1, 1, -1, -1],
-    ),
-    "a floor that computes something else is left for a better file": ([start("slow"), ["test", [0]]], [0, 1]),
-    "what other files or damage left is ignored": (
-        [["start", {"names": ["fast"]}, state] for state in (OTHER_STATE, '{"id": "first"', '{"id": "first"}')],
-        [2, 2, 2],
-    ),
+    name: (scenario["steps"], scenario["tiers"]) for name, scenario in read_table(__file__, "scenarios.yaml").items()
 }
 
 

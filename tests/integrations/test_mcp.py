@@ -10,24 +10,23 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp._command import answerable
-from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
-from tools import mcp_transcript
+from tests.tables import read_table
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
 
 
 def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_folder(tmp_path: Path) -> None:
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters
+
     command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
     run = write_run(tmp_path / "runs").path
@@ -51,6 +50,9 @@ def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_fo
 
 def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
     """Return the result of a tool of a server in this process."""
+    from mcp.client.client import Client
+
+    from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 
     async def work() -> Any:
         async with Client(make_server(Tools(AssistantFolders.of([str(folder)]), most_s=300))) as client:
@@ -61,25 +63,7 @@ def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
-    [
-        ("report", {"run": "/etc"}, "run: '/etc' is outside the folders of this server"),
-        ("compare", {"before": "runs/a", "after": "runs/b"}, "runs/a' is not a run folder"),
-        ("export", {"run": "runs/a", "to": "../elsewhere"}, "to: '../elsewhere' is outside"),
-        ("plan", {"budget": "50ms", "candidates": "/etc/passwd"}, "candidates: '/etc/passwd' is outside"),
-        ("search", {"budget": "50ms", "time_limit": "2h"}, "time_limit: 2h is more than this server allows"),
-        ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
-        ("devices", {"conditions": ["--help"]}, "--filter: '--help' is not a comparison"),
-        ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
-        ("plan", {"budget": "50\0ms"}, "an argument cannot be passed on: embedded null byte"),
-        ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
-        (
-            "plan",
-            {"bugdet": "50ms"},
-            "plan: unknown argument 'bugdet' (did you mean 'budget'?); it takes budget, data,",
-        ),
-        ("plan", {"budget": 50}, "Input should be a valid string"),
-        ("reprt", {}, "unknown tool 'reprt' (did you mean 'report'?)"),
-    ],
+    read_table(__file__, "refused_calls.yaml"),
 )
 def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, words: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
@@ -105,6 +89,10 @@ def test_images_outside_the_folders_are_refused(tmp_path: Path, named: str) -> N
 
 
 def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from advisor.integrations.mcp._tools import AssistantFolders
+
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to(tmp_path)
     folders = AssistantFolders.of([str(tmp_path / "open")])
@@ -153,6 +141,8 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
 def test_a_search_sends_progress_and_answers(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from tools import mcp_transcript
+
     (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "weights").symlink_to(cache_root() / "weights")
     try:

@@ -70,7 +70,7 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
     more = 3 * view.dataset.images_per_class[views.CLASSES[2]]
     assert f"It is weakest on '{views.CLASSES[2]}': right on 2 of its 4 images." in said
     (step,) = next_steps(view)
-    assert step.what == f"{more} more images of '{views.CLASSES[2]}', which halve its interval"
+    assert step.what == f"{more} more images of '{views.CLASSES[2]}', which halve its interval; add them, then"
 
 
 def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:

@@ -5,7 +5,7 @@ import re
 import shlex
 from dataclasses import replace
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 
 from advisor.core import Budget, Evaluation, Status, TuningFacts, accuracy_of, decide, describe, variant_of
@@ -78,7 +78,6 @@ def printed(view: RunView) -> str:
     return stream.getvalue()
 
 
-@settings(max_examples=300, deadline=None)
 @given(answers())
 def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     decision, lines = view.decision, printed(view)

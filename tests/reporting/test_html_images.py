@@ -108,7 +108,7 @@ def test_an_image_that_is_gone_or_has_changed_is_not_shown(judged_detectors: Run
     changed = judged_detectors.images / "last.png"
     changed.write_bytes(changed.read_bytes() + b"\0")
     page = without_scripts(render_html(judged_detectors))
-    assert page.count("data:image/jpeg;base64,") == 1
+    assert page.count("data:image/jpeg;base64,") == 2, "on the first screen, and in its section"
     assert page.count("The image is gone, or has changed.") == 2
     assert "&lt;b&gt;gone.png" in page
 

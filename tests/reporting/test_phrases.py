@@ -30,6 +30,7 @@ def test_a_model_without_an_accuracy_is_not_said_to_miss_the_budget() -> None:
     before, after = (re.search("(\\d+) do not", counts(each)) for each in (view, replace(view, evaluations=rows)))
     assert present(before)[1] == present(after)[1]
     assert ", 1 without an accuracy, " in counts(replace(view, evaluations=rows))
+    assert counts(replace(view, manifest={"configurations": 999, "reevaluated": {}})) == counts(view)
 
 
 def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:

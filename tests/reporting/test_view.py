@@ -5,6 +5,7 @@ expect, and of how sure the pick is.
 """
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,7 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     view = load_view(RunFolder.open(folder.path))
     assert view.pick_key == made.pick_key
     assert view.front_keys == made.front_keys
-    assert (
-        view.next_command == f"advisor search --request {view.folder}/request.yaml --data YOUR_IMAGES --training head"
-    )
+    assert view.next_command.endswith(f"{view.folder}/request.yaml --data YOUR_IMAGES --training head")
     assert view.dataset is None
     assert {path.name for path in write_all(view, folder.path)} <= {path.name for path in folder.path.iterdir()}
 
@@ -64,6 +63,8 @@ def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:
     nothing = write_run(tmp_path, request={"budget": "1ms"}, name="too-strict")
     assert so_far(load_view(nothing)) == "so far nothing meets the budget; closest is fast int8, 84.0 %, 4.00 ms"
     assert so_far(load_view(write_run(tmp_path, (), name="empty"))) == ""
+    both = write_run(tmp_path, request={"budget": "1ms", "size_budget": "9kB"}, name="both")
+    assert re.search(r"/request.yaml --budget [\d.]+ms --size-budget [\d.]+MB$", load_view(both).next_command)
     judged = replace(evaluation("best"), holdout_accuracy=Quantity(90.5, "%", Provenance.MEASURED))
     assert "% (90.5 % on the hold-out), " in so_far(load_view(write_run(tmp_path, [judged], name="judged")))
 
@@ -172,8 +173,10 @@ def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_condition
     alone = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
     _, (name, unknown) = expectations(view, replace(PICK, new_conditions=None, expectation=alone))
     assert name == "In new conditions"
-    assert unknown.startswith("unknown: your images name no visits, cameras or days. Expect less: on groceries, ")
-    assert unknown.endswith("To know it, hold out images of another visit, camera or day by a split of your own")
+    assert unknown.startswith(
+        "unknown, because your images name no visits, cameras or days. Expect less: on groceries, "
+    )
+    assert unknown.endswith("To know it, hold out images of another visit, camera or day by a split of your own.")
 
 
 def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shares() -> None:

@@ -63,7 +63,7 @@ def schema_of(
             kind, made = schema["cls"], super().model_schema(schema)
             told = {**_parsed(values.get(kind, kind))[1], **_parsed(kind)[1]}
             for name, entry in made["properties"].items():
-                entry["description"] = _plain(_required(told.get(name), kind, name))
+                entry["description"] = _plain(_required(told.get(name) or entry.get("description"), kind, name))
             return made | {"description": _plain(_parsed(kind)[0])}
 
         def call_schema(self, schema: Any) -> dict[str, Any]:  # a named tuple

@@ -117,6 +117,7 @@ def own_files_of(task: str) -> OwnFiles:
 
 def task_of(model: Model) -> str:
     """Return the name of the task that a file is for: the last one that takes it, as the first takes every file."""
+    # The first task takes every file, so a more special one that takes it too comes later and is meant.
     taking = (name for name, task in TASKS.items() if task.own_cards is not None)
     return [name for name in taking if own_files_of(name).takes(model)][-1]
 

@@ -92,6 +92,7 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
+        # A kernel without a bias cannot make up for what its lost weights added on the average.
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _find_inner(graph) if at in biases]
         chosen = choose_images(images.labels, FITTED_IMAGES, images.seed)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core import AmbiguousInput, UsageError, parse_known, readings_of_data
+from advisor.core import AmbiguousInput, UsageError, parse_known
 from advisor.datasets._boxes.inside import files_inside, list_inside
 from advisor.datasets._boxes.marks import number, stated_size
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
@@ -38,6 +38,7 @@ from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_places import find_by_name, is_there, locate
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifests import SUFFIXES
+from advisor.datasets._read_errors import readings_of_data
 from advisor.store import walk_folder
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
@@ -88,7 +89,9 @@ def list_coco(path: Path) -> BoxListing:
     for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
         content = lists_of(file)
         names = {
-            key_of(one.get("id")): one["name"] for one in _known(_CATEGORY, content["categories"]) if "name" in one
+            key_of(one.get("id")): one["name"]
+            for one in _parse_entries(_CATEGORY, content["categories"])
+            if "name" in one
         }
         classes |= dict.fromkeys(names.values())
         images = images_of(file, content["images"], rejected)
@@ -113,7 +116,7 @@ def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
 def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
     """Return the images by their ids; those without a name or with the id of another one are rejected."""
     by_id: dict[str, dict[str, Any]] = {}
-    for place, one in enumerate(_known(_IMAGE, listed), start=1):
+    for place, one in enumerate(_parse_entries(_IMAGE, listed), start=1):
         key = key_of(one.get("id"))
         if not one.get("file_name") and isinstance(one.get("coco_url"), str):  # LVIS has addresses alone
             one["file_name"] = "/".join(one["coco_url"].split("/")[-2:])
@@ -130,7 +133,7 @@ def _coco_boxes(
 ) -> dict[str, list[Box]]:
     """Return the boxes of each image with their four values as written; those that cannot be assigned are left out."""
     boxes: dict[str, list[Box]] = {}
-    for place, one in enumerate(_known(_ANNOTATION, listed), start=1):
+    for place, one in enumerate(_parse_entries(_ANNOTATION, listed), start=1):
         image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), _edges_of(one)
         faults_of_one = {
             "its image_id is not in 'images'": image not in images,
@@ -161,7 +164,7 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
     return min(across), min(down), max(across) - min(across), max(down) - min(down)
 
 
-def _known(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _parse_entries(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
     return (parse_known(kinds, entry if isinstance(entry, Mapping) else {}) for entry in entries)
 
 
@@ -181,7 +184,7 @@ def list_boxes(path: Path) -> BoxListing:
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
-    path = _entered(path)
+    path = _enter_folder(path)
     listing = screened((_of_folder if path.is_dir() else _of_file)(path)(path))
     if not listing.entries and not listing.rejected:
         raise UsageError(f"--data: '{path}' names no image", HINT)
@@ -190,7 +193,7 @@ def list_boxes(path: Path) -> BoxListing:
     return replace(listing, entries=[replace(entry, part="") for entry in listing.entries])
 
 
-def _entered(path: Path) -> Path:
+def _enter_folder(path: Path) -> Path:
     """Return the inner folder where each folder on the way to it holds nothing but the next: ``VOCdevkit/VOC2012``."""
     while path.is_dir():
         entries = [entry for entry in path.iterdir() if not is_system_name(entry.name)]
@@ -218,7 +221,7 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
 
 def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
     """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
-    path = _entered(path)
+    path = _enter_folder(path)
     tools = bool(tool_files(path))
     formats = {
         "files of an annotation tool": (tools, list_tools),

@@ -46,7 +46,7 @@ def label_folders(root: Path) -> list[Path]:
     """
     chosen = []
     stems: set[str] = set()
-    for folder in _named_folders(root):
+    for folder in _list_label_folders(root):
         if files_in(folder, ".xml") or files_in(folder, ".json"):
             continue
         if folder.name.casefold() == "labels":
@@ -58,7 +58,7 @@ def label_folders(root: Path) -> list[Path]:
     return chosen
 
 
-def _named_folders(root: Path) -> Sequence[Path]:
+def _list_label_folders(root: Path) -> Sequence[Path]:
     """Return the folders that are named as those of labels, and the folders in them."""
     folders = []
     for place, _ in part_folders(root):

@@ -142,7 +142,7 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
     relative = bool(listing.relative)
     by_path = {entry.path: entry for entry in listing.entries}
     images = survey(listing.images, progress, most)
-    images = images.without(list(_mismatched(by_path, images, relative)))
+    images = images.without(list(_find_mismatched(by_path, images, relative)))
     entries = [by_path[image.path] for image in images.dataset.images]
     frames = _frames(images)
     as_stored = drawn_as_stored(entries, frames, relative)
@@ -161,7 +161,7 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
         reasons = [*(f"{fault.place}: {fault.reason}" for fault in read.faults), *rejected]
         example = f"; {reasons[0]}" if reasons else ""
         raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
-    return _labelled(read, listing.classes)
+    return _name_classes(read, listing.classes)
 
 
 def _frames(images: Survey) -> list[Frame]:
@@ -169,7 +169,7 @@ def _frames(images: Survey) -> list[Frame]:
     return [Frame(size, shot.orientation) for size, shot in zip(sizes, images.shots, strict=True)]
 
 
-def _mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative: bool) -> Iterator[Rejected]:
+def _find_mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative: bool) -> Iterator[Rejected]:
     """Yield the images of another size than their file states: they were resized, and their boxes were not."""
     for image, frame in zip(images.dataset.images, _frames(images), strict=True):
         size = entries[image.path].size
@@ -199,7 +199,7 @@ def _place(
     return tuple(inside), tuple(outside), faults
 
 
-def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
+def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     """Give each class one name, the most frequent of its spellings, and put the boxes into the fingerprint.
 
     The fingerprint has them in hundredths of a pixel.

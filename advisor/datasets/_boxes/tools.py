@@ -115,7 +115,7 @@ def list_tools(path: Path) -> BoxListing:
     bases = {folder: _bases(folder, root) for folder in {file.parent for file, _ in files}}
     for file, part in files:
         try:
-            marked = _marked_images(file)
+            marked = _read_marked_images(file)
         except (UsageError, ValueError) as error:
             rejected.append(Rejected(file, error.message if isinstance(error, UsageError) else str(error)))
             continue
@@ -150,7 +150,7 @@ def _in_order(box: Box) -> Box:
     return box.at(left, top, right, bottom)
 
 
-def _marked_images(file: Path) -> list[MarkedImage]:
+def _read_marked_images(file: Path) -> list[MarkedImage]:
     """Return the images of a file; ValueError or UsageError: it cannot be read."""
     form = form_of(file)
     if form is None:
@@ -282,10 +282,10 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
         left, top, right, bottom = edges_from_corner(*map(value.get, ("x", "y", "width", "height")))
     edges = left * width, top * height, right * width, bottom * height
     turn = math.radians(number(value.get("rotation") or 0))
-    return edges if not turn or "points" in value else _turned_box(edges, turn, about_centre="radiusX" in value)
+    return edges if not turn or "points" in value else _bound_turned_box(edges, turn, about_centre="radiusX" in value)
 
 
-def _turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
+def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
     """Return the edges of the box around one that is turned clockwise about its first corner, or about its centre."""
     left, top, right, bottom = edges
     across, down = ((left + right) / 2, (top + bottom) / 2) if about_centre else (left, top)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core import AmbiguousInput, UsageError, readings_of_data
+from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import _parts as parts
 from advisor.datasets._boxes.marks import number, stated_size
 from advisor.datasets._boxes.table_forms import (
@@ -27,6 +27,7 @@ from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._image_places import find_by_name
 from advisor.datasets._manifest_columns import ManifestColumns
 from advisor.datasets._manifests import entry_of, folder_of_images, has_columns, read_rows
+from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._scan import folders_in
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._untitled_columns import CORNERS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from advisor.core import ContentError, UsageError, reason_of
+from advisor.core import ContentError, UsageError
 from advisor.datasets._boxes.marks import stated_size
 from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._boxes.values import BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, text_of
@@ -21,6 +21,7 @@ from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import SUFFIXES
 from advisor.datasets._image_places import is_there
 from advisor.datasets._parts import PARTS
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._scan import images_in
 from advisor.store import read_bytes
 

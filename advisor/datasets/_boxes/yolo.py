@@ -112,7 +112,7 @@ def list_yolo(path: Path) -> BoxListing:
         uncounted += sum(row.is_uncounted for row in rows)
         shapes[image] = _shapes(image, labels_of[image], rows, names, key_points, faults)
     reading = choose_reading(root, shapes)
-    stated = _stated_parts(file, root) if file is not None else {}
+    stated = _read_stated_parts(file, root) if file is not None else {}
     entries = []
     for image, marked in shapes.items():
         boxes = tuple(map(reading.place, marked))
@@ -412,7 +412,7 @@ def _values_of(file: Path) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _stated_parts(file: Path, root: Path) -> dict[Path, str]:
+def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
     """Return the part of each folder or image that ``train``, ``val`` and ``test`` of data.yaml name, if they exist.
 
     An entry is a folder, a text file with an image a line, or a list of both. It counts from the key ``path``, from the

@@ -90,7 +90,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *spellings(read.spellings),
         *_parts(read),
         *repeated(images.dataset, alike),
-        *_marked(read),
+        *_check_marks(read),
         *_empty(read),
         *_classes(read),
         *small_objects(object_sizes(read)),
@@ -112,7 +112,7 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
         )
 
 
-def _marked(read: BoxSurvey) -> Iterator[Finding]:
+def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
     """Yield findings on boxes with the place of another one, beyond the edge of the image, and of hardly any size."""
     twice = _Marked()
     labels = _Marked()
@@ -125,24 +125,24 @@ def _marked(read: BoxSurvey) -> Iterator[Finding]:
         tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
     outside = {path: read.outside[index] for path, index in read.index.items()}
     small = f"under {TINY_SIDE:.0f} pixels a side"
-    yield from _found(
+    yield from _report_boxes(
         Kind.TWO_LABELS,
         labels,
         "has the place of a box of another class",
         "have the place of a box of another class",
         "keep the right label; only you know which",
     )
-    yield from _found(
+    yield from _report_boxes(
         Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
     )
-    yield from _found(
+    yield from _report_boxes(
         Kind.OUTSIDE,
         outside,
         "reaches over the edge of its image",
         "reach over the edge of their image",
         "check these boxes, and that each file belongs to its image; the parts inside are used",
     )
-    yield from _found(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
+    yield from _report_boxes(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
 
 
 def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
@@ -218,7 +218,9 @@ def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
     return ((image.path, boxes) for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True))
 
 
-def _found(kind: Kind, by_path: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
+def _report_boxes(
+    kind: Kind, by_path: _Marked, one: str, many: str, advice: str, out: bool = False
+) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in by_path.items() if boxes}
     if total := sum(map(len, marked.values())):

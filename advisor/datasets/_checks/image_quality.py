@@ -75,7 +75,7 @@ def captured(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator
     for measure in measures:
         for word, mask in _beyond(measure, survey.stats[measure.field]):
             taken = mask & (survey.stats[measure.field] > 0) if measure.field == "jpeg_quality" else mask
-            yield from _singled(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")
+            yield from _report_images(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")
             if taken.sum() < FEW * count:
                 absent.append(word)
     if absent:
@@ -92,11 +92,11 @@ def sizes(survey: Survey) -> Iterator[Finding]:
     height = survey.stats["height"]
     short = np.minimum(width, height)
     long = np.maximum(width, height)
-    yield from _singled(
+    yield from _report_images(
         survey, Kind.SIZE, short < SMALL_SIDE, f"less than {SMALL_SIDE} pixels a side", "take larger ones"
     )
     long_words = f"over {LONG_RATIO:.0f} times as long as wide"
-    yield from _singled(survey, Kind.SIZE, long > LONG_RATIO * short, long_words, "crop them")
+    yield from _report_images(survey, Kind.SIZE, long > LONG_RATIO * short, long_words, "crop them")
     middle = float(np.median(short)) if len(short) else MODEL_SIDE
     if middle < MODEL_SIDE:
         yield Finding(
@@ -112,7 +112,7 @@ def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str
         yield measure.high_word, values > measure.high
 
 
-def _singled(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str) -> Iterator[Finding]:
+def _report_images(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str) -> Iterator[Finding]:
     images = tuple((survey.dataset.images[int(index)].path,) for index in mask.nonzero()[0])
     if images:
         share = 100 * len(images) / len(mask)

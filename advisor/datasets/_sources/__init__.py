@@ -48,7 +48,7 @@ class Address:
     @property
     def archive(self) -> Archive:
         """The file, opened once in a process as long as it does not change."""
-        return _opened(self.file, self.stamp)
+        return _open_once(self.file, self.stamp)
 
     def read(self) -> bytes:
         """Return the bytes of the image; errors as of :meth:`.base.Archive.read`, and UsageError."""
@@ -76,7 +76,7 @@ def kind_of(file: Path) -> str:
 def archive_of(file: Path) -> Archive:
     """Return a file with images, opened; UsageError if it cannot be read as the kind of its extension."""
     try:
-        return _opened(file, stamp_of(file))
+        return _open_once(file, stamp_of(file))
     except OSError:
         return SOURCES[kind_of(file)](file)  # it says what is wrong
 
@@ -88,5 +88,5 @@ def stamp_of(path: Path) -> Stamp:
 
 
 @lru_cache(maxsize=_OPEN)
-def _opened(file: Path, _stamp: Stamp) -> Archive:
+def _open_once(file: Path, _stamp: Stamp) -> Archive:
     return SOURCES[kind_of(file)](file)

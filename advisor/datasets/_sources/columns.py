@@ -25,14 +25,14 @@ HINT = "write the manifest again"
 def column_names(file: Path) -> list[str]:
     """Return the names of the columns; UsageError if the file cannot be read as Parquet."""
     try:
-        return [str(name) for name in _opened(file, file.stat().st_mtime_ns).columns]
+        return [str(name) for name in _open_once(file, file.stat().st_mtime_ns).columns]
     except Exception as error:  # a damaged file fails in many ways, and one with two columns of one name, too
-        repeated = _repeated_name(file)
+        repeated = _find_repeated_name(file)
         why = ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error
         raise unreadable(file, "Parquet", why, HINT) from None
 
 
-def _repeated_name(file: Path) -> str:
+def _find_repeated_name(file: Path) -> str:
     """Return the name that several columns have; empty if none does, or without the package that can say it."""
     if find_spec("pyarrow") is None:
         return ""
@@ -50,7 +50,7 @@ def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[st
     Raises UsageError if the file cannot be read, or a cell is a list or a struct.
     """
     try:
-        table = _opened(file, file.stat().st_mtime_ns)
+        table = _open_once(file, file.stat().st_mtime_ns)
         if number >= len(table.row_groups):
             return None
         frame = table[number].to_pandas(columns=list(columns))
@@ -61,7 +61,7 @@ def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[st
 
 
 @lru_cache(maxsize=1)
-def _opened(file: Path, _changed_ns: int) -> ParquetFile:
+def _open_once(file: Path, _changed_ns: int) -> ParquetFile:
     from fastparquet import ParquetFile
 
     return ParquetFile(str(file))

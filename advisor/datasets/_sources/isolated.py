@@ -16,7 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from advisor.core import ContentError, StageError, UsageError, reason_of
+from advisor.core import ContentError, StageError, UsageError
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, unreadable
 from advisor.isolation import IN_CHILD, MEMORY
 
@@ -99,6 +100,7 @@ class IsolatedArchive:
             raise ContentError(self._fault)
         try:
             content = native_reader().call("isolated:read_member", self._file, self._kind, name, limit_s=READ_S)
+        # Each further image of the file would end another child, and a set can have a million of them.
         except StageError as error:
             self._fault = f"damaged: the reader of '{self._file.name}' {error.message}"
             raise ContentError(self._fault) from None
@@ -155,7 +157,7 @@ def call_in_folder(folder: str, function: str, arguments: Sequence[object]) -> A
 
 
 @lru_cache(maxsize=_OPEN)
-def _opened(kind: str, file: Path, _changed_ns: int) -> Archive:
+def _open_once(kind: str, file: Path, _changed_ns: int) -> Archive:
     return _open(file, kind)
 
 
@@ -186,6 +188,7 @@ def list_objects(file: Path, kind: str) -> Sequence[ImageObjects]:
 
 def read_member(file: Path, kind: str, name: str) -> bytes | str:
     """Return the bytes of an image, or why they cannot be had."""
+    # Returned and not raised: one damaged image is left out, while an error would give up the whole file.
     try:
         return _archive(file, kind).read(name)
     except UsageError as error:
@@ -199,4 +202,4 @@ def _archive(file: Path, kind: str) -> Archive:
         changed_ns = file.stat().st_mtime_ns
     except OSError as error:
         raise unreadable(file, kind, error) from None
-    return _opened(kind, file, changed_ns)
+    return _open_once(kind, file, changed_ns)

@@ -18,8 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from advisor.core import ContentError, UsageError, listed, plural, reason_of, require_extra
+from advisor.core import ContentError, UsageError, listed, plural, require_extra
 from advisor.datasets._category_files import require_beside
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store import message_type, read_json, read_labels
 
@@ -63,7 +64,7 @@ class RecordFile:
             self._first = self._readable()
         except (OSError, ValueError) as error:
             raise unreadable(file, "TFRecord", error) from None
-        self._image = self._named("Image", IMAGES)
+        self._image = self._find_feature("Image", IMAGES)
 
     def _places(self) -> Iterator[int]:
         """Yield where each record begins, and the end of the last whole one."""
@@ -75,7 +76,7 @@ class RecordFile:
                 file.seek(place)
                 head = file.read(_HEAD.size)
                 length, checksum = _HEAD.unpack(head) if len(head) == _HEAD.size else (size, None)
-                if checksum is not None and _masked(head[:8]) != checksum:
+                if checksum is not None and _mask_checksum(head[:8]) != checksum:
                     self._fault = f"the length of the record at byte {place} is damaged, so that no more are found"
                     return
                 place += _HEAD.size + length + _FOOT.size
@@ -99,7 +100,7 @@ class RecordFile:
             file.seek(start + _HEAD.size)
             data = file.read(size)
             foot = file.read(_FOOT.size)
-        if len(foot) != _FOOT.size or _masked(data) != _FOOT.unpack(foot)[0]:
+        if len(foot) != _FOOT.size or _mask_checksum(data) != _FOOT.unpack(foot)[0]:
             raise ContentError("damaged: its checksum is not the one that was written")
         try:
             entries = _example().FromString(data).features.feature
@@ -113,11 +114,11 @@ class RecordFile:
             for entry in entries
         }
 
-    def _named(self, kind: str, usual: Sequence[str]) -> str:
+    def _find_feature(self, kind: str, usual: Sequence[str]) -> str:
         """Return the feature that is the image or the class; UsageError if none is."""
         names: list[str] = []
         with suppress(LookupError, TypeError, AttributeError):  # it is not there, or says nothing of features
-            said = self._told("features.json")["featuresDict"]["features"]
+            said = self._read_beside("features.json")["featuresDict"]["features"]
             names = [name for name, feature in said.items() if str(feature["pythonClassName"]).endswith(f".{kind}")]
         known = [name for name in usual if name in (names or self._first)] or names
         if not known or (len(known) > 1 and known[0] not in usual):
@@ -127,7 +128,7 @@ class RecordFile:
             )
         return known[0]
 
-    def _told(self, name: str) -> Mapping[str, Any]:
+    def _read_beside(self, name: str) -> Mapping[str, Any]:
         """Return what a file beside the shards says; nothing if it is not there."""
         place = require_beside(self._file.with_name(name), self._file)
         document = read_json(place) if place.is_file() else {}
@@ -148,7 +149,7 @@ class RecordFile:
         """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
         match = _SHARD.fullmatch(self._file.name)
         try:
-            splits = {part["name"]: part["shardLengths"] for part in self._told("dataset_info.json")["splits"]}
+            splits = {part["name"]: part["shardLengths"] for part in self._read_beside("dataset_info.json")["splits"]}
             stated = int(splits[match["split"]][int(match["shard"])]) if match else len(self._ends)
         except (LookupError, TypeError, ValueError):
             return ""
@@ -157,7 +158,7 @@ class RecordFile:
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""
-        feature = self._named("ClassLabel", LABELS)
+        feature = self._find_feature("ClassLabel", LABELS)
         names = self._names(feature)
         for row in range(len(self._ends)):
             try:
@@ -203,7 +204,7 @@ class RecordFile:
         return bytes(values[0])
 
 
-def _masked(data: bytes) -> int:
+def _mask_checksum(data: bytes) -> int:
     """Return the masked CRC-32C of TFRecord."""
     import google_crc32c
 

@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from advisor.core import ContentError, reason_of
+from advisor.core import ContentError
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     OBJECTS,
     REPEATED,
@@ -102,7 +103,7 @@ class Shard:
                 if name in self._repeated and extension not in LABELS:
                     yield Member(name, fault=REPEATED)
                 elif extension not in LABELS:
-                    yield self._labelled(name, files) if labelled else Member(name)
+                    yield self._label_member(name, files) if labelled else Member(name)
         yield from self._unusable
 
     def system_folders(self) -> Collection[str]:
@@ -117,7 +118,7 @@ class Shard:
     def _unusable(self) -> list[Member]:
         return [*self._faults, *([Member("the end", fault=self._fault)] if self._fault else [])]
 
-    def _labelled(self, name: str, files: dict[str, str]) -> Member:
+    def _label_member(self, name: str, files: dict[str, str]) -> Member:
         """Return an image with its class, or why it has none; ``.cls`` and ``.json`` must not say different names."""
         written: dict[str, str] = {}
         for extension in (extension for extension in LABELS if extension in files):

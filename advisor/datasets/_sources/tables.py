@@ -16,7 +16,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import ContentError, UsageError, listed, reason_of, require_extra, show_bytes
+from advisor.core import ContentError, UsageError, listed, require_extra, show_bytes
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     OBJECTS,
     ImageObjects,
@@ -114,7 +115,7 @@ class _Table(ABC):
             )
         sides = [self._column(name) if name in self._schema.names else repeat(None) for name in ("width", "height")]
         try:
-            names = _class_names(_told(self._schema).get(column))
+            names = _class_names(_read_column_facts(self._schema).get(column))
             for row, (written, *size) in enumerate(zip(self._column(column), *sides, strict=False)):
                 yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
         except Exception as error:
@@ -317,10 +318,10 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
 
 def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
     """Return the features of the columns that are no lists."""
-    return {name: feature for name, feature in _told(schema).items() if isinstance(feature, dict)}
+    return {name: feature for name, feature in _read_column_facts(schema).items() if isinstance(feature, dict)}
 
 
-def _told(schema: pa.Schema) -> Mapping[str, Any]:
+def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
     """Return what ``datasets`` wrote about each column into the metadata of a schema."""
     try:
         features = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from advisor.core import ContentError, reason_of
+from advisor.core import ContentError
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     REPEATED,
     Member,

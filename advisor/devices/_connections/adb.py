@@ -1,15 +1,25 @@
 """Measure on a phone with the user's adb and the user's ``benchmark_model`` binary."""
 
+from __future__ import annotations
+
 import hashlib
 import re
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.core import StageError, UsageError
 from advisor.devices._connections.protocol import MeasurementJob, Timing, needs_export
 from advisor.isolation import run_program
+
+if TYPE_CHECKING:
+    from advisor.devices._connections.settings import ConnectionSettings
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
 _TIMINGS = re.compile(
     r"Inference timings in us: Init: ([\d.e+]+), First inference: ([\d.e+]+), "
@@ -257,3 +267,18 @@ def states_of(listing: str) -> dict[str, str]:
 def _key(binary: Path, job: MeasurementJob) -> str:
     text = repr((str(binary), [str(model) for model in job.models], job.threads, job.effort))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def connect_phone(settings: ConnectionSettings, accelerator: str) -> AdbConnection:
+    """Return the connection to a phone; UsageError without its tool, or for an accelerator that the tool lacks."""
+    if accelerator not in DELEGATES:
+        raise UsageError(
+            f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
+        )
+    binary = settings.benchmark_model
+    if binary is None or not binary.is_file():
+        raise UsageError(
+            f"--benchmark-model: '{binary or ''}' is not a file",
+            "download TensorFlow Lite's benchmark_model for the phone's processor",
+        )
+    return AdbConnection(settings.address, binary, settings.cores, DELEGATES[accelerator])

@@ -1,5 +1,7 @@
 """Measure with the agent: in a new process on this machine, or on a device over the user's OpenSSH client."""
 
+from __future__ import annotations
+
 import hashlib
 import re
 import shlex
@@ -11,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.core import StageError, UsageError
 from advisor.devices._connections.protocol import MeasurementJob, Timing, file_for, with_facts
@@ -26,6 +28,9 @@ from advisor.isolation import (
     run_program,
 )
 from advisor.store import parse_json, sha256_file
+
+if TYPE_CHECKING:
+    from advisor.devices._connections.settings import ConnectionSettings
 
 AGENT = Path(agent.__file__)
 
@@ -338,3 +343,23 @@ def _name_files(models: Sequence[Path]) -> dict[str, Path]:
 def _key(files: Mapping[str, tuple[Path, str]], arguments: Sequence[str]) -> str:
     text = repr(([digest for _, digest in files.values()], list(arguments)))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def connect_here(accelerator: str) -> HostConnection:
+    """Return the connection to this machine; UsageError for an accelerator."""
+    _require_cpu(accelerator, "the host")
+    return HostConnection()
+
+
+def connect_board(settings: ConnectionSettings, accelerator: str) -> SshConnection:
+    """Return the connection to a board with an SSH server; UsageError for an accelerator."""
+    _require_cpu(accelerator, "ssh")
+    return SshConnection(settings.address, settings.python, settings.port)
+
+
+def _require_cpu(accelerator: str, place: str) -> None:
+    if accelerator != "cpu":
+        raise UsageError(
+            f"over {place} the agent measures CPU targets only, not '{accelerator}'",
+            "name a CPU target of the device, or connect to a phone over adb",
+        )

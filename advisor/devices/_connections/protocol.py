@@ -1,18 +1,23 @@
 """The protocol of a connection with its job and timings, and the files that other runtimes run."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
 from advisor.core import StageError, UsageError, integration, registered
 from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache, cache_root, sha256_file
+
+if TYPE_CHECKING:
+    from advisor.devices._connections.settings import ConnectionSettings
 
 EXPORTERS = "advisor.exporters"
 """Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
@@ -110,6 +115,15 @@ class Connection(Protocol):
             StageError: the measurement failed: the device disconnected, its storage is full, it took too long, or its
                 response was invalid.
         """
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a device, which a profile names by its key."""
+
+    address: str  # what stands under the key, for the schema of profiles
+    check: Callable[[str], None]  # refuses an address that is not valid (UsageError)
+    connect: Callable[[ConnectionSettings, str], Connection]  # connects to a target of a kind, such as ``gpu``
 
 
 def lock_device(label: str) -> FileLock:

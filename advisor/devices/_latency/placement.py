@@ -19,6 +19,7 @@ from advisor.devices._latency.table import (
     comparable_builds,
     count_releases,
     invert_matrix,
+    is_x86,
     other_release,
     runtime_family,
 )
@@ -46,9 +47,16 @@ _X86_SILICON = 0.4
 """The same of an x86 processor, most of which are virtual: two servers with cores that are equal by name and vectors
 differ by a factor of 2.3 beyond their clocks. With it, 80 % intervals cover about 80 % of each of them, when hidden."""
 
+_X86_DESIGN = 0.3
+"""The same of x86 cores of one line of designs, such as Zen, with one build: XNNPACK reaches 80 % of the peak of Zen 4
+and Zen 5, and 40 to 55 % of that of Intel's cores with AVX-512. Designs of Arm show no such likeness."""
+
 _ACROSS_BUILDS = 0.2
 """Share of the covariances by similar speeds and by silicon that is left between two builds; silicon at one number of
 threads keeps its whole covariance."""
+
+_USUAL = 1.0
+"""Silicons that count beside those of a build, with errors of the common deviations' size (:func:`_scale_build`)."""
 
 _OTHER_MAJOR = 1.0
 """Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
@@ -59,14 +67,14 @@ _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
 
-_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
-
 _BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks
 
 _ON_DEVICE = 0.04
 """Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
 
 _ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
+
+_INFLUENCE = 0.02  # Least weight of a target whose measured networks count as measured at a place
 
 _LEAST_RATE = 0.01
 _PRIOR_PAIRS = 5
@@ -82,7 +90,8 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
     combination = np.zeros(len(base.table.columns))
     known = _find_comparable(base, column, candidates)
     if len(known) and column.kind == "cpu":
-        weights, spread = _place_cpu([base.table.columns[i] for i in known], column)
+        levels = base.smooth[known].mean(axis=1)
+        weights, spread = _place_cpu([base.table.columns[i] for i in known], column, levels)
         combination[known] = weights
         return combination, spread
     if len(known):
@@ -135,17 +144,46 @@ def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
     return np.array(chosen, dtype=np.intp)
 
 
-def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
-    """Return the weights of the known CPUs and the standard deviation of the level."""
+def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> tuple[Floats, float]:
+    """Return the weights of the known CPUs and the standard deviation of the level.
+
+    ``levels`` (known,) are the mean log latencies of the known CPUs.
+    """
     points, position = _locate_cpus(known, column)
     cover = _cpu_cover(points, known, points, known) + _NOISE**2 * np.eye(len(known))
     towards = _cpu_cover(position, [column], points, known)[0]
-    weights = np.linalg.solve(cover, towards)
+    precision = invert_matrix(cover)
+    weights = precision @ towards
     itself = float(_cpu_cover(position, [column], position, [column])[0, 0])
     variance = itself - float(weights @ towards) + _NOISE**2
     # The level of all targets together is known well: what is left over belongs to their mean.
     weights += (1 - weights.sum()) / len(weights)
-    return weights, float(np.sqrt(variance))
+    return weights, float(np.sqrt(variance * _scale_build(known, column, precision, levels)))
+
+
+def _scale_build(known: Sequence[Column], column: Column, precision: Floats, levels: Floats) -> float:
+    """Return how much larger the variance of the levels of one build is than the common deviations say.
+
+    Machines with ruy are alike by their cores and clocks, virtual x86 machines are not. So each silicon of the build is
+    hidden with all its targets, and its levels are compared with what the others say. ``precision`` (known, known) is
+    the inverse covariance. Few silicons count with :data:`_USUAL` that are as the deviations say.
+    """
+    alike = np.array([_code(cpu) == _code(column) for cpu in known])
+    silicons = np.array(_silicons(known))
+    gaps = precision @ (levels - levels.mean())
+    squares = []
+    for silicon in sorted(set(silicons[alike])):
+        hidden = np.flatnonzero(silicons == silicon)
+        # The errors and the covariance of hidden values follow from the inverse that the fit has already.
+        cover = invert_matrix(precision[np.ix_(hidden, hidden)])
+        errors = cover @ gaps[hidden]
+        variances = np.diag(cover)
+        ratios = np.square(errors) / variances
+        of_build = ratios[alike[hidden]]
+        squares.append(float(of_build.mean()))
+    observed = _USUAL + sum(squares)
+    expected = _USUAL + len(squares)
+    return observed / expected
 
 
 def _locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats]:
@@ -173,23 +211,28 @@ def _locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Float
 
 def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
-    builds, runtimes, silicons, scalings = (
-        _compare_names(name(ones), name(others)) for name in (_codes, _runtimes, _silicons, _scalings)
+    builds, runtimes, silicons, scalings, designs = (
+        _compare_names(name(ones), name(others)) for name in (_codes, _runtimes, _silicons, _scalings, _designs)
     )
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
-    silicon = np.array([[_X86_SILICON if column.core.startswith(_X86) else _SILICON] for column in ones])
+    silicon = np.array([[_X86_SILICON if is_x86(column) else _SILICON] for column in ones])
     deviations = _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2)) + silicon**2 * silicons
     # What one build makes of a processor tells little about what another build makes of it. But all of them share the
     # caches and the memory in the same way.
     deviations *= np.where(builds, 1.0, _ACROSS_BUILDS)
     deviations += _SCALING**2 * scalings
+    on_x86 = np.array([[is_x86(column)] for column in ones])
+    deviations += _X86_DESIGN**2 * (on_x86 & builds & designs)
     shared = _LEVEL**2 + _LINEAR**2 * left @ right.T
     return np.asarray(shared + deviations + _RUNTIME**2 * runtimes + _BUILD**2 * builds)
 
 
 def _compare_names(ones: Sequence[str], others: Sequence[str]) -> NDArray[np.bool_]:
-    """Return (ones, others) which names are equal."""
-    equal: NDArray[np.bool_] = np.array(ones)[:, None] == np.array(others)[None]
+    """Return (ones, others) which names are equal; numbers are compared, which is faster than text."""
+    numbers: dict[str, int] = {}
+    left = np.array([numbers.setdefault(name, len(numbers)) for name in ones])
+    right = np.array([numbers.setdefault(name, len(numbers)) for name in others])
+    equal: NDArray[np.bool_] = left[:, None] == right[None]
     return equal
 
 
@@ -209,9 +252,14 @@ def _scalings(columns: Sequence[Column]) -> list[str]:
     return [f"{column.silicon} {column.speed[2:3]}" for column in columns]
 
 
+def _designs(columns: Sequence[Column]) -> list[str]:
+    """Return the lines of designs: ``Zen`` of ``Zen 4``."""
+    return [column.core.split(" ")[0] for column in columns]
+
+
 def _code(column: Column) -> str:
     """Return a name for the code of a CPU target's kernels: its build, apart for x86."""
-    return "/".join((*column.build, "x86" * column.core.startswith(_X86)))
+    return "/".join((*column.build, "x86" * is_x86(column)))
 
 
 def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
@@ -319,6 +367,40 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
         base, spread = _translate_base(base, column, sibling, candidates)
         spreads.append(spread)
     return base, tuple(spreads)
+
+
+def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, Floats]:
+    """Return the base with one more column, the last: what a CPU takes by its place; and the weights of the others.
+
+    The mean of many machines of the build has less of the noise and of the habits of a single one. The weights are
+    empty and the base is the same for other processors, and for CPUs whose speed is not known.
+    """
+    if column.kind != "cpu" or not len(_find_comparable(base, column, candidates)):
+        return base, np.zeros(0)
+    weights, _ = weigh_targets(base, column, candidates)
+    # A network counts as measured there if a target with some influence measured it.
+    near = np.abs(weights) > _INFLUENCE
+    unmeasured = np.isnan(base.table.values[near]).all(axis=0)
+    filled = weights @ base.filled
+    smooth = weights @ base.smooth
+    coefficients = base.weights @ weights
+    level = weights @ base.levels
+    values = np.where(unmeasured, np.nan, filled)
+    place = replace(column, target="placed", device="")
+    table = replace(
+        base.table,
+        columns=(*base.table.columns, place),
+        values=np.vstack([base.table.values, values]),
+    )
+    wider = replace(
+        base,
+        table=table,
+        filled=np.vstack([base.filled, filled]),
+        smooth=np.vstack([base.smooth, smooth]),
+        weights=np.column_stack([base.weights, coefficients]),
+        levels=np.append(base.levels, level),
+    )
+    return wider, weights
 
 
 def _translate_base(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:

@@ -8,8 +8,16 @@ import numpy as np
 
 from advisor.core import UsageError, parse
 from advisor.devices._latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, choose_agreeing, student
-from advisor.devices._latency.placement import is_beyond, release_deviation, weigh_targets, with_releases
-from advisor.devices._latency.table import Column, Floats, comparable_builds, invert_matrix, other_release, reference_of
+from advisor.devices._latency.placement import is_beyond, release_deviation, weigh_targets, with_place, with_releases
+from advisor.devices._latency.table import (
+    Column,
+    Floats,
+    arithmetic_of,
+    comparable_builds,
+    invert_matrix,
+    other_release,
+    reference_of,
+)
 from advisor.store import read_json
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -42,6 +50,7 @@ SUPPORT = ("model", "family", "none")
 LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
 
 WIDE = "no comparable device"
+_INTEGERS = "-int8"  # End of the name of a kind with errors of its own for 8-bit integers
 
 LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
 
@@ -110,15 +119,24 @@ def _condition(
 ) -> LatencyPosterior:
     """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
-    ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow.
+    ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow. The
+    target's place is one more reference, as likely as all single targets of its build together.
     """
     contrasts = Contrasts.of(base, column, candidates)
     reference = _reference(base, column, candidates, releases)
-    candidates = np.append(candidates, np.arange(len(base.table.columns) - releases, len(base.table.columns)))
+    columns = len(base.table.columns)
+    known = base
+    base, place = with_place(known, column, np.append(candidates, np.arange(columns - releases, columns)))
+    further = np.arange(columns - releases, len(base.table.columns))
+    candidates = np.append(candidates, further)
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
     prior = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
+    if len(place):
+        of_build = prior[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME
+        targets = max(np.count_nonzero(of_build), 1)
+        prior[-1] += np.log(targets)
     prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
     coefficients = np.zeros(len(seen))
     level = 0.0
@@ -144,11 +162,11 @@ def _condition(
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = invert_matrix(_make_covariance(gram, scale) + doubted)
     return LatencyPosterior(
-        base,
+        known,
         column,
         seen,
-        resemblance,
-        resemblance,
+        _share_place(resemblance, np.abs(place) / max(np.abs(place).sum(), 1e-9)),
+        _share_place(resemblance, place),
         coefficients,
         level,
         scale,
@@ -159,6 +177,14 @@ def _condition(
         reference,
         np.maximum(doubts, 0.0),
     )
+
+
+def _share_place(resemblance: Floats, place: Floats) -> Floats:
+    """Return the resemblance (base columns,) without the place, the last column, whose share its targets get."""
+    if not len(place):
+        return resemblance
+    shares: Floats = resemblance[:-1] + resemblance[-1] * place
+    return shares
 
 
 def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
@@ -226,14 +252,18 @@ def _reference(base: Base, column: Column, candidates: Indices, releases: int) -
     return "release" if releases and reference == "same" else reference
 
 
-def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
+def regime_of(column: Column, reference: str, measured: int, support: str) -> str:
     """Return the key of the errors of similar predictions.
 
-    ``kind`` is that of the target, ``reference`` one of :data:`advisor.devices._latency.table.REFERENCES`, ``measured``
-    the number of models measured on the target, ``support`` one of :data:`SUPPORT`. From :data:`ENOUGH` measured models
-    on, another version of the runtime tells as much as the same one: they contain what the release changed.
+    8-bit integers on a CPU are a kind of their own: an operator without an 8-bit kernel takes many times as long, so
+    errors towards longer latencies are larger than those of floats. ``reference`` is one of
+    :data:`advisor.devices._latency.table.REFERENCES`, ``measured`` the number of models measured on the target,
+    ``support`` one of :data:`SUPPORT`. From :data:`ENOUGH` measured models on, another version of the runtime tells as
+    much as the same one: they contain what the release changed.
     """
     reference = "same" if reference == "version" and measured >= ENOUGH else reference
+    integers = column.kind == "cpu" and arithmetic_of(column.runtime, column.precision) == "int8"
+    kind = f"{column.kind}{_INTEGERS * integers}"
     return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
 
 

@@ -42,6 +42,7 @@ MAJOR = 10  # Minor releases that a major one counts as
 UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
 
 _PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
+_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +326,18 @@ def other_release(one: Column, other: Column) -> bool:
 
 
 def comparable_builds(one: Column, other: Column) -> bool:
-    """Return whether two targets may have one build of one runtime: kernels that are not stated may be any."""
+    """Return whether two targets may have one build of one runtime: kernels that are not stated may be any.
+
+    Kernels of x86 and of Arm are different code under one name: ruy's 8-bit kernels are tuned for Arm alone.
+    """
     same = runtime_family(one.runtime) == runtime_family(other.runtime)
+    same = same and (is_x86(one) == is_x86(other) or not (one.core and other.core))
     return same and (one.kernels == other.kernels or not (one.kernels and other.kernels))
+
+
+def is_x86(column: Column) -> bool:
+    """Return whether a target runs on cores of x86; False if its cores are not known."""
+    return column.core.startswith(_X86)
 
 
 def are_related_releases(other: Column, column: Column) -> bool:

@@ -149,7 +149,7 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
 
 def device_json(profile: DeviceProfile) -> dict[str, object]:
     """Return the whole profile as JSON, measurements as counts and sources. Sizes are bytes, null if unknown."""
-    by = profile.connection and profile.connection.ways[0]  # what connects to the device
+    by = profile.connection and profile.connection.way  # what connects to the device
     return {
         **row_json(profile),
         "isa": profile.isa,
@@ -285,8 +285,9 @@ def _build_document(profile: DeviceProfile) -> dict[str, object]:
     limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
     connection = {}
     if settings := profile.connection:
-        connection = {name: value for name, value in asdict(settings).items() if name != "here"}
-        connection["python"] = settings.python if settings.ssh else ""
+        connection = asdict(settings)
+        connection[connection.pop("way")] = connection.pop("address")
+        connection["python"] = settings.python if settings.way == "ssh" else ""
         connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
     return _drop_unknown(
         {

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from advisor.core import Problems, UsageError, nearest, size_bytes
-from advisor.devices._connections.adb import check_serial
-from advisor.devices._connections.agent import check_destination, check_interpreter
+from advisor.devices._connections.agent import check_interpreter
+from advisor.devices._connections.settings import ConnectionSettings
+from advisor.devices._connections.ways import WAYS
 from advisor.devices._profiles.measurements import PRECISIONS, check_version
 from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
@@ -20,9 +21,7 @@ from advisor.devices._profiles.values import (
     KERNELS,
     KINDS,
     NAME_PATTERN,
-    WAYS,
     Cluster,
-    ConnectionSettings,
     DeviceLimits,
     DeviceProfile,
     DeviceTarget,
@@ -184,15 +183,19 @@ class TargetSchema(_Strict):
     kernels: Annotated[str, _require_listed(KERNELS)] = ""
 
 
-class ConnectionSchema(_Strict):
+def _describe_addresses() -> Any:
+    """Return a schema with a key for each way to a device, so that a new way needs no line here."""
+    keys: Any = {key: (Annotated[Text, Field(description=f"{way.address}.")], "") for key, way in WAYS.items()}
+    return create_model("_Addresses", __base__=_Strict, **keys)
+
+
+class ConnectionSchema(_describe_addresses()):  # type: ignore[misc]
     """The connection to the device; docs/security.md says what each key may contain.
 
     There is no key for a password, because ssh uses its own keys. There is none for a configuration file, identity or
     proxy of ssh either: profiles are shared, and such a file can run commands on the user's machine.
     """
 
-    ssh: Text = ""
-    adb: Text = ""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     python: Text = "python3"
     benchmark_model: Text = ""
@@ -244,7 +247,10 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     connection = None
     if data.connection:
         binary = _path_of_program(data.connection)
-        connection = ConnectionSettings(**{**data.connection.model_dump(), "benchmark_model": binary})
+        stated = data.connection.model_dump()
+        ((way, address),) = [(key, stated.pop(key)) for key in WAYS if stated[key]]
+        options = {key: value for key, value in stated.items() if key not in WAYS}
+        connection = ConnectionSettings(way, address, **{**options, "benchmark_model": binary})
     return DeviceProfile(
         name=data.name,
         title=data.title or data.name,
@@ -285,7 +291,7 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
     connection = data.connection
     if connection is None:
         return
-    if len([way for way in WAYS if getattr(connection, way)]) != 1:
+    if len([key for key in WAYS if getattr(connection, key)]) != 1:
         yield UsageError(
             f"{document.at(('connection',))}: a connection needs either {' or '.join(WAYS)}", "write one of them"
         )
@@ -296,7 +302,7 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
             f"'{connection.benchmark_model}' lies beside the profile",
             "the phone runs this program, so name a place of your own: ~/tools/benchmark_model",
         )
-    checks = {"ssh": check_destination, "python": check_interpreter, "adb": check_serial}
+    checks = {**{key: way.check for key, way in WAYS.items()}, "python": check_interpreter}
     for key, check in checks.items():
         value = getattr(connection, key)
         try:

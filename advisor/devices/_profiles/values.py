@@ -7,15 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from advisor.core import Target, UsageError, nearest
+from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import Kernel
-
-if TYPE_CHECKING:
-    from advisor.devices._connections.protocol import Connection
-
 
 HOST = "host"
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
@@ -44,12 +40,6 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "int16x8": ("int16x8",),
 }
 """Precisions by form: a target needs at least one of them. Every other form needs ``float32``."""
-
-WAYS = ("ssh", "adb")
-"""Keys of a profile's connection that lead to the device; a connection has one of them."""
-
-DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
-"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
 
 def runtime_remark(device: str, runtime: str) -> str:
@@ -184,68 +174,3 @@ class DeviceProfile:
     def _fingerprint(self) -> str:
         parts = (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class ConnectionSettings:
-    """The connection to a device: over ssh, over adb, or this machine itself."""
-
-    ssh: str = ""  #: host, ``user@host`` or a name of the user's ssh configuration
-    adb: str = ""  #: serial of an attached phone
-    here: bool = False  #: the device is this machine
-    port: int | None = None  #: port for ssh, None for that of the ssh configuration
-    python: str = "python3"  #: Python interpreter on the device, for ssh
-    benchmark_model: Path | None = None  #: the binary for the phone, for adb
-    cores: str = ""  #: hexadecimal mask of the cores to pin it to, for adb
-
-    @property
-    def ways(self) -> tuple[str, ...]:
-        """Those of :data:`WAYS` that the settings name: one, if they are valid and not of this machine."""
-        return tuple(way for way in WAYS if getattr(self, way))
-
-    @classmethod
-    def from_options(
-        cls,
-        ssh: str = "",
-        adb: str = "",
-        here: bool = False,
-        python: str = "python3",
-        benchmark_model: str | Path | None = None,
-        cores: str = "",
-    ) -> ConnectionSettings | None:
-        """Return the settings that these options describe, or None if they name no connection."""
-        if ssh or adb or here:
-            binary = Path(benchmark_model) if benchmark_model else None
-            return cls(ssh=ssh, adb=adb, here=here, python=python, benchmark_model=binary, cores=cores)
-        if benchmark_model or cores:
-            raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
-        return None
-
-    def connect(self, accelerator: str = "cpu") -> Connection:
-        """Return the connection to a target of this kind; it does not contact the device yet.
-
-        UsageError if the settings name no connection or several, one that is not valid, or an accelerator for the
-        agent.
-        """
-        if len(self.ways) + self.here != 1:
-            raise UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
-        from advisor.devices._connections.adb import AdbConnection
-        from advisor.devices._connections.agent import HostConnection, SshConnection
-
-        if not self.adb:
-            if accelerator == "cpu":
-                return SshConnection(self.ssh, self.python, self.port) if self.ssh else HostConnection()
-            raise UsageError(
-                f"over {'ssh' if self.ssh else 'the host'} the agent measures CPU targets only, not '{accelerator}'",
-                "name a CPU target of the device, or connect to a phone over adb",
-            )
-        if accelerator not in DELEGATES:
-            raise UsageError(
-                f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
-            )
-        if self.benchmark_model is None or not self.benchmark_model.is_file():
-            raise UsageError(
-                f"--benchmark-model: '{self.benchmark_model or ''}' is not a file",
-                "download TensorFlow Lite's benchmark_model for the phone's processor",
-            )
-        return AdbConnection(self.adb, self.benchmark_model, self.cores, DELEGATES[accelerator])

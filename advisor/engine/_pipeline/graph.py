@@ -109,6 +109,17 @@ class VariantStages:
         return self._made(Purpose.SHIP)
 
     def _made(self, purpose: Purpose) -> Stage[Artefact]:
+        # Several properties ask for the same file, and its graph goes back to the card.
+        if purpose not in self._files:
+            self._files[purpose] = self._make_file(purpose)
+        return self._files[purpose]
+
+    @cached_property
+    def _files(self) -> dict[Purpose, Stage[Artefact]]:
+        """The stages that :meth:`_made` has returned."""
+        return {}
+
+    def _make_file(self, purpose: Purpose) -> Stage[Artefact]:
         if not self.made_here:
             return take_finished_file(self.card, self._scope, self.workload)
         return variant(self.card, self.training, self.compression, purpose, self.workload)

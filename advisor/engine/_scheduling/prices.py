@@ -37,6 +37,9 @@ FINISHING_MARGIN = 1.5
 """Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit. On one
 core of a Xeon they took 1.2 times the expected seconds; beside other programs, 1.25 cost an int8 file."""
 
+MEASURED_MARGIN = 1.2
+"""The same for the kinds of stages that this search has run, whose seconds here are known."""
+
 
 def share_of_gain(share: float, images: int) -> float:
     """Return which part of its gain a fine-tuning on so many images brings in a share of its whole time.
@@ -167,7 +170,10 @@ class Prices:
             # Several cores make the files that are compared beside the final training; one core makes them after it.
             made_once = Purpose.SHIP if not whole else Purpose.COMPARE
             stages = [stage for stage in stages if stage.scope.purpose != made_once]
-        return FINISHING_MARGIN * self._takes_s(stages)
+        seen = {stage.name for stage in self.finished}
+        known_s = self._takes_s(stage for stage in stages if stage.name in seen)
+        unknown_s = self._takes_s(stage for stage in stages if stage.name not in seen)
+        return MEASURED_MARGIN * known_s + FINISHING_MARGIN * unknown_s
 
     def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""

@@ -24,13 +24,25 @@ from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.stopping import PickSoFar, end_early, finalists, list_named_files, score
 from advisor.engine._scheduling.study import Study
 from advisor.engine._scheduling.worth import WorthRule
-from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow
+from advisor.engine._space.plan import (
+    ANSWER_CPU_S,
+    ANSWER_S,
+    JUDGING_MARGIN,
+    MEASURED_MARGIN,
+    UNDECIDED,
+    Plan,
+    too_large,
+    too_slow,
+)
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import waiting_factor
 from advisor.store import RunFolder
 
 MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
+
+LOOK_AGAIN_S = 1.0
+"""Seconds until the load of this process is read again: one decision asks a hundred times what is left."""
 
 
 class SearchProgress(Protocol):
@@ -71,6 +83,8 @@ class SearchLoop:
         self._run = run
         self._progress = progress
         self._started = started
+        self._waits = 1.0  # as long as on a free processor, when it was looked at
+        self._looked_at = -math.inf
         self._rule: WorthRule | None = None
         self._plan: Plan | None = None
         self.finished = set[Stage[Any]]()
@@ -280,13 +294,18 @@ class SearchLoop:
 
     @property
     def answer_s(self) -> float:
-        """The seconds that the answer takes on this machine now."""
-        return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), waiting_factor()))
+        """The seconds that the answer takes on this machine now, or did a second ago."""
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_AGAIN_S:
+            self._looked_at = now
+            self._waits = waiting_factor()
+        return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), self._waits))
 
     def _holdout_s(self, card: Card) -> float:
-        """Return the seconds in which one core runs a float file of a card over the hold-out, and judges it."""
+        """Return the seconds in which one core runs a float file of a card over the hold-out, with their margin."""
         images = self._plan.holdout if self._plan else 0
-        return self.judging.seconds(card, FLOAT, images)
+        margin = MEASURED_MARGIN if self.judging.has_run(card) else JUDGING_MARGIN
+        return margin * self.judging.seconds(card, FLOAT, images)
 
     def training_left_s(self, card: str, training: str) -> float | None:
         """Return the seconds in which a card must be trained, so that its forms have results; None for no limit."""

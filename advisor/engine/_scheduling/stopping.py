@@ -14,7 +14,7 @@ from advisor.engine._scheduling.stop import Stop
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
-COUNTING_MARGIN = 1.3
+COUNTING_MARGIN = 1.2
 TOGETHER_SHARE = 0.5
 MORE = 1.5
 """Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick

@@ -16,6 +16,7 @@ from advisor.core import (
     LatencyDistribution,
     Quantity,
     Status,
+    Target,
     UsageError,
     form_of,
     show_bytes,
@@ -161,10 +162,15 @@ def _reject_evaluation(evaluation: Evaluation, reason: str) -> Evaluation:
 
 
 def move_to_device(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
-    """Return the evaluation for another device, with the facts that hold on any device: accuracy, size, artefact."""
+    """Return the evaluation for another device, see :func:`move_to_target`."""
+    return move_to_target(evaluation, device.identity)
+
+
+def move_to_target(evaluation: Evaluation, target: Target) -> Evaluation:
+    """Return the evaluation for another target, with the facts that hold on any device: accuracy, size, artefact."""
     return replace(
         evaluation,
-        configuration=replace(evaluation.configuration, target=device.identity),
+        configuration=replace(evaluation.configuration, target=target),
         latency=None,
         latency_p90=None,
         memory=None,

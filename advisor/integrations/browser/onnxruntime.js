@@ -6,7 +6,7 @@ class OnnxModel {
   static async load(content, threads) {
     const found = new OnnxModel();
     ort.env.wasm.numThreads = threads;
-    ort.env.wasm.wasmPaths = new URL('/', self.location.href).href;
+    ort.env.wasm.wasmPaths = new URL('./', self.location.href).href;
     found.session = await ort.InferenceSession.create(content, {executionProviders: ['wasm'], intraOpNumThreads: threads});
     found.inputs = found.session.inputMetadata.map(({name, type, shape}) => {
       const sides = shape.map((side) => (typeof side === 'number' && side > 0 ? side : 1));

@@ -15,9 +15,9 @@ class GpuModel {
     if (!software && (adapter.info.isFallbackAdapter || adapter.info.architecture === 'swiftshader')) {
       throw new Error('WebGPU has only a software renderer on this machine, and its speed says nothing');
     }
-    const text = await (await fetch('/index.js')).text(); // a worker cannot map the name of the other package
+    const text = await (await fetch('index.js')).text(); // a worker cannot map the name of the other package
     GpuModel.litert = await import(moduleOf(text.replace('"@litertjs/wasm-utils"', JSON.stringify(moduleOf(LOADER)))));
-    await GpuModel.litert.loadLiteRt(new URL('/litert_wasm_internal.js', self.location.href).href);
+    await GpuModel.litert.loadLiteRt(new URL('litert_wasm_internal.js', self.location.href).href);
   }
 
   static async load(content) {

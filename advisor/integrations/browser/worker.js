@@ -1,6 +1,6 @@
 // Loads a file and times it, at the request of the page that started this worker.
 'use strict';
-importScripts('/litert.js', '/onnxruntime.js', '/webgpu.js');
+importScripts('litert.js', 'onnxruntime.js', 'webgpu.js'); // beside this script, wherever a server has it
 
 const series = {};
 
@@ -14,11 +14,12 @@ function fillWithNoise(values) {
   }
 }
 
-async function runtimeOf(threads) {
-  const script = `/litert_wasm_${threads > 1 ? 'threaded_' : ''}internal.js`;
+// `compat`: the browser has no relaxed SIMD.
+async function runtimeOf(threads, compat) {
+  const script = `litert_wasm_${threads > 1 ? 'threaded_' : compat ? 'compat_' : ''}internal.js`;
   const url = new URL(script, self.location.href).href;
   importScripts(url);
-  return litertRuntime({mainScriptUrlOrBlob: url, locateFile: (name) => new URL(`/${name}`, url).href});
+  return litertRuntime({mainScriptUrlOrBlob: url, locateFile: (name) => new URL(name, url).href});
 }
 
 async function timedRun() {
@@ -32,12 +33,12 @@ const median = (values) => values.toSorted((one, other) => one - other)[values.l
 
 const calls = {
   // Start a runtime. Returns the milliseconds that this took.
-  async start({runtime, accelerator, threads, software}) {
+  async start({runtime, accelerator, threads, software, compat}) {
     const start = performance.now();
     Object.assign(series, {accelerator, threads});
     if (accelerator === 'gpu') await GpuModel.start(software);
-    else if (runtime === 'litert-web') series.wasm = await runtimeOf(threads);
-    else importScripts('/ort.wasm.min.js');
+    else if (runtime === 'litert-web') series.wasm = await runtimeOf(threads, compat);
+    else importScripts('ort.wasm.min.js');
     return performance.now() - start;
   },
 

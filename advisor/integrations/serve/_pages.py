@@ -38,7 +38,7 @@ from advisor.core import (
     name as evaluation_name,
     show_bytes,
 )
-from advisor.exporting import MAX_BYTES, Answerer
+from advisor.exporting import Answerer
 from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access
 from advisor.isolation import ChildProcess, TimedOut, run_program
 from advisor.reporting import (
@@ -260,7 +260,7 @@ class Pages:
             report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
-            most=MAX_BYTES,
+            most=Answerer.MOST_BYTES,
             answers=row.task in TASKS,
             live=row.state is RunState.RUNNING or (job is not None and not job.ended),
         )
@@ -311,7 +311,7 @@ class Pages:
         """Return the answers of the files of the pick's network to the photograph that is sent."""
         assert self._answerer is not None, "the server has started"
         try:
-            photograph = await self._access.read_body(request, MAX_BYTES)
+            photograph = await self._access.read_body(request, Answerer.MOST_BYTES)
             run = self._runs.path(request.path_params["run"])
             answers = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:

@@ -136,18 +136,18 @@ class Marked:
 class ByAuroc(JudgeByShares[Marked]):
     """Judge by the AUROC of images."""
 
-    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:
         """Return the scores of good and faulty images."""
         return Marked.of(answers, images.part(role))
 
-    def compared(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
         alarms = own.scores >= LEAST
         kinds = enumerate(images.dataset.classes)
         there = ((kind, name) for kind, name in kinds if kind and kind in own.labels)
         return ImageAnswers({name: float(alarms[own.labels == kind].mean()) for kind, name in there})
 
-    def judged(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, false alarms and found faults, and the images with the most errors."""
         part = images.part(Role.HOLDOUT)
         scores = own.scores
@@ -173,7 +173,7 @@ class ByAuroc(JudgeByShares[Marked]):
             layers,
             {"unusual": HOT},
         )
-        return replace(self.compared(own, None, images), figures=figures, overlays=shown)
+        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
 
 
 def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:

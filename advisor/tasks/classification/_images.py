@@ -84,7 +84,7 @@ def read(question: Question, say: Say) -> Images:
         read = survey(path, advance(say), question.most_images)
         require_usable(read.dataset)
     except UsageError as error:
-        others = ((task.name, task.recognized(path)) for task in TASKS.values())
+        others = ((task.name, task.recognize(path)) for task in TASKS.values())
         for name, content in ((name, content) for name, content in others if content):
             readings = error.readings if isinstance(error, AmbiguousInput) else ()
             boxes = Reading({"task": name}, f"the folder has {content}")

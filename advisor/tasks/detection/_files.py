@@ -351,11 +351,11 @@ class Detected(JudgeByShares[FoundObjects]):
     by: Criterion  # rule by which an object counts as found
     guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
 
-    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
         """Return the true boxes beside what a file found."""
         return _pair_answers(load_detections(answers)[each], images, role, self.by)
 
-    def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
         """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those
         that the ``floats`` boxes calibrate, None for scores as they are.
         """
@@ -376,7 +376,7 @@ class Detected(JudgeByShares[FoundObjects]):
             )
         return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
-    def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
         boxes = None
         facts = chosen.boxes

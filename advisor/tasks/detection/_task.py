@@ -40,7 +40,7 @@ class Detection(HeadOnMaps):
 
         return objects_of(own)
 
-    def recognized(self, data: Path) -> str:
+    def recognize(self, data: Path) -> str:
         """Return the formats of boxes in a folder."""
         from advisor.datasets import formats_of
 

@@ -214,18 +214,18 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
 class Segmented(JudgeByShares[Overlaps]):
     """Judge by the mean IoU."""
 
-    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
         """Return the overlap of masks with the true ones."""
         part = images.part(role)
         with np.load(answers, allow_pickle=False) as arrays:
             return overlaps(arrays["masks"][each], part.objects, len(images.classes), part.groups)
 
-    def compared(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
         """Return the IoU of each class."""
         by_class = zip(images.classes, own.by_class.tolist(), strict=True)
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judged(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, other figures, and the images with the most errors."""
         part = images.part(Role.HOLDOUT)
         classes = images.classes
@@ -243,4 +243,4 @@ class Segmented(JudgeByShares[Overlaps]):
             "Pixel accuracy": percent(own.right, len(edges), "the share of all pixels"),
         }
         shown = overlays(images, scores, lambda at: f"mean IoU {100 * scores[at]:.0f} %", layers, colours(classes))
-        return replace(self.compared(own, None, images), figures=figures, overlays=shown)
+        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)

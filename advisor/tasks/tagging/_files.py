@@ -144,34 +144,18 @@ def _f1(counts: Doubles) -> Doubles:
 class ByPrecision(JudgeByShares[TagScores]):
     """Judge by the mean average precision."""
 
-    def reached(
-        self,
-        answers: Path,
-        images: Images,
-        role: Role,
-        each: slice = EVERY,
-    ) -> TagScores:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> TagScores:
         """Return the scores of the images beside their labels."""
         part = images.part(role)
         scores = np.load(answers, allow_pickle=False)[each]
         return TagScores(scores, np.array(part.objects, np.int8), part.groups)
 
-    def compared(
-        self,
-        own: TagScores,
-        floats: TagScores | None,
-        images: Images,
-    ) -> ImageAnswers:
+    def compare_answers(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
         """Return the average precision of each label."""
         by_class = zip(images.classes, own.by_class.tolist(), strict=True)
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judged(
-        self,
-        own: TagScores,
-        images: Images,
-        chosen: ImageAnswers,
-    ) -> ImageAnswers:
+    def judge_answers(self, own: TagScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, F1, exact sets, the range of each label, and the images with the most errors."""
         count = len(own.truth)
         macro, micro, exact = own.f1_scores()
@@ -186,7 +170,7 @@ class ByPrecision(JudgeByShares[TagScores]):
             return iter((b"", b""))
 
         shown = overlays(images, -own.errors, lambda place: own.describe_errors(place, images.classes), layers, {})
-        return replace(self.compared(own, None, images), figures=figures, overlays=shown)
+        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
 
 
 def _list_class_figures(

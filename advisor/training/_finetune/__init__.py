@@ -90,7 +90,8 @@ def tune(
         if given.head:
             with np.load(given.head[0], allow_pickle=False) as arrays:
                 head = Head(arrays["weights"], arrays["bias"], given.head[1])
-        data = FinetuneData(features, given.images, given.labels, view, given.validation, given.groups, head)
+        learnt = (features, given.images, given.labels, view, given.validation, given.groups, head)
+        data = FinetuneData(*learnt, files=given.features)
         begun = None if after is None else after.with_name(WEIGHTS)
         notes = maps / _SHIPS if maps is not None and after is not None else None
         if notes:

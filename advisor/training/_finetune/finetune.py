@@ -1,4 +1,4 @@
-"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part.
+"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part, on cached maps the last good one.
 
 A trained head at the start protects the backbone from a random head's gradients (Kumar et al., "Fine-Tuning can
 Distort Pretrained Features", 2022). BatchNorm keeps its pretrained statistics, as the batches of a small set are too
@@ -11,6 +11,7 @@ The network that ships is trained for a few epochs more, with the validation par
 from __future__ import annotations
 
 import json
+import math
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +24,11 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError, parse
 from advisor.store import read_json
+from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Batches, Pixels
 from advisor.training._finetune import network
 from advisor.training._finetune.finetuning import Finetuning
-from advisor.training._finetune.maps import MapBatches, Maps, halve_network
+from advisor.training._finetune.maps import Halves, MapBatches, Maps, PlainMaps, halve_network
 from advisor.training._finetune.network import FinetuneData, first_head
 from advisor.training._loop import Timer, run_training
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-FINETUNE_VERSION = 12  # Raised when equal images and hyperparameters give another network
+FINETUNE_VERSION = 13  # Raised when equal images and hyperparameters give another network
 BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
 PRICED = 10  # Steps after which a training knows its seconds
 WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
@@ -113,6 +115,22 @@ def weigh_classes(targets: NDArray[np.int64], train: NDArray[np.intp], balance: 
     return np.asarray((weights * counts.sum() / (weights * counts).sum()).astype(np.float32))
 
 
+def _read_maps(
+    halves: Halves,
+    images: Batches,
+    data: FinetuneData,
+    hyperparameters: Finetuning,
+    folder: Path,
+    alone_s: float | None,
+) -> MapBatches:
+    """Return the maps of the images, of which those without a change may lie beside their features."""
+    limit_s = hyperparameters.seconds if alone_s is None else alone_s
+    # Without a limit, equal searches give equal networks, whatever the cache has.
+    of_cuts = [] if limit_s is None else list(find_cut_maps(data.files, halves.cut, len(images)))
+    plain = PlainMaps(halves, data.features, of_cuts) if of_cuts else None
+    return MapBatches(halves.lower, images, hyperparameters, folder, limit_s, plain)
+
+
 class _Session:
     """The state of one fine-tuning: model, optimizer, history and best weights, all saved on disk."""
 
@@ -158,8 +176,7 @@ class _Session:
         self._changed = hyperparameters.capture
         if hyperparameters.cached:
             halves = halve_network(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
-            limit_s = hyperparameters.seconds if alone_s is None else alone_s
-            cached_maps = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
+            cached_maps = _read_maps(halves, images, data, hyperparameters, maps, alone_s)
             taught = halves.upper
             self._changed = cached_maps.copies / (1 + cached_maps.copies)
             self._batches = cached_maps
@@ -276,8 +293,7 @@ class _Session:
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap()
         accuracy = self._validate()
-        later = self._shortened or self._best_epoch >= 0  # of equal epochs the later one, of equals the start
-        if accuracy > self._best or (later and accuracy == self._best) or not len(self._validation):
+        if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
             self._model.save_weights(self._folder / WEIGHTS)
@@ -290,6 +306,22 @@ class _Session:
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
         self._price((seconds - self._validation_s) / len(losses), len(losses) * len(self.history), now)
         self._save()
+
+    def _is_kept(self, accuracy: float) -> bool:
+        """Return whether the epoch that ends, with this validation accuracy, is kept in place of the best so far.
+
+        Of equal epochs it is the later one, and of equals the start. On cached maps a later epoch is kept unless it is
+        worse than the best, or the start, by a standard error: its rate is lower, and few images tell epochs apart by
+        chance alone. Whether the network is better than its head is decided later, by all that is known of both.
+        """
+        # Not the epoch that is kept, but the best of all: else the accuracy could fall step by step.
+        best = max([self._best, *(row["validation_accuracy"] for row in self.history)])
+        if self._hyperparameters.cached:
+            variance = max(0.0, best * (1.0 - best))
+            error = math.sqrt(variance / max(1, len(self._validation)))
+            return accuracy >= max(best, self._start_accuracy) - error
+        later = self._shortened or self._best_epoch >= 0
+        return accuracy > self._best or (later and accuracy == self._best)
 
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""

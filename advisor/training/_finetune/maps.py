@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError
 from advisor.isolation import usable_cores
+from advisor.training._cut_maps import CutMaps
 from advisor.training._features import Batches, Pixels, change_pixels
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.network import convert_to_flatbuffer
@@ -33,6 +35,9 @@ Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
 MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
+MARGIN = 1e-2  # Largest difference of maps of two graphs, over the standard deviation of their values
+HALF_ROUNDING = 2e-3  # The same over the value itself: twice the rounding to float16
+_COMPARED = 2  # Images whose maps are compared
 _BATCH = 32
 _SHARE = 0.25  # Largest share of a time limit that the maps may take; then there are fewer changed copies
 
@@ -45,6 +50,8 @@ class Halves:
     # below the cut, a row holds the flattened map, followed by the means of these levels.
     lower: keras.Model
     upper: keras.Model  # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``
+    cut: tuple[int, ...] = ()  # shape of the map, (height, width, channels)
+    means: tuple[int, ...] = ()  # columns of the features that have the means of the levels below the cut
 
 
 def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
@@ -54,12 +61,14 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
     import keras
 
     body = model.get_layer("backbone")
-    features, *means = body.outputs[0]._keras_history.operation.input if levels else body.outputs
+    features, *means_of_levels = body.outputs[0]._keras_history.operation.input if levels else body.outputs
     plain = keras.Model(body.input, features)
     place = {layer.name: number for number, layer in enumerate(plain.layers)}
     cut = plain.get_layer(_cut(plain, rows)).output
     below = [
-        mean for mean, level in zip(means, levels, strict=True) if place[level] < place[cut._keras_history[0].name]
+        mean
+        for mean, level in zip(means_of_levels, levels, strict=True)
+        if place[level] < place[cut._keras_history[0].name]
     ]
     joined = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below]) if below else cut
     whole = keras.Input(body.input.shape[1:], name="pictures")
@@ -72,7 +81,20 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
         means = [maps[:, start:end] for start, end in pairwise(starts)]
         inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
     upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
-    return Halves(lower, upper)
+    shape = tuple(int(side) for side in cut.shape[1:])
+    return Halves(lower, upper, shape, _columns_of(int(features.shape[-1]), means_of_levels, below))
+
+
+def _columns_of(last: int, means: Sequence[keras.KerasTensor], below: Sequence[keras.KerasTensor]) -> tuple[int, ...]:
+    """Return the columns of some means in features of ``last`` values that are followed by all ``means``."""
+    columns = list[int]()
+    chosen = set(map(id, below))
+    for mean in means:
+        end = last + int(mean.shape[-1])
+        if id(mean) in chosen:
+            columns += range(last, end)
+        last = end
+    return tuple(columns)
 
 
 def find_cuts(body: keras.Model) -> list[str]:
@@ -110,11 +132,43 @@ def _cut(body: keras.Model, rows: int) -> str:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class PlainMaps:
+    """Maps of the unchanged images that the pass for their features has written, at the cut of a network."""
+
+    halves: Halves
+    features: Floats  # of the images, with those of all levels, float32 (N, F)
+    of_cuts: Sequence[CutMaps]  # maps of the shape of the cut
+
+    def fitting(self, images: Batches, run: Callable[[Floats], Floats]) -> Callable[[NDArray[np.int64]], Floats] | None:
+        """Return what reads the maps of some images; None if none are those that ``run`` gives for the first images.
+
+        A cut is known by its operators in a file, and the network was built anew, so a few values decide.
+        """
+        few = np.arange(min(_COMPARED, len(images)))
+        pixels, _ = next(images.epoch(few, len(few)))
+        expected = run(pixels.astype(np.float32))
+        margin = MARGIN * float(expected.std())
+        for maps in self.of_cuts:
+            read = partial(self._rows, maps)
+            if np.allclose(read(few), expected, HALF_ROUNDING, margin):
+                return read
+        return None
+
+    def _rows(self, maps: CutMaps, places: NDArray[np.int64]) -> Floats:
+        rows = maps.rows(places).astype(np.float32)
+        if not self.halves.means:
+            return rows
+        means = self.features[places][:, list(self.halves.means)]
+        return np.concatenate([rows.reshape(len(rows), -1), means], axis=1)
+
+
 class MapBatches:
     """The maps of images and of changed copies, float16, and their labels.
 
     They are written once into ``folder`` for an equal lower part and equal changes, and memory-mapped. One folder is
-    for one list of images. If all copies would take too much of ``seconds``, there are fewer of them.
+    for one list of images. If all copies would take too much of ``seconds``, there are fewer of them. ``plain`` are
+    the maps of the unchanged images, if they are there; None to compute them.
     """
 
     def __init__(
@@ -124,13 +178,14 @@ class MapBatches:
         hyperparameters: Finetuning,
         folder: Path,
         seconds: float | None = None,
+        plain: PlainMaps | None = None,
     ) -> None:
         self._labels = images.labels
         self.copies = hyperparameters.copies
         cache = _find_earlier(lower, images, hyperparameters, folder, seconds)
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
-            maps = Computed(lower, images, hyperparameters)
+            maps = Computed(lower, images, hyperparameters, plain)
             self.copies = maps.affordable(seconds)
             cache = _file_of(lower, images, replace(hyperparameters, copies=self.copies), folder)
             partial = cache.with_suffix(".partial")
@@ -174,9 +229,14 @@ def _file_of(lower: keras.Model, images: Batches, hyperparameters: Finetuning, f
 
 
 class Computed:
-    """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time; a GPU takes less."""
+    """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time; a GPU takes less.
 
-    def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> None:
+    ``plain`` are maps of the unchanged images that were there before; None to compute them.
+    """
+
+    def __init__(
+        self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, plain: PlainMaps | None = None
+    ) -> None:
         import tensorflow as tf
 
         self._images = images
@@ -187,6 +247,11 @@ class Computed:
         data = b"" if on_gpu else _one_at_a_time(lower)
         for _ in range(self._threads):
             self._idle.put(_run_in_tensorflow(lower) if on_gpu else _run_in_litert(data))
+        self._read_plain = None
+        if plain is not None:
+            run = self._idle.get()
+            self._read_plain = plain.fitting(images, run)
+            self._idle.put(run)
 
     def affordable(self, seconds: float | None) -> int:
         """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
@@ -197,8 +262,9 @@ class Computed:
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
         self._of(few, 1)
-        each_s = (time.monotonic() - began) * len(self._images) / (2 * len(few) * self._threads)
-        return int(np.clip(_SHARE * seconds // each_s - 1, 0, copies))
+        own = 1 if self._read_plain is None else 0  # passes over the unchanged images
+        each_s = (time.monotonic() - began) * len(self._images) / ((1 + own) * len(few) * self._threads)
+        return int(np.clip(_SHARE * seconds // each_s - own, 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
@@ -221,7 +287,11 @@ class Computed:
                 if copy and capture:
                     pixels, _ = next(self._images.epoch(part, len(part), capture, (seed, copy)))
                 rows = part + copy * len(self._images)
-                rows_and_maps.append((rows, run(self._change_images(pixels, copy, (seed, int(rows[0]))))))
+                if copy == 0 and self._read_plain is not None:
+                    maps = self._read_plain(part)
+                else:
+                    maps = run(self._change_images(pixels, copy, (seed, int(rows[0]))))
+                rows_and_maps.append((rows, maps))
             return rows_and_maps
         finally:
             self._idle.put(run)

@@ -200,6 +200,7 @@ class FinetuneData:
     validation: Sequence[int]  # indices of the validation part in ``images``
     groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
     head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
+    files: Sequence[Path] = ()  # those of the features, beside which the maps of these images may be
 
     @property
     def unseen(self) -> NDArray[np.bool_]:

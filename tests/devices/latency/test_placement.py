@@ -21,6 +21,7 @@ from advisor.devices import (
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.placement import release_deviation, weigh_targets
+from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import Column, LatencyTable, are_related_releases
 from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval
@@ -163,3 +164,20 @@ def test_an_unknown_memory_counts_as_a_typical_one(base: Base) -> None:
     columns = [replace(unknown, bandwidth=bandwidth) for bandwidth in (2.0, unknown.bandwidth, 60.0)]
     levels = [float(base.levels @ weigh_targets(base, column, np.arange(len(base.levels)))[0]) for column in columns]
     assert levels == sorted(levels, reverse=True)
+
+
+def test_the_error_of_a_level_is_that_of_the_build(base: Base) -> None:
+    devices = [board(kernels=kernels, version="") for kernels in ("ruy", "xnnpack")]
+    devices.append(board(cores=(Cluster("Zen 4", 4, 2200),), version=""))
+    columns = (column_of(device, device.target(), "float32") for device in devices)
+    ruy, on_arm, on_x86 = (weigh_targets(base, column, np.arange(len(base.levels)))[1] for column in columns)
+    assert ruy < on_arm < on_x86
+
+
+def test_the_place_of_a_cpu_is_a_reference_and_its_share_goes_to_its_targets(base: Base) -> None:
+    column = column_of(board(), board().target(), "float32")
+    seen = np.array([base.table.models.index(name) for name in SEEN])
+    place = posterior_of(base, column, np.array([], dtype=np.intp), np.zeros(0))
+    posterior = posterior_of(base, column, seen, place.combination @ base.filled[:, seen])
+    assert np.corrcoef(posterior.combination, place.combination)[0, 1] > 0.8
+    assert posterior.shares.sum() == pytest.approx(1)

@@ -12,84 +12,12 @@ from advisor.engine import resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
 from advisor.engine._space.question_images import read_images
 from tests.makers.searches import write_photos
+from tests.tables import read_table
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"budget": "50"}, "'50' has no unit"),
-    ({"budget": "-1ms"}, "not above zero"),
-    ({"task": "image-clasification"}, "did you mean 'image-classification'"),
-    ({"sampler": "tpee"}, "did you mean 'tpe'"),
-    ({"ship_on": "all-but-the-holdout"}, "--ship-on: unknown 'all-but-the-holdout' (did you mean 'all-but-holdout'?)"),
-    ({"ship_on": "all"}, "--ship-on all learns from images, and --data is not given"),
-    ({"ship_on": "all", **BOXES}, "--ship-on all is not for --task object-detection"),
-    ({"prefer": "speed"}, "--prefer: unknown preference 'speed'"),
-    ({"licence": "<b>"}, "--licence: '<b>' is no"),
-    ({"confidence": "40%"}, "--confidence: '40%' is not between 50% and 99%"),
-    ({"training": ["finetune_to"], "data": "photos"}, "did you mean 'finetune_top'"),
-    ({"effort": "quik"}, "--effort: unknown 'quik' (did you mean 'quick'?)"),
-    ({"executor": "ray://"}, "--executor: unknown 'ray://'"),
-    ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
-    ({"min_precision": "95%"}, "--min-precision: the threshold is chosen on images, and --data is not given"),
-    ({"min_coverage": "80%"}, "--min-coverage: the threshold is chosen on images, and --data is not given"),
-    ({"min_precision": ["trash=90%", "trash=95%"], **PHOTOS}, "--min-precision: a share for 'trash' is given twice"),
-    ({"min_precision": ["90%,95%"], **PHOTOS}, "--min-precision: a share for all classes is given twice"),
-    ({"min_precision": "trash=101%", **PHOTOS}, "--min-precision: '101%' is above 100%"),
-    ({"min_precision": "trash=100%", **PHOTOS}, "--min-precision: '100%' is not between 50% and 99.5%"),
-    ({"min_precision": "trash", **PHOTOS}, "--min-precision: 'trash' is not a number with a unit"),
-    ({"min_coverage": "100%", **PHOTOS}, "not between 1% and 99.5%"),
-    ({**BOXES, "min_coverage": "80%"}, "--min-coverage: models for --task object-detection answer every image"),
-    ({**BOXES, "min_precision": "cat=95%"}, "--min-precision: 'cat' cannot have a share of its own"),
-    ({**BOXES, "min_recall": "90%,cat=95%"}, "--min-recall: 'cat' cannot have a share of its own"),
-    ({**BOXES, "min_precision": "95%", "min_recall": "90%"}, "one threshold with --task object-detection"),
-    (
-        {"task": "object-counting", "data": "boxes", "min_recall": "cat=95%"},
-        "--min-recall: models for --task object-counting have no probability of a class",
-    ),
-    ({"training": ["head"]}, "--training: 'head' learns from images, and --data is not given"),
-    ({"objective": "robust-accuracy"}, "--objective: robust accuracy is measured on images"),
-    ({"training": ["none"], "data": "photos"}, "--training none cannot be combined with --data"),
-    (
-        {"tune_training": 4, "data": "photos", "training": ["head"]},
-        "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
-    ),
-    ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
-    (
-        {"task": "anomaly", **PHOTOS, "objective": "robust-accuracy"},
-        "--objective: robust accuracy is not for --task anomaly",
-    ),
-    (
-        {**BOXES, "training": ["finetune_top"], "tune_training": 4},
-        "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
-    ),
-    ({"metric": "map-small", **PHOTOS}, "models for --task image-classification are judged by top-1, or by top1, bal"),
-    ({"input_size": 320, **PHOTOS}, "--input-size: each network for --task image-classification has the input of its"),
-    ({"input_size": 330, **BOXES}, "--input-size: 330 pixels are no multiple of 32"),
-    ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
-    ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
-    ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
-    ({"metric": "ballanced-accuracy", **PHOTOS}, "--metric: unknown 'ballanced-accuracy' (did you mean 'balanced-"),
-    ({"metric": "macro-f1"}, "--metric: this metric is measured on images, and --data is not given"),
-    ({"metric": "cost-saved", **PHOTOS}, "--metric: cost-saved needs the cost of each answer"),
-    ({"metric": "top1", **BOXES}, "are judged by mAP@0.5, or by map, map-small"),
-    ({"metric": "macro-f1", "task": "object-counting", "data": "boxes"}, "are judged by F1, or by no other metric"),
-    ({"metric": "macro-f1", "objective": "robust-accuracy", **PHOTOS}, "--objective robust-accuracy is top-1"),
-    ({"costs": TABLE, "objective": "robust-accuracy", **PHOTOS}, "and --costs asks for cost-saved"),
-    ({"costs": TABLE}, "--costs: this metric is measured on images, and --data is not given"),
-    ({"costs": TABLE, **BOXES}, "--costs: models for --task object-detection"),
-    ({"costs": "no-such.csv", **PHOTOS}, "--costs: no-such.csv: cannot be read"),
-    ({"costs": TABLE.replace("5", "-5"), **PHOTOS}, "--costs: line 3 of the table: the answer 'cat'"),
-    ({"min_accuracy": "macrof1=80%", **PHOTOS}, "--min-accuracy: unknown 'macrof1' (did you mean 'macro-f1'?)"),
-    ({"min_accuracy": "80%,top1=85%", **PHOTOS}, "--min-accuracy: '80%,top1=85%' has two limits of top1"),
-    ({"min_accuracy": "macro-f1=", **PHOTOS}, "--min-accuracy: '' is not a number with a unit"),
-    ({"min_accuracy": "cost-saved=20%", **PHOTOS}, "--min-accuracy: cost-saved needs the cost of each answer"),
-    ({"min_accuracy": "macro-f1=80%"}, "--min-accuracy macro-f1=...: this metric is measured on images"),
-    (
-        {"min_accuracy": "macro-f1=80%", **BOXES},
-        "--min-accuracy macro-f1=...: models for --task object-detection are judged by mAP@0.5",
-    ),
-]
+REFUSED = read_table(__file__, "refused.yaml")
 
 
 @pytest.mark.parametrize(("options", "words"), REFUSED)

@@ -353,7 +353,7 @@ def test_within_a_limit_pick_and_runner_up_are_scored_before_others(tmp_path: Pa
 def test_where_all_images_do_not_fit_the_pick_is_judged_on_a_part_and_later_on_more(tmp_path: Path) -> None:
     run, evaluator = run_of(tmp_path, "pick", "second"), MadeUp()
     evaluator.captures = False
-    for left_s, images in ((13.0, 100), (14.0, 100), (26.0, 200), (650.0, None)):
+    for left_s, images in ((12.0, 100), (13.0, 100), (24.0, 200), (650.0, None)):
         asyncio.run(finalists.score(tuple(run.evaluations()), evaluator, run, lambda left_s=left_s: left_s))
         parts = {named(each): each.holdout_part for each in run.evaluations()}
         assert parts["pick"] == (HoldoutPart(images, 500) if images else None)

@@ -63,7 +63,7 @@ def test_a_device_like_no_other_meets_no_budget_unless_it_is_connected() -> None
     assert said.startswith("hailo-8: no comparable device: measure two networks on it, such as ")
     assert said.endswith(": not trained")
     (device,) = found.targets.devices
-    connected = replace(device, profile=replace(device.profile, connection=ConnectionSettings(ssh="device")))
+    connected = replace(device, profile=replace(device.profile, connection=ConnectionSettings("ssh", "device")))
     assert reason(replace(found, targets=replace(found.targets, devices=(connected,))), SMALL, "int8") == ""
 
 

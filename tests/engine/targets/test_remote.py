@@ -66,7 +66,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def over_adb(phone: Phone, tmp_path: Path) -> TargetDevice:
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
-    return place_of(ConnectionSettings(adb=phone.serial, benchmark_model=tool_printing(tmp_path / "tool", PRINTED)))
+    return place_of(ConnectionSettings("adb", phone.serial, benchmark_model=tool_printing(tmp_path / "tool", PRINTED)))
 
 
 def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: TargetDevice, model: Path) -> None:

@@ -219,11 +219,14 @@ def test_it_stops_when_it_no_longer_gains_and_returns_the_start_if_nothing_is_be
     np.testing.assert_allclose(nets.features(backbone, few[0][:20]), _data(few).features[:20], atol=1e-5)
 
 
-def test_of_equal_epochs_the_later_one_is_kept(few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = iter((0.5, 0.9, 0.9, 0.8))
+@pytest.mark.parametrize(("knobs", "last", "kept"), [(KNOBS, 0.8, 1), (ON_MAPS, 0.88, 2), (ON_MAPS, 0.2, 1)], ids=str)
+def test_of_epochs_that_validation_cannot_tell_apart_the_later_one_is_kept(
+    knobs: Finetuning, last: float, kept: int, few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter((0.5, 0.9, 0.9, last))
     monkeypatch.setattr(_Session, "_validate", lambda _: next(found))
-    _, result = _run(few, tmp_path, replace(KNOBS, epochs=3, patience=3, learning_rate=1e-12))
-    assert result.best_epoch == 1
+    _, result = _run(few, tmp_path, replace(knobs, epochs=3, patience=3, learning_rate=1e-12))
+    assert result.best_epoch == kept
 
 
 def test_it_goes_on_while_it_gains_though_below_its_start(few: Data, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ import pytest
 from advisor.core import StageError
 from advisor.measurement import Classifier
 from advisor.tflite import with_levels as with_levels_of_file
-from advisor.training import Finetuning
+from advisor.training import Finetuning, extract_features
+from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Augmentation, Batches
 from advisor.training._finetune import convert, maps, network
-from advisor.training._finetune.maps import MapBatches, find_cuts, halve_network
+from advisor.training._finetune.maps import MapBatches, PlainMaps, find_cuts, halve_network
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -203,12 +204,24 @@ def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch
         halve_network(model, 40)
 
 
-def test_the_kept_maps_are_those_of_the_network(lower: Any, images: Batches, tmp_path: Path) -> None:
-    kept = MapBatches(lower, images, replace(CHANGES, copies=0), tmp_path)
+@pytest.mark.parametrize("from_features", [False, True])
+def test_the_kept_maps_are_those_of_the_network(
+    from_features: bool, images: Batches, model_of_maps: Any, tmp_path: Path
+) -> None:
+    halves, plain = halve_network(model_of_maps, 40), None
+    if from_features:
+        (tmp_path / "backbone.tflite").write_bytes(convert(nets.backbone()))
+        extract_features(tmp_path / "backbone.tflite", images._images, nets.VIEW, maps=tmp_path)
+        few, more = (list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, count)) for count in (40, 41))
+        assert not more, "one image has none"
+        plain = PlainMaps(halves, np.zeros((40, 1), np.float32), few)
+        assert plain.fitting(images, lambda pixels: np.asarray(halves.lower(pixels)))
+        assert plain.fitting(images, lambda pixels: 1.1 * np.asarray(halves.lower(pixels))) is None
+    kept = MapBatches(halves.lower, images, replace(CHANGES, copies=0), tmp_path, 1e6, plain)
     found, labels = next(kept.epoch(np.array([7, 3]), 2))
     pixels, expected = next(images.epoch(np.array([7, 3]), 2))
     np.testing.assert_array_equal(labels, expected)
-    np.testing.assert_allclose(found, np.asarray(lower(pixels.astype(np.float32))), rtol=2**-10, atol=1e-3)
+    np.testing.assert_allclose(found, np.asarray(halves.lower(pixels.astype(np.float32))), rtol=2**-9, atol=1e-3)
 
 
 def test_changed_copies_stand_in_for_a_share_of_the_images(lower: Any, images: Batches, tmp_path: Path) -> None:

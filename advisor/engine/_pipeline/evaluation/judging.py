@@ -43,6 +43,10 @@ class JudgingPace:
         self._judged += images
         self._judged_s += cpu_s
 
+    def has_run(self, card: Card) -> bool:
+        """Return whether a file of a card has run over images."""
+        return card.name in self._image_s
+
     def seconds(self, card: Card, recipe: str, images: int) -> float:
         """Return the seconds in which one core runs a file over images and judges its answers."""
         return self._slowdown() * (self._speed * cost.READ_START_S + images * self._of_image_s(card, recipe))

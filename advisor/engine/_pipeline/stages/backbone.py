@@ -1,12 +1,12 @@
 """Stages from a card to its backbone, and from the backbone to the features of images."""
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, read_published_labels
-from advisor.core import UnsupportedRecipe, UsageError
+from advisor.core import FINETUNE_CACHED, UnsupportedRecipe, UsageError
 from advisor.datasets import VERSION as CAPTURE_VERSION, class_order
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import (
@@ -32,6 +32,8 @@ from advisor.training import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
 
+MOST_FEATURE_SETS = 1024  # That are kept: the stages of all variants of a card share a few
+
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
 BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
 """Extra memory that a conversion may take for each value of the model: TensorFlow's converter holds the values about
@@ -53,6 +55,7 @@ def identity(materials: Materials, card: Card) -> dict[str, object]:
     }
 
 
+@cache  # every stage of a card comes after this one, so a plan asks for it thousands of times
 def convert(card: Card) -> Stage[FloatModel]:
     """Make the card's float file with the outputs ``probabilities`` and ``features``: from its graph file, or by Keras.
 
@@ -87,6 +90,7 @@ def convert_resources(card: Card) -> Resources:
     return Resources(kind, EXPECTED_BYTES[kind] + more, limits)
 
 
+@cache
 def cut(card: Card, output: str) -> Stage[FloatModel]:
     """Write the card's float file with only one of its outputs; for ``features``, the backbone with all its levels.
 
@@ -161,6 +165,7 @@ class FeatureSet:
         return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
 
 
+@lru_cache(maxsize=MOST_FEATURE_SETS)
 def features(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
@@ -197,8 +202,11 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         part = images(materials)
         names = seen.names(part.hashes, part.paths)
         known = blocks(materials, results)
+        # A time limit makes a pass over the images dear; without one, equal searches shall give equal networks.
+        limited = materials.training_left_s(card.name, FINETUNE_CACHED) is not None
+        maps = limited and seen == AS_IT_IS and FINETUNE_CACHED in materials.question.trainings and not card.as_it_is
         return partial(
-            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out
+            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out, maps
         )
 
     stage: Stage[Path] = Stage(

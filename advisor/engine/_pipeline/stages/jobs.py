@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from advisor.training import CaptureAugmentation
 
 ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
+LEAST_NEW = 0.9  # Least share of the rows that are computed, with which all are, so that their maps are there
 MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
 
 
@@ -40,15 +41,20 @@ def extract(
     seen: CaptureAugmentation,
     blocks: Path,
     out: Path,
+    maps: bool = False,
 ) -> None:
     """Write the features of images into ``out`` as a block of rows; compute only those that no block contains.
 
-    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
+    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view. With
+    ``maps``, the maps at which fine-tuning cuts the backbone are written too, unless many rows are there.
     """
     from advisor.store import compute_cached_rows, write_block
     from advisor.training import extract_features
 
     def compute(indices: Sequence[int]) -> Any:
+        # Maps are of all images or none. A few rows are known where an image is there twice.
+        if maps and len(indices) >= LEAST_NEW * len(images):
+            return extract_features(backbone, images, view, seen, out)[list(indices)]
         return extract_features(backbone, [images[index] for index in indices], view, seen)
 
     write_block(out, names, compute_cached_rows(blocks, names, compute))

@@ -72,18 +72,26 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
             time.sleep(PAUSE_S)
             (again,) = connection.measure(job)
             timing, result = min((timing, result), (again, _judge_timing(again)), key=lambda pair: disturbance(pair[1]))
+    return to_json(_figures_of(timing, result, effort, "this machine"))
+
+
+def figures_of(timing: Timing, effort: str, label: str) -> RuntimeFigures:
+    """Return the figures of a timing that was made elsewhere, on ``label``; StageError if its document is damaged."""
+    return _figures_of(timing, _judge_timing(timing), effort, label)
+
+
+def _figures_of(timing: Timing, result: LatencyResult, effort: str, label: str) -> RuntimeFigures:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    source = f"{timing.runtime} on this machine, measured on {now[:10]}"
+    source = f"{timing.runtime} on {label}, measured on {now[:10]}"
     quantities = result.to_quantities(source)
-    figures = RuntimeFigures(
+    return RuntimeFigures(
         latency=quantities["latency"],
         latency_p90=quantities["latency_p90"],
         memory=memory_of(timing, source),
         contended=result.contended,
         timing=timing_facts(result, effort, now),
-        remote=remote_facts(timing, "this machine"),
+        remote=remote_facts(timing, label),
     )
-    return to_json(figures)
 
 
 def check(runtime: str, model: Path) -> dict[str, Any]:

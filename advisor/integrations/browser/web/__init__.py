@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from advisor.core import Evaluation, UsageError
 from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, by_place, render_html, render_template
@@ -45,7 +46,8 @@ def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[st
     runtime = fetch_package(LITERT)
     files = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
     files[MODEL] = f'var MODEL = "{_encode(model.content)}";\n'.encode()
-    files[PAGE] = _render_page(model, evaluation, task, f"{LITERT.package} {LITERT.version}").encode()
+    page = render_page(facts_of(model, task), task, len(model.labels), remark_of(evaluation))
+    files[PAGE] = page.encode()
     version = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()[:16]
     offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)])
     files[OFFLINE] = offline.encode()
@@ -53,8 +55,9 @@ def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[st
     return {f"{FOLDER}/{name}": content for name, content in files.items()}
 
 
-def _render_page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str) -> str:
-    facts = {
+def facts_of(model: ShippedModel, task: Page) -> dict[str, Any]:
+    """Return what the script of a page needs to know of a file."""
+    return {
         "labels": model.labels,
         "size": model.size,
         "mean": model.mean,
@@ -64,19 +67,32 @@ def _render_page(model: ShippedModel, evaluation: Evaluation, task: Page, runtim
         "may_show": by_place(model, model.thresholds.recall),
         **task.facts,
     }
+
+
+def render_page(facts: Mapping[str, Any], task: Page, classes: int, remark: str, extra: Sequence[str] = ()) -> str:
+    """Return the page; ``extra`` are the scripts of a page that a server of this machine has, which posts to it."""
     shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
     meaning = (resources.files(task.package) / task.script).read_text(encoding="utf-8")
-    scripts = [shared, _read_asset("pixels.js"), meaning, _read_asset("page.js")]
+    scripts = [shared, _read_asset("pixels.js"), meaning, *extra, _read_asset("page.js")]
     return render_html(
         "web.html.j2",
         __name__,
-        policy=_make_policy(scripts),
+        policy=_make_policy(scripts) + ("; connect-src 'self'" if extra else ""),
         style=trust_content(_read_asset("page.css")),
         scripts=[trust_content(script) for script in scripts],
         facts=trust_content(json_for_script(facts)),
-        classes=len(model.labels),
-        remark=f"{evaluation.configuration.card}, {evaluation.configuration.compression}. Runs with {runtime}.",
+        classes=classes,
+        remark=remark,
+        served=bool(extra),
     )
+
+
+def remark_of(evaluation: Evaluation) -> str:
+    """Return the line at the end of a page: the file and its runtime."""
+    from advisor.integrations.browser import LITERT
+
+    configuration = evaluation.configuration
+    return f"{configuration.card}, {configuration.compression}. Runs with {LITERT.package} {LITERT.version}."
 
 
 def _make_policy(scripts: Sequence[str]) -> str:

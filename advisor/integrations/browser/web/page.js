@@ -3,8 +3,10 @@
 const TOP = 5;
 const LAYER_SIDE = 800; // of a layer over an image, in pixels at most
 const part = (name) => document.getElementById(name);
-const facts = JSON.parse(part('facts').textContent);
-const state = {model: null, busy: false, stream: null};
+const page = JSON.parse(part('facts').textContent);
+const forms = page.forms ?? [page]; // the files that answer, the one to ship first
+let facts = forms[0]; // of the file that answers now, for the scripts of tasks
+const state = {ready: false, stream: null, last: null};
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
@@ -28,28 +30,54 @@ const RELAXED = [
   128, 2, 11,
 ];
 
-async function start() {
+// Return the runtime and the content of each file, from scripts beside this page.
+async function scriptsBeside() {
   const runtime = WebAssembly.validate(new Uint8Array(RELAXED)) ? 'runtime.js' : 'runtime_compat.js';
   await Promise.all([scriptLoaded(runtime), scriptLoaded('model.js')]);
-  const wasm = await litertRuntime({wasmBinary: await unpacked(RUNTIME)});
-  state.model = await LiteRtModel.load(wasm, bytesOf(MODEL));
+  return {wasmBinary: await unpacked(RUNTIME), contents: [bytesOf(MODEL)]};
 }
 
-// Return the outputs of the model.
+// Load the runtime and the files. A page from a server has its own `filesOfServer`.
+async function start() {
+  const {wasmBinary, contents} = await (typeof filesOfServer === 'function' ? filesOfServer() : scriptsBeside());
+  const wasm = await litertRuntime({wasmBinary});
+  for (const [place, form] of forms.entries()) {
+    try {
+      form.model = await LiteRtModel.load(wasm, await contents[place]);
+      form.model.run(); // the first run makes ready, and its time says nothing
+    } catch (error) {
+      if (place === 0) throw error;
+      form.error = error.message; // the others answer without it
+      wasm.errors.length = 0;
+    }
+  }
+  state.ready = true;
+}
+
+// Return the outputs of the file that answers now.
 function outputsFor(pixels) {
-  state.model.write(0, (values) => {
+  facts.model.write(0, (values) => {
     for (let at = 0; at < values.length; at++) values[at] = Math.fround(pixels[at] - facts.mean) / facts.std;
   });
-  return state.model.run(true);
+  return facts.model.run(true);
 }
 
-// Return the score of each class (`found`); of some tasks also an `answer` in words, and a `layer` of colours: rows and
-// columns, and RGBA of its pixels.
-function answerTo(source, width, height) {
+// Return the score of each class (`found`) by one file; of some tasks also an `answer` in words, and a `layer` of
+// colours: rows and columns, and RGBA of its pixels.
+function answerOf(form, source, width, height) {
+  facts = form;
   const pixels = pixelsOf(source, width, height, facts.size);
   const begin = performance.now();
   const outputs = outputsFor(pixels);
   return {took_ms: performance.now() - begin, width, height, ...meaningOf(outputs, facts)};
+}
+
+// Answer by each file, and show that of the first one large.
+function answer(source, width, height) {
+  const answers = forms.filter((form) => form.model).map((form) => answerOf(form, source, width, height));
+  facts = forms[0];
+  show(answers[0]);
+  if (typeof showBeside === 'function') showBeside(answers);
 }
 
 // Draw a layer of colours in the shape of the image, which it lies over.
@@ -84,12 +112,19 @@ function row(label, share, enough) {
   return item;
 }
 
-function show({found, took_ms, answer, layer, width, height}) {
-  drawLayer(layer, width, height);
+// Return what an answer says of the file that `facts` belong to: in words, its most probable class, and whether it counts.
+function saidBy({found, answer}) {
   const order = found.map((_, place) => place).sort((one, other) => found[other] - found[one] || one - other);
   const [first] = order;
   const sure = found[first] >= least(first);
-  part('answer').textContent = answer ?? (sure ? facts.labels[first] : 'Not sure');
+  return {order, first, sure, words: answer ?? (sure ? facts.labels[first] : 'Not sure')};
+}
+
+function show(result) {
+  const {found, took_ms, answer, layer, width, height} = result;
+  drawLayer(layer, width, height);
+  const {order, first, sure, words} = saidBy(result);
+  part('answer').textContent = words;
   part('answer').dataset.sure = sure;
   part('remark').textContent = sure || answer
     ? ''
@@ -109,7 +144,8 @@ function fail(error) {
   part('status').hidden = false;
 }
 
-async function openFile(file) {
+// `isNew`: the person chose it; a server may keep it.
+async function openFile(file, isNew = true) {
   if (!file) return;
   stopCamera();
   part('status').hidden = true;
@@ -119,7 +155,8 @@ async function openFile(file) {
     URL.revokeObjectURL(part('photo').src);
     part('photo').src = URL.createObjectURL(file);
     part('photo').hidden = false;
-    show(answerTo(image, image.width, image.height));
+    state.last = isNew ? file : null;
+    answer(image, image.width, image.height);
     image.close();
   } catch (error) {
     fail(error.name === 'InvalidStateError' ? new Error(`${file.name} is no image that this browser can read.`) : error);
@@ -144,7 +181,7 @@ async function startCamera() {
 function watch() {
   const video = part('video');
   if (!state.stream) return;
-  if (video.videoWidth) show(answerTo(video, video.videoWidth, video.videoHeight));
+  if (video.videoWidth) answer(video, video.videoWidth, video.videoHeight);
   setTimeout(() => requestAnimationFrame(watch), 100);
 }
 
@@ -166,12 +203,13 @@ part('live').addEventListener('click', () => (state.stream ? stopCamera() : star
 document.addEventListener('dragover', (event) => event.preventDefault());
 document.addEventListener('drop', (event) => {
   event.preventDefault();
-  if (state.model) openFile(event.dataTransfer.files[0]);
+  if (state.ready) openFile(event.dataTransfer.files[0]);
 });
 
 start().then(() => {
   part('status').hidden = true;
   part('choices').disabled = false;
   document.body.dataset.ready = true;
-  if (location.protocol.startsWith('http') && navigator.serviceWorker) navigator.serviceWorker.register('offline.js');
+  const keeps = !page.forms && location.protocol.startsWith('http') && navigator.serviceWorker;
+  if (keeps) navigator.serviceWorker.register('offline.js');
 }, fail);

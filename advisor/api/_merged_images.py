@@ -1,0 +1,239 @@
+"""Images of a run together with new ones: which are learnt from, and which judge both files.
+
+Read :func:`merge_images` first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core import UsageError, plural
+
+if TYPE_CHECKING:
+    from advisor.datasets import LabelledImage, Survey
+    from advisor.engine import LoadedRun
+
+HOLDOUT_OF_NEW = 0.3
+"""Share of the new images of each class that judge both files: enough to show a gain on a few hundred."""
+
+VALIDATION_OF_NEW = 0.15
+"""Share of the new images of each class that choose among the forms of the new file."""
+
+PARTS = ("holdout", "validation", "train")
+"""Parts of the run in the order in which they claim a new image that shows the same as one of theirs."""
+
+WRITTEN_PARTS = {"holdout": "test", "validation": "val", "train": "train"}
+
+
+@dataclass(frozen=True)
+class GrownImage:
+    """One image of the old and new ones together."""
+
+    path: Path
+    label: str
+    part: str  # of :data:`PARTS`
+    group: str = ""
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class MergedImages:
+    """The images of a run with new ones, and how many of the new ones were left out, and why."""
+
+    images: tuple[GrownImage, ...]
+    new_classes: tuple[str, ...]  # classes that the run did not know
+    known: int  # new files that the run has with the same label
+    returned: int  # new files that show the same as an image of the old hold-out
+    corrected: tuple[Path, ...]  # images of the run whose label the new files correct
+
+    @property
+    def added(self) -> int:
+        """Number of new images that are learnt from."""
+        return sum(image.new and image.part != PARTS[0] for image in self.images)
+
+    def holdout(self, new: bool) -> list[GrownImage]:
+        """Return the images that judge both files: the new ones, or those of the old hold-out."""
+        return [image for image in self.images if image.part == PARTS[0] and image.new is new]
+
+
+def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
+    """Return the images of a run together with new ones, each in one part.
+
+    Images of the run keep their parts. A new file with the bytes of an old one is not added; another label corrects the
+    old one. A new image that shows the same as one of the old hold-out is left out, and one that shows the same as
+    another old image goes to that one's part. Of the others, groups of near duplicates stay together.
+
+    Raises:
+        UsageError: images of the run are gone or changed, the new ones cannot be read, or nothing is new.
+    """
+    from advisor.datasets import near_duplicates
+
+    read = _read_images(earlier, data)
+    classes = read.dataset.classes
+    images = read.dataset.images
+    of_run = [image for image in images if image.part]
+    pairs = near_duplicates(read.thumbnails)
+    labels, known, corrected = _match_bytes(images, len(of_run))
+    merged = [
+        GrownImage(image.path, classes[labels.get(place, image.label)], image.part, image.group)
+        for place, image in enumerate(of_run)
+    ]
+    claims = _claim_copies(of_run, [(pair.first, pair.second) for pair in pairs])
+    returned = 0
+    free: list[int] = []
+    for place in range(len(of_run), len(images)):
+        part = claims.get(place, "")
+        image = images[place]
+        if place in known:
+            continue
+        if part == PARTS[0]:
+            returned += 1
+        elif part:
+            merged.append(GrownImage(image.path, classes[image.label], part, image.group, new=True))
+        else:
+            free.append(place)
+    merged += _divide(read, free, [(pair.first, pair.second) for pair in pairs])
+    known_classes = {classes[image.label] for image in of_run}
+    _require_known_class(data, known_classes, {image.label for image in merged if image.new})
+    if not any(image.new for image in merged) and not corrected:
+        raise UsageError(
+            f"'{data}' has nothing new: {plural(len(known), 'file')} of the run, and {returned} of its hold-out",
+            "add images that the run has not seen, or correct labels",
+        )
+    new_classes = tuple(sorted({image.label for image in merged} - known_classes))
+    return MergedImages(tuple(merged), new_classes, len(known) - len(corrected), returned, tuple(corrected))
+
+
+def _read_images(earlier: LoadedRun, data: Path) -> Survey:
+    """Return the images of a run, which have their parts, and then those of a folder, which have none."""
+    from advisor.datasets import Entry, Listing, list_files, survey
+    from advisor.engine import images_folder
+
+    root = images_folder(earlier.folder)
+    split = earlier.folder.read_json("split.json")
+    rows = [(part, row) for part in PARTS for row in split.get(part, ())]
+    if not rows:
+        raise UsageError(f"'{earlier.name}' does not say which images it learnt from", "search again")
+    old = [Entry(root / row["path"], row["class"], part) for part, row in rows]
+    labels = {entry.path.resolve(): entry.label for entry in old}
+    listing = list_files(data)
+    # A list may name files of the run: with another label they are corrections, with the same one nothing is new.
+    new = [replace(entry, part="") for entry in listing.entries if labels.get(entry.path.resolve()) != entry.label]
+    read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
+    _require_old_images(earlier, {root / row["path"]: row["sha256"] for _, row in rows}, read)
+    return read
+
+
+def _claim_copies(of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, int]]) -> dict[int, str]:
+    """Return the part that claims each new image which shows the same as an image of the run, by its place."""
+    claims: dict[int, str] = {}
+    for old, new in pairs:
+        if old < len(of_run) <= new:
+            parts = (of_run[old].part, claims.get(new, of_run[old].part))
+            claims[new] = min(parts, key=PARTS.index)
+    return claims
+
+
+def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Survey) -> None:
+    """Refuse a run whose images are gone, cannot be read, or have changed."""
+    seen = {image.path: image.sha256 for image in read.dataset.images}
+    lost = [path for path, sha256 in hashes.items() if seen.get(path) != sha256]
+    if lost:
+        what = f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as '{lost[0]}'"
+        raise UsageError(what, "restore the images that the run learnt from, or search again")
+
+
+def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:
+    """Refuse several new classes without an old one: they are probably the old ones under other names."""
+    if len(labels) > 1 and not labels & known:
+        raise UsageError(
+            f"'{data}': none of its classes ({', '.join(sorted(labels))}) is a class of the run: "
+            f"{', '.join(sorted(known))}",
+            "give the folders the names of the run; to add several new classes, add images of an old class as well",
+        )
+
+
+def _match_bytes(images: Sequence[LabelledImage], first_new: int) -> tuple[dict[int, int], set[int], list[Path]]:
+    """Return the corrected label of old images by place, the places of new files that are old ones, and the corrected.
+
+    Of several new files with the bytes of one image, the last label counts.
+    """
+    places = {image.sha256: place for place, image in enumerate(images[:first_new])}
+    labels: dict[int, int] = {}
+    known: set[int] = set()
+    for place in range(first_new, len(images)):
+        old = places.get(images[place].sha256)
+        if old is None:
+            continue
+        known.add(place)
+        if images[place].label != images[old].label:
+            labels[old] = images[place].label
+    return labels, known, [images[old].path for old in labels]
+
+
+def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[GrownImage]:
+    """Return new images with their parts: of each class a share for the hold-out and the validation.
+
+    Images that show the same, or that the user put in one group, stay together. The draw depends on the bytes alone.
+    """
+    images = read.dataset.images
+    leader = {place: place for place in free}
+
+    def find_leader(place: int) -> int:
+        while leader[place] != place:
+            place = leader[place]
+        return place
+
+    by_group: dict[str, int] = {}
+    linked = [pair for pair in pairs if pair[0] in leader and pair[1] in leader]
+    for place in free:
+        group = images[place].group
+        if group:
+            linked.append((by_group.setdefault(group, place), place))
+    for first, second in linked:
+        leader[find_leader(second)] = find_leader(first)
+    units: dict[int, list[int]] = {}
+    for place in free:
+        units.setdefault(find_leader(place), []).append(place)
+    total = Counter(images[place].label for place in free)
+    taken: Counter[tuple[int, str]] = Counter()
+    divided: list[GrownImage] = []
+    for unit in sorted(units.values(), key=lambda places: _draw(images[places[0]].sha256)):
+        label = images[unit[0]].label
+        part = "train"
+        for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
+            if taken[label, name] + len(unit) <= share * total[label]:
+                part = name
+                break
+        taken[label, part] += len(unit)
+        for place in unit:
+            image = images[place]
+            divided.append(GrownImage(image.path, read.dataset.classes[image.label], part, image.group, new=True))
+    return divided
+
+
+def _draw(sha256: str) -> str:
+    """Return a key that orders images at random, and always in the same way."""
+    return hashlib.sha256(f"update {sha256}".encode()).hexdigest()
+
+
+def write_merged(merged: MergedImages, path: Path) -> Path:
+    """Write a manifest of the images with their parts, and return its path."""
+    from advisor.datasets import write_rows
+
+    rows = (
+        {
+            "path": str(image.path.resolve()),
+            "label": image.label,
+            "split": WRITTEN_PARTS[image.part],
+            "group": image.group,
+        }
+        for image in merged.images
+    )
+    write_rows(path, ["path", "label", "split", "group"], rows)
+    return path

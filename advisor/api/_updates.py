@@ -1,0 +1,312 @@
+"""Let a model grow: learn from more images, and say whether the new file should ship.
+
+Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in one part.
+:func:`compare_answers` decides by what both files answer to the old hold-out and to a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
+from advisor.api._runs import search
+from advisor.core import Evaluation, StageError, UsageError, Written, plural
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from advisor.engine import LoadedRun
+
+LINEAGE = "lineage.json"
+"""File of the new run that names the earlier one, and what was compared."""
+
+TAIL = 0.025  # Probability outside each end of a 95 % interval
+SHOWN = 5  # Images that are named for each class that got worse
+
+NOT_ASKED = ("out", "request", "max_trials", "resume", "most_images")
+"""Options of the run that the new search does not have: they belong to one run."""
+
+
+@dataclass(frozen=True)
+class JudgedPart(Written):
+    """What two files reach on the same images.
+
+    Attributes:
+        images: number of images.
+        before: share of right answers of the earlier file, in %.
+        after: that of the new file, in %.
+        gain: points that the new file gains.
+        low: lower end of its 95 % interval.
+        high: upper end.
+    """
+
+    images: int
+    before: float
+    after: float
+    gain: float
+    low: float
+    high: float
+
+    @property
+    def sentence(self) -> str:
+        """The gain with its interval: ``+1.8 points (0.3 to 3.3)``."""
+        return f"{self.gain:+.1f} points ({self.low:+.1f} to {self.high:+.1f})"
+
+
+@dataclass(frozen=True)
+class WorseClass(Written):
+    """A class of which the new file recognises fewer images of the old hold-out.
+
+    Attributes:
+        label: the class.
+        before: images that the earlier file recognised.
+        after: images that the new file recognises.
+        images: number of its images.
+        examples: images that the earlier file had right and the new one has not.
+    """
+
+    label: str
+    before: int
+    after: int
+    images: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Update(Written):
+    """The answer to whether a file that learnt from more images should take the place of the earlier one.
+
+    Attributes:
+        parent: the earlier run.
+        run: the new run.
+        ship: the new file is better, and the old hold-out shows no loss.
+        reason: why, in a sentence.
+        old: both files on the old hold-out.
+        new: both files on new images that neither learnt from; None without such images.
+        added: new images that were learnt from.
+        known: new files that the run had already.
+        returned: new files that show the same as an image of the old hold-out, and were not learnt from.
+        corrected: images of the run with a corrected label.
+        new_classes: classes that the earlier file does not know.
+        worse: classes that got worse on the old hold-out.
+    """
+
+    entries = ("schema_version", "*")
+    schema_version = 1
+
+    parent: str
+    run: str
+    ship: bool
+    reason: str
+    old: JudgedPart
+    new: JudgedPart | None
+    added: int
+    known: int
+    returned: int
+    corrected: int
+    new_classes: tuple[str, ...]
+    worse: tuple[WorseClass, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer in lines of text."""
+        lines = [self.reason, f"right on the old hold-out: {self.old.before:.1f} %, then {self.old.after:.1f} %"]
+        if self.new is not None:
+            lines.append(f"right on new images: {self.new.before:.1f} %, then {self.new.after:.1f} %")
+        lines.append(_count_images(self))
+        if self.new_classes:
+            lines.append(f"new classes: {', '.join(self.new_classes)}")
+        for row in self.worse:
+            lines.append(
+                f"class '{row.label}' got worse on the old hold-out: {row.before}, then {row.after} of {row.images} "
+                f"right, such as {row.examples[0]}"
+            )
+        lines.append(f"next: advisor export {self.run} --to bundle" if self.ship else f"the new run: {self.run}")
+        return tuple(lines)
+
+
+def _count_images(update: Update) -> str:
+    """Return how many new images were learnt from, and what became of the others, as a sentence."""
+    parts = [f"learnt from {plural(update.added, 'new image')}"]
+    if update.returned:
+        verb = "shows" if update.returned == 1 else "show"
+        parts.append(f"{update.returned} {verb} the same as images of the old hold-out and were left out")
+    if update.known:
+        parts.append(f"{update.known} were known")
+    if update.corrected:
+        parts.append(f"{plural(update.corrected, 'label')} of the run corrected")
+    return "; ".join(parts)
+
+
+def update(
+    run: str | Path,
+    data: str | Path,
+    *,
+    search_again: bool = False,
+    time_limit: str | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+) -> Update:
+    """Learn from more images, and say whether the new file should take the place of the earlier one.
+
+    The card, the training and the compression of the pick are used again. Both files are judged on the old hold-out and
+    on new images that neither learnt from.
+
+    ::
+
+        import advisor
+        answer = advisor.update("runs/latest", "more")
+        print(answer.ship, answer.reason)
+
+    Args:
+        run: folder of the earlier run.
+        data: folder or manifest of labelled images: new ones of old classes, new classes, or corrected labels.
+        search_again: ask the question of the run again, with all its candidates, in place of the pick alone.
+        time_limit: most time of the search, such as ``"3min"``; None for that of the run.
+        out: folder of the new run; None for the folder of the earlier one.
+        quiet: show no progress.
+
+    Raises:
+        UsageError: the run has no pick or no classes, its images are gone, or the new ones hold nothing new.
+        StageError: no file was made, or a file cannot run.
+    """
+    from advisor.engine import load_run
+
+    earlier = load_run(run)
+    pick = _require_pick(earlier)
+    merged = merge_images(earlier, Path(data))
+    folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
+    manifest = write_merged(merged, folder / f"{earlier.name}-and-{Path(data).stem}.csv")
+    asked: dict[str, Any] = {name: value for name, value in earlier.request.written.items() if name not in NOT_ASKED}
+    asked |= {"data": str(manifest), "out": str(folder)}
+    if time_limit is not None:
+        asked["time_limit"] = time_limit
+    if not search_again:
+        configuration = pick.configuration
+        asked |= {
+            "candidates": [configuration.card],
+            "training": [configuration.training],
+            "compressions": [configuration.compression],
+        }
+    later = search(quiet=quiet, **asked)
+    if later.decision.pick is None:
+        raise StageError(f"the search with the new images ended without a file: {later.decision.reason}")
+    answer = judge_runs(earlier, Path(later.path), merged)
+    RunFolder.open(Path(later.path)).write_json(LINEAGE, answer.to_json())
+    return answer
+
+
+def _require_pick(earlier: LoadedRun) -> Evaluation:
+    """Return the pick of a run; refuse a run whose images have no class each, or without a file."""
+    task = earlier.question.of_task
+    pick = earlier.decision.pick
+    if not task.labelled:
+        raise UsageError(
+            f"'{earlier.name}' is a run of --task {task.name}, and update needs images with one class each",
+            "search again with all images: advisor search --request RUN/request.yaml --data DIR",
+        )
+    if pick is None or not pick.artefact:
+        raise UsageError(
+            f"'{earlier.name}' has no file that could be compared", "continue it: advisor search --resume RUN"
+        )
+    return pick
+
+
+def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
+    """Return which file should ship, by the answers of both to the old hold-out and to the new one."""
+    from advisor.exporting import predict
+
+    old = merged.holdout(new=False)
+    new = merged.holdout(new=True)
+    photographs = [image.path for image in (*old, *new)]
+    answers = [
+        [answer.found[0].label if answer.found else "" for answer in predict(folder, photographs)]
+        for folder in (earlier.folder.path, run)
+    ]
+    return compare_answers(earlier.name, str(run), merged, *answers)
+
+
+def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequence[str], after: Sequence[str]) -> Update:
+    """Return which file should ship.
+
+    The new file ships if it is right more often on all images than chance allows, and the old hold-out does not show a
+    loss: 95 % intervals of paired answers, see :func:`_judge`.
+
+    Args:
+        parent: name of the earlier run.
+        run: folder of the new run.
+        merged: the images; their old hold-out comes first in the answers.
+        before: class that the earlier file gives to each image of the old and the new hold-out.
+        after: that of the new file.
+    """
+    old = merged.holdout(new=False)
+    new = merged.holdout(new=True)
+    true = [image.label for image in (*old, *new)]
+    right = [[answer == label for answer, label in zip(answers, true, strict=True)] for answers in (before, after)]
+    on_old = _judge(right[0][: len(old)], right[1][: len(old)])
+    on_new = _judge(right[0][len(old) :], right[1][len(old) :]) if new else None
+    every = _judge(*right)
+    loses = on_old.high < 0
+    ship = every.low > 0 and not loses
+    gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, " if on_new else ""
+    unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
+    if loses:
+        reason = f"keep the old file: the new one loses on what was learnt before: {gained}{unchanged}"
+    elif ship:
+        reason = f"ship the new file: {gained}{unchanged}, which shows no loss"
+    else:
+        reason = f"keep the old file: the images show no gain: {gained}{unchanged}"
+    return Update(
+        parent=parent,
+        run=run,
+        ship=ship,
+        reason=reason,
+        old=on_old,
+        new=on_new,
+        added=merged.added,
+        known=merged.known,
+        returned=merged.returned,
+        corrected=len(merged.corrected),
+        new_classes=merged.new_classes,
+        worse=_list_worse(old, before[: len(old)], after[: len(old)]),
+    )
+
+
+def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
+    """Return what two files reach on the same images, with the exact 95 % interval of their difference.
+
+    Images on which both are right or both are wrong say nothing. Of the others, the share that the new file has right
+    is compared with one half by the exact interval of a binomial share (C. Clopper and E. Pearson, Biometrika 26, 1934;
+    the test is McNemar's, Psychometrika 12, 1947). A bootstrap is too sure where few images differ.
+    """
+    from scipy.special import betaincinv
+
+    count = len(before)
+    wins = sum(now and not then for then, now in zip(before, after, strict=True))
+    losses = sum(then and not now for then, now in zip(before, after, strict=True))
+    differ = wins + losses
+    low = float(betaincinv(wins, losses + 1, TAIL)) if wins else 0.0
+    high = float(betaincinv(wins + 1, losses, 1 - TAIL)) if losses else 1.0
+    points = 100 * differ / count
+    return JudgedPart(
+        images=count,
+        before=100 * sum(before) / count,
+        after=100 * sum(after) / count,
+        gain=100 * (wins - losses) / count,
+        low=points * (2 * low - 1),
+        high=points * (2 * high - 1),
+    )
+
+
+def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequence[str]) -> tuple[WorseClass, ...]:
+    """Return the classes of which the new file recognises fewer images, those with the largest loss first."""
+    worse = []
+    for label in sorted({image.label for image in images}):
+        places = [place for place, image in enumerate(images) if image.label == label]
+        counts = [sum(answers[place] == label for place in places) for answers in (before, after)]
+        if counts[1] < counts[0]:
+            lost = [str(images[place].path) for place in places if before[place] == label != after[place]]
+            worse.append(WorseClass(label, *counts, len(places), tuple(lost[:SHOWN])))
+    return tuple(sorted(worse, key=lambda row: row.after - row.before))

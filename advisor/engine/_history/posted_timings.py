@@ -1,0 +1,41 @@
+"""Timings that a page posted from the browser of some phone, as a new run beside the one whose files it timed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from advisor.core import Evaluation, Target, UsageError
+from advisor.devices import Timing
+from advisor.engine._history.changes import Child, read_origin, write_child
+from advisor.engine._history.loaded_run import LoadedRun, require_proof
+from advisor.engine._pipeline.stages.other_runtimes import figures_of
+from advisor.engine._targets.device_prediction import move_to_target
+from advisor.store import RunFolder, sha256_json
+
+
+def record_timings(
+    run: LoadedRun, device: str, runtime: str, timings: Sequence[tuple[Evaluation, Timing]], effort: str
+) -> tuple[RunFolder, tuple[Evaluation, ...]]:
+    """Write a run with the timings of files on a device that no profile describes; return it with its evaluations.
+
+    ``device`` names the phone and its browser in words, ``runtime`` is that of the page with its version. The latencies
+    belong to both alone, and never to the phone's own runtime. Nothing is compared with a prediction.
+
+    Raises:
+        UsageError: the run has changed since it was written, or there is no timing.
+        StageError: a timing is damaged.
+    """
+    require_proof(run)
+    if not timings:
+        raise UsageError("there is no timing", "time the files again")
+    evaluations = []
+    for evaluation, timing in timings:
+        target = Target(device, runtime, "cpu", timing.threads)
+        moved = move_to_target(evaluation, target)
+        evaluations.append(replace(moved, **vars(figures_of(timing, effort, device))))
+    # Each measurement is another environment: nobody can tell what else the phone did.
+    environment = sha256_json([device, datetime.now(UTC).isoformat(), [timing.median_ms for _, timing in timings]])
+    child = Child(evaluations, device, environment, {"devices": {device: environment}})
+    folder = write_child(run, read_origin(Path(run.folder.path)), child)
+    return folder, folder.evaluations()

@@ -1,0 +1,5 @@
+"""The runtime that the entry point names."""
+
+from advisor.integrations.browser._chromium import Chromium
+
+RUNTIME = Chromium()

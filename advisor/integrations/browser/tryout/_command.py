@@ -1,0 +1,99 @@
+"""``advisor try``: show the page of a run's files, on this machine or on a phone."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from advisor.cli import AsJson, note, print_json
+from advisor.core import UsageError, install_extra
+
+if TYPE_CHECKING:
+    from advisor.cli import LocalServer
+
+LIMIT_MIN = 30
+"""Minutes after which the command ends: nobody has to remember an open server."""
+
+MOST_REQUESTS = 5000
+"""Requests that one start answers; a page with all timings takes about 30."""
+
+WARNING = (
+    "the browser of the phone warns of the certificate, which is made for this start: choose Advanced, then Proceed"
+)
+
+
+def try_run(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")],
+    phone: Annotated[bool, typer.Option("--phone", help="Let a phone of the local network open the page.")] = False,
+    address: Annotated[
+        str, typer.Option(metavar="IP", help="Address of this machine for --phone. Default: that of its network.")
+    ] = "",
+    keep: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder for photographs that you keep with their class.")
+    ] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try the files of a run in a browser: the pick beside its float32 and int8 form, on your photographs.
+
+    The page has the camera, your photographs, and images of the hold-out that the pick gets wrong. It answers in the
+    browser, as the app would: images stay on the device. It also times the files there, which makes a new run.
+
+    With --phone, it prints a QR code that opens the page on a phone of the same network, over an encrypted connection.
+    With --keep, a photograph can be kept with the class that you choose; the command for a search with these images
+    is printed at the end. It ends with Ctrl-C, or after 30 minutes.
+
+    Example: advisor try runs/latest --phone
+    """
+    try:
+        from advisor.cli import LocalServer
+        from advisor.integrations.browser.tryout._app import PageRoutes
+    except ImportError:
+        raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
+    from advisor.integrations.browser.tryout._phone import find_address, make_certificate, require_packages
+    from advisor.integrations.browser.tryout._photographs import Keeper
+    from advisor.integrations.browser.tryout._timings import Recorder
+    from advisor.integrations.browser.tryout._trial import RunPage
+
+    if address and not phone:
+        raise UsageError("--address is for --phone", "add --phone, or leave --address out")
+    certificate: Path | None = None
+    host = LocalServer.host
+    with ExitStack() as stack:
+        if phone:
+            require_packages()
+            host = find_address(address)
+            certificate = stack.enter_context(make_certificate(host))
+        trial = RunPage.of(run, bool(keep))
+        keeper = Keeper.of(Path(keep), trial, note) if keep else None
+        listening = stack.enter_context(LocalServer.open_socket(host, port))
+        scheme = "https" if phone else "http"
+        server = LocalServer(
+            listening.getsockname()[1], command="try", host=host, scheme=scheme, most_requests=MOST_REQUESTS
+        )
+        _tell_address(server, phone, as_json)
+        if not (phone or no_browser or as_json):
+            typer.launch(server.address)
+        pages = PageRoutes(trial, server, Recorder(trial, note), keeper)
+        server.run(pages.app(), listening, certificate, limit_s=60 * LIMIT_MIN)
+        if keeper is not None and keeper.command:
+            note("search again with these photographs:")
+            typer.echo(keeper.command)
+
+
+def _tell_address(server: LocalServer, phone: bool, as_json: bool) -> None:
+    from advisor.integrations.browser.tryout._phone import draw_code
+
+    if as_json:
+        print_json({"schema_version": 1, "address": server.address})
+    else:
+        typer.echo(server.address)
+    if phone:
+        if not as_json:
+            typer.echo(draw_code(server.address))
+        note(WARNING)
+    note(f"press Ctrl-C to end; it ends after {LIMIT_MIN} minutes")

@@ -1,0 +1,240 @@
+"""Timings that a page posts: check every number, and write them as a run."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.core import UsageError, message_of, parse, show_ms
+from advisor.devices import WEB_RUNTIME, Timing, timings_of_agent
+from advisor.engine import record_timings
+from advisor.integrations.browser import LITERT
+from advisor.integrations.browser.tryout._trial import EFFORT, MOST_THREADS, RunPage
+from advisor.isolation import map_efforts
+from advisor.reporting import write_at
+from advisor.store import parse_json
+
+MOST_BYTES = 2_000_000
+"""Largest document: two hundred thousand runs take about as much."""
+
+MOST_RESULTS = 20
+"""Results that one start keeps: each is a run folder."""
+
+LONGEST_MS = 60_000.0
+"""A run, or the loading of a file, that takes longer is none that a person waited for."""
+
+MACS_PER_S = 1e12
+"""A file that would run at more multiplications a second on one thread is not believed: 32 a cycle, the most that 128
+bits of SIMD hold at 8 bits in two units, are 0.13e12 at 4 GHz."""
+
+LEAST_MS = 1e-3  # A call of the runtime itself takes a microsecond
+MOST_HEAP_BYTES = 2**32
+LEAST_SHARE = 0.9
+STEP_MS = 2.0
+"""A block lasts at least this share of its runs, less two steps of a coarse clock."""
+
+_NAME = re.compile(r"[^\w .()+-]+")
+NAME_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class PostedDevice:
+    """What a page says of its phone."""
+
+    model: str  #: such as ``Pixel 8``; of some browsers the system alone
+    browser: str  #: such as ``Chrome``
+    version: str  #: of the browser
+    cores: int  #: processors that it may use
+
+
+@dataclass(frozen=True)
+class PostedBlock:
+    """One block of runs."""
+
+    times: tuple[float, ...]  #: of each run, in ms
+    elapsed_ms: float  #: from the begin of the first to the end of the last
+
+
+@dataclass(frozen=True)
+class PostedSeries:
+    """One file at one number of threads."""
+
+    form: int  #: number of the file on the page, from 0
+    threads: int  #: threads of the runtime
+    runtime_ms: float  #: time to start the runtime
+    load_ms: float  #: time to load the file
+    first_ms: float  #: time of the first run
+    heap_bytes: int | None  #: memory of the runtime and the file
+    blocks: tuple[PostedBlock, ...]  #: the timed runs
+
+
+@dataclass(frozen=True)
+class PostedTimings:
+    """The document that a page posts."""
+
+    device: PostedDevice  #: the phone
+    series: tuple[PostedSeries, ...]  #: each file at each number of threads
+
+
+@dataclass
+class Recorder:
+    """Checks timings, and writes each result as a run beside that of the trial."""
+
+    trial: RunPage  #: the files that the page has
+    tell: Callable[[str], None]  #: is called with a line about each result
+    started: float = field(default_factory=time.monotonic)  #: when the server started
+    results: int = 0  #: results so far
+
+    def record(self, body: bytes) -> dict[str, Any]:
+        """Write a posted result as a run, and return what the page shows of it.
+
+        Raises UsageError: the document is damaged, or says what cannot be.
+        """
+        if self.results >= MOST_RESULTS:
+            raise UsageError(f"{MOST_RESULTS} results are written", "start advisor try again")
+        posted = read_timings(body)
+        check_timings(posted, self.trial, time.monotonic() - self.started)
+        device = name_device(posted.device)
+        timings = _timings_of(posted, self.trial)
+        evaluated = [self.trial.forms[series.form].evaluation for series in posted.series]
+        pairs = list(zip(evaluated, timings, strict=True))
+        runtime = f"{WEB_RUNTIME}=={LITERT.version}"
+        folder, evaluations = record_timings(self.trial.run, device, runtime, pairs, EFFORT)
+        self.results += 1
+        write_at(folder.path)
+        rows = []
+        for series, evaluation in zip(posted.series, evaluations, strict=True):
+            latency = evaluation.latency
+            assert latency is not None, "it was measured"
+            verdict = evaluation.timing.verdict_reason if evaluation.timing else ""
+            threads = f"{series.threads} thread{'s' if series.threads > 1 else ''}"
+            rows.append({"form": series.form, "value": show_ms(latency.value), "remark": f"{threads}; {verdict}"})
+        figures = ", ".join(
+            f"{evaluation.configuration.compression} {row['value']} ({row['remark']})"
+            for row, evaluation in zip(rows, evaluations, strict=True)
+        )
+        self.tell(f"{device}: {figures}")
+        self.tell(f"advisor report {folder.path}")
+        return {"times": rows, "said": f"Written to the run {folder.path.name}, as measured on {device}."}
+
+
+def read_timings(body: bytes) -> PostedTimings:
+    """Return the document of a page; UsageError if it is damaged."""
+    try:
+        posted: PostedTimings = parse(PostedTimings, parse_json(body.decode()))
+    except (ValueError, TypeError, LookupError) as error:
+        raise UsageError(f"the timings cannot be read: {message_of(error)}", "load the page again") from None
+    return posted
+
+
+def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
+    """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server has been there."""
+    served = range(len(trial.forms))
+    places = [(series.form, series.threads) for series in posted.series]
+    effort = map_efforts()[EFFORT]
+    _require(places, "there is no timing")
+    _require(len(set(places)) == len(places), "a file was timed twice")
+    _require(1 <= posted.device.cores <= 1024, f"a device with {posted.device.cores} processors")
+    total_ms = 0.0
+    for series in posted.series:
+        _require(series.form in served, f"there is no file {series.form}")
+        _require(1 <= series.threads <= MOST_THREADS, f"{series.threads} threads")
+        _require(len(series.blocks) == effort.blocks, f"{len(series.blocks)} blocks of {effort.blocks}")
+        for value in (series.runtime_ms, series.load_ms, series.first_ms):
+            _require(0 <= value <= LONGEST_MS, f"a time of {value:g} ms")
+        heap = series.heap_bytes
+        _require(heap is None or 0 < heap <= MOST_HEAP_BYTES, f"{heap} bytes of memory")
+        facts = trial.forms[series.form].evaluation.file_features
+        macs = facts.macs if facts else 0
+        least_ms = max(LEAST_MS, 1e3 * macs / (MACS_PER_S * series.threads))
+        for block in series.blocks:
+            _check_block(block, least_ms)
+            total_ms += block.elapsed_ms
+    _require(total_ms <= 1e3 * age_s, f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old")
+
+
+def _check_block(block: PostedBlock, least_ms: float) -> None:
+    _require(block.times, "a block without a run")
+    for value in block.times:
+        _require(0 <= value <= LONGEST_MS, f"a run of {value:g} ms")
+    # A clock in steps of 5 us or 1 ms says 0 of a single short run, and no more of half of them.
+    middle_ms = statistics.median(block.times)
+    _require(middle_ms > 0, "the clock of this browser is too coarse for so fast a file")
+    _require(middle_ms >= least_ms, f"runs of {middle_ms:g} ms, where no processor needs less than {least_ms:g} ms")
+    spent_ms = sum(block.times)
+    _require(
+        LEAST_SHARE * spent_ms - STEP_MS <= block.elapsed_ms <= LONGEST_MS,
+        f"a block of {block.elapsed_ms:g} ms with runs of {spent_ms:g} ms",
+    )
+
+
+def _require(holds: object, what: str) -> None:
+    if not holds:
+        raise UsageError(f"the timings are not believed: {what}", "load the page again, and time the files again")
+
+
+def name_device(device: PostedDevice) -> str:
+    """Return the phone and its browser in words, such as ``Chrome on Pixel 8 (browser)``.
+
+    It never is the name of a device with a profile, so that no figure counts for the phone's own runtime.
+    """
+    model, browser = (shorten_name(text) for text in (device.model, device.browser))
+    return f"{browser or 'a browser'} on {model or 'an unknown device'} (browser)"
+
+
+def shorten_name(text: str) -> str:
+    """Return a name from a page as it can stand in files and lines: letters, digits and few signs."""
+    return " ".join(_NAME.sub(" ", text).split())[:NAME_LENGTH].strip()
+
+
+def _timings_of(posted: PostedTimings, trial: RunPage) -> Sequence[Timing]:
+    """Return the timings, read as those of the browser of this machine are."""
+    version = shorten_name(posted.device.version)
+    elapsed_ms = sum(block.elapsed_ms for series in posted.series for block in series.blocks)
+    names = [f"{place}" for place in range(len(posted.series))]
+    load = {
+        "elapsed_ns": round(1e6 * elapsed_ms),
+        "others_cores": None,
+        "cores": posted.device.cores,
+        "governor": "",
+    }
+    document = {
+        "runtime": LITERT.package,
+        "runtime_version": LITERT.version,
+        "load": load,
+        "series": [_document_of(name, series) for name, series in zip(names, posted.series, strict=True)],
+    }
+    files = [Path(trial.forms[series.form].evaluation.artefact) for series in posted.series]
+    browser = f"{shorten_name(posted.device.browser)} {version}".strip() or "a browser"
+    timings = timings_of_agent(document, files, names)
+    return [_with_browser(timing, browser) for timing in timings]
+
+
+def _document_of(name: str, series: PostedSeries) -> Mapping[str, Any]:
+    blocks = [
+        {
+            "wall_ns": [max(1, round(1e6 * value)) for value in block.times],
+            "cpu_ns": None,
+            "waited_ns": None,
+            "elapsed_ns": round(1e6 * block.elapsed_ms),
+        }
+        for block in series.blocks
+    ]
+    return {
+        "model": name,
+        "threads": series.threads,
+        "runtime_ms": series.runtime_ms,
+        "load_ns": round(1e6 * series.load_ms),
+        "first_ns": round(1e6 * series.first_ms),
+        "heap_bytes": series.heap_bytes,
+        "blocks": blocks,
+    }
+
+
+def _with_browser(timing: Timing, browser: str) -> Timing:
+    return replace(timing, runtime=f"{timing.runtime} in {browser}", memory_bytes=timing.details["heap_bytes"])

@@ -1,0 +1,177 @@
+"""The page of a run: its files, the runtime, and images of the hold-out that the pick gets wrong."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from advisor.core import UsageError, show_bytes
+from advisor.engine import LoadedRun, images_folder, load_run
+from advisor.exporting import ExportedModel, exported_model, forms_of
+from advisor.integrations.browser import LITERT, fetch_package
+from advisor.integrations.browser.agent import WARM_MS, WARM_RUNS
+from advisor.integrations.browser.web import facts_of, remark_of, render_page
+from advisor.isolation import map_efforts
+
+SAMPLES = 6
+"""Images of the hold-out that the page shows."""
+
+SMALL_SIDE = 160
+SIDE = 800
+"""Longer side of an image in the gallery, and of one that the files answer, in pixels."""
+
+EFFORT = "search"
+"""How long each file is timed: as in a search, a person waits for it."""
+
+MOST_THREADS = 4
+KINDS = {".js": "text/javascript", ".wasm": "application/wasm", ".tflite": "application/octet-stream"}
+SCRIPTS = ("calls.js", "worker.js", "litert.js", "onnxruntime.js", "webgpu.js")
+"""Scripts of the browser runtime that time a file."""
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One file that the page loads."""
+
+    content: bytes = field(repr=False)
+    kind: str  #: media type
+    packed: bool = False  #: the content is gzip
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One image of the hold-out that the pick gets wrong."""
+
+    path: Path  #: where it is
+    sha256: str  #: hash of the file
+    said: str  #: what was answered, in words
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """The page of one run."""
+
+    run: LoadedRun  #: the run
+    forms: tuple[ExportedModel, ...]  #: the files that answer, the pick first
+    keeps: bool = False  #: photographs can be kept
+
+    @classmethod
+    def of(cls, run: Path | str, keeps: bool = False) -> RunPage:
+        """Return the page of a run. UsageError: it has no file, its task has no page, or the runtime is missing."""
+        loaded = load_run(run)
+        pick = loaded.decision.pick
+        if pick is None:
+            raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
+        first = exported_model(loaded, pick, False)
+        if not first.shipping.page.script:
+            raise UsageError(f"there is no page that {first.shipping.does}", "advisor predict answers photographs")
+        if keeps and not loaded.question.of_task.probabilities:
+            raise UsageError(
+                "--keep: a photograph of this task needs more than a class, such as boxes or a mask",
+                "leave --keep out, and mark your photographs with a tool for annotations",
+            )
+        fetch_package(LITERT)
+        others = [row for row in forms_of(loaded.evaluations, pick) if row.artefact != pick.artefact]
+        return cls(loaded, (first, *(exported_model(loaded, row, False) for row in others)), keeps)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of the files."""
+        return self.forms[0].model.labels
+
+    def page(self, weak: str = "", first: str = "") -> bytes:
+        """Return the page; ``weak`` says what the run is weakest in, and ``first`` is the class to photograph first."""
+        pick = self.forms[0]
+        effort = map_efforts()[EFFORT]
+        protocol = {
+            "runs": effort.runs,
+            "least_ms": 1e3 * effort.min_seconds,
+            "most_ms": 1e3 * effort.max_seconds,
+            "blocks": effort.blocks,
+            "pause_ms": 1e3 * effort.pause_seconds,
+            "warm": {"runs": WARM_RUNS, "least_ms": WARM_MS[0], "most_ms": WARM_MS[1]},
+            "most_threads": MOST_THREADS,
+        }
+        facts = {
+            "forms": [self._facts_of(place) for place in range(len(self.forms))],
+            "protocol": protocol,
+            "keeps": self.keeps,
+            "weak": weak,
+            "classes": sorted(self.classes, key=lambda label: label != first),
+        }
+        task = pick.shipping.page
+        extra = [_read_script("calls.js"), _read_script("tryout/tryout.js")]
+        return render_page(facts, task, len(self.classes), remark_of(pick.evaluation), extra).encode()
+
+    def _facts_of(self, place: int) -> dict[str, Any]:
+        exported = self.forms[place]
+        return {
+            **facts_of(exported.model, exported.shipping.page),
+            "name": exported.evaluation.configuration.compression,
+            "picked": place == 0,
+            "file": f"files/{place}.tflite",
+            # The file that ships may have one more step; the figures are those of the file that was measured.
+            "measured": f"measured/{place}.tflite" if exported.model.edits else f"files/{place}.tflite",
+            "shown_size": show_bytes(len(exported.model.content)),
+        }
+
+    def asset(self, name: str) -> Asset | None:
+        """Return a file that the page loads by its name; None if there is none."""
+        folder, _, file = name.partition("/")
+        stem = file.removesuffix(".tflite")
+        numbers = [str(place) for place in range(len(self.forms))]
+        if folder in ("files", "measured") and stem in numbers:
+            exported = self.forms[numbers.index(stem)]
+            content = exported.model.content if folder == "files" else exported.artefact
+            return Asset(content, KINDS[".tflite"])
+        if name in SCRIPTS:
+            return Asset(_read_script(name).encode(), KINDS[".js"])
+        members = {member.name for member in LITERT.members}
+        return _read_runtime(fetch_package(LITERT) / name) if name in members else None
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield images of the hold-out that the pick gets wrong, the most frequent confusions first."""
+        answers = self.forms[0].evaluation.holdout_answers
+        folder = images_folder(self.run.folder)
+        if answers is None:
+            return
+        labels = self.classes
+        if answers.confidence:
+            for one in answers.confidence.varied_mistakes:
+                if max(one.label, one.answer) >= len(labels):
+                    continue
+                said = f"{labels[one.label]} taken for {labels[one.answer]}"
+                yield Sample(folder / one.path, one.sha256, said)
+        for image in answers.boxes.worst if answers.boxes else ():
+            yield Sample(folder / image.path, image.sha256, f"F1 {100 * image.f1:.0f} %")
+        for overlaid in answers.overlays.images if answers.overlays else ():
+            yield Sample(folder / overlaid.path, overlaid.sha256, overlaid.result)
+
+    def shown_samples(self) -> list[tuple[Sample, bytes]]:
+        """Return the images of the gallery that can still be read, each as a JPEG for the files to answer."""
+        from advisor.datasets import read_thumbnail
+
+        shown: list[tuple[Sample, bytes]] = []
+        for sample in self.samples():
+            # Decoded and encoded again by a child process: only pixels of a user's file reach the page.
+            content = read_thumbnail(sample.path, SIDE, sample.sha256)
+            if content:
+                shown.append((sample, content))
+            if len(shown) == SAMPLES:
+                break
+        return shown
+
+
+@cache
+def _read_script(name: str) -> str:
+    return (resources.files("advisor.integrations.browser") / name).read_text(encoding="utf-8")
+
+
+@cache  # packing takes half a second
+def _read_runtime(file: Path) -> Asset:
+    return Asset(gzip.compress(file.read_bytes(), mtime=0), KINDS[file.suffix], packed=True)

@@ -1,0 +1,124 @@
+"""A model learns from more images: which of them judge, and when the new file ships."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageOps
+from skimage import data
+
+from advisor.api._merged_images import PARTS, GrownImage, MergedImages, merge_images
+from advisor.api._updates import Update, compare_answers
+from advisor.core import UsageError
+from advisor.engine import images_folder, load_run
+from advisor.store import RunFolder
+from tests.makers.searches import Searched
+
+
+def judged(old: Sequence[str], new: Sequence[str], before: str, after: str) -> Update:
+    """Compare two files by their answers, a letter for each image of the old and the new hold-out."""
+    images = [
+        GrownImage(Path(f"{number}.jpg"), label, PARTS[0], new=is_new)
+        for is_new, labels in ((False, old), (True, new))
+        for number, label in enumerate(labels)
+    ]
+    merged = MergedImages(tuple(images), (), 0, 0, ())
+    return compare_answers("run", "runs/new", merged, before.split(), after.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ship", "reason"),
+    [
+        ("a " * 40 + "b " * 20, "a " * 60, True, "ship the new file: +100.0 points (+66.3 to +100.0) on 20 new images"),
+        ("a " * 60, "a " * 60, False, "keep the old file: the images show no gain"),
+        ("a " * 56 + "b " * 4, "a " * 60, False, "the images show no gain: +20.0 points (-4.1 to +20.0)"),
+        (
+            "a " * 40 + "b " * 20,
+            "b " * 12 + "a " * 48,
+            False,
+            "keep the old file: the new one loses on what was learnt",
+        ),
+    ],
+)
+def test_the_new_file_ships_if_it_gains_and_the_old_images_show_no_loss(
+    before: str, after: str, ship: bool, reason: str
+) -> None:
+    answer = judged(["a"] * 40, ["a"] * 20, before, after)
+    assert (answer.ship, reason in answer.reason) == (ship, True), answer.reason
+
+
+def test_classes_that_got_worse_are_named_with_images() -> None:
+    answer = judged(["a", "a", "b"], [], "a a a", "a b b")
+    assert [(row.label, row.before, row.after, row.images, row.examples) for row in answer.worse] == [
+        ("a", 2, 1, 2, ("1.jpg",))
+    ]
+    assert "class 'a' got worse on the old hold-out: 2, then 1 of 2 right, such as 1.jpg" in answer.lines
+
+
+@pytest.fixture
+def more(tmp_path: Path, with_images: Searched) -> Path:
+    """New images of a run: known ones, copies of its hold-out, a corrected label, and 20 of a new class."""
+    split = with_images.run.read_json("split.json")
+    root = images_folder(with_images.run)
+    astronaut = next(row for row in split["holdout"] if row["class"] == "astronaut")
+    learnt = [row for row in split["train"] if row["class"] == "astronaut"]
+    folder = tmp_path / "more"
+    for name in ("astronaut", "coins", "rocket 'é'"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(root / learnt[0]["path"], folder / "astronaut" / "known.jpg")
+    shutil.copy(root / learnt[1]["path"], folder / "rocket 'é'" / "corrected.jpg")
+    with Image.open(root / astronaut["path"]) as image:
+        ImageOps.mirror(image).save(folder / "astronaut" / "mirrored.jpg")
+    coins = Image.fromarray(data.coins()).convert("RGB")
+    for number in range(20):
+        box = (17 * number, 11 * number, 17 * number + 60, 11 * number + 60)
+        coins.crop(box).resize((96, 96)).save(folder / "coins" / f"{number}.jpg")
+    return folder
+
+
+def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more: Path, with_images: Searched) -> None:
+    merged = merge_images(load_run(with_images.run), more)
+    split = with_images.run.read_json("split.json")
+    assert (merged.new_classes, merged.known, merged.returned) == (("coins",), 1, 1)
+    assert [path.name for path in merged.corrected] == [Path(_learnt(split)[1]["path"]).name]
+    old = {image.path: image for image in merged.images if not image.new}
+    assert {part: sum(image.part == part for image in old.values()) for part in PARTS} == {
+        part: len(split[part]) for part in PARTS
+    }
+    assert old[merged.corrected[0]].label == "rocket 'é'"
+    assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
+    assert 0 < len(merged.holdout(new=True)) <= 6
+    assert merge_images(load_run(with_images.run), more) == merged, "the draw is the same each time"
+
+
+def _learnt(split: dict[str, list[dict[str, str]]]) -> list[dict[str, str]]:
+    return [row for row in split["train"] if row["class"] == "astronaut"]
+
+
+def test_a_folder_without_anything_new_is_refused(photos: Path, with_images: Searched) -> None:
+    with pytest.raises(UsageError, match="has nothing new: "):
+        merge_images(load_run(with_images.run), photos)
+
+
+def test_several_new_classes_alone_are_probably_old_ones_under_other_names(more: Path, with_images: Searched) -> None:
+    shutil.rmtree(more / "astronaut")
+    shutil.rmtree(more / "rocket 'é'")
+    shutil.copytree(more / "coins", more / "money")
+    for path in (more / "money").iterdir():
+        with Image.open(path) as image:
+            inverted = ImageOps.invert(image)
+        inverted.save(path)
+    with pytest.raises(UsageError, match=r"none of its classes \(coins, money\) is a class of the run: astronaut"):
+        merge_images(load_run(with_images.run), more)
+
+
+def test_a_run_whose_images_are_gone_is_refused(tmp_path: Path, more: Path, with_images: Searched) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(with_images.run.path, run)
+    dataset = json.loads((run / "dataset.json").read_text())
+    (run / "dataset.json").write_text(json.dumps({**dataset, "folder": str(tmp_path / "empty")}))
+    with pytest.raises(UsageError, match="are gone or changed, such as") as refused:
+        merge_images(load_run(RunFolder.open(run)), more)
+    assert "restore the images" in refused.value.hint

@@ -1,0 +1,219 @@
+"""``advisor try``: the page, and what its server refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from advisor.cli import LocalServer
+from advisor.core import Provenance, UsageError
+from advisor.devices import read_features
+from advisor.engine import load_run
+from advisor.exporting import Answerer
+from advisor.integrations.browser import LITERT
+from advisor.integrations.browser.tryout import _phone as phone
+from advisor.integrations.browser.tryout._app import PageRoutes
+from advisor.integrations.browser.tryout._command import try_run
+from advisor.integrations.browser.tryout._photographs import Keeper
+from advisor.integrations.browser.tryout._timings import PostedDevice, Recorder, name_device
+from advisor.integrations.browser.tryout._trial import RunPage
+from advisor.store import RunFolder, sha256_file
+from advisor.tflite import Metadata, write_metadata
+from tests.builders import evaluation, present
+from tests.integrations.serve.client import Client
+from tests.integrations.serve.shown import ENDED, FORMS, photograph
+from tests.makers.browsers import new_context, require_runtime
+from tests.measurement import small_models
+from tests.processes import until
+from tests.run_folders import with_artefact, write_run
+from tests.tables import read_table
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+TOKEN = "t" * 43
+MOST_BYTES = 3_000_000  # that a browser loads beside the files
+SIDE = 224  # a run takes longer than a step of the clock of a browser
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """A run of a file that tells the brightest colour, in float32 and int8."""
+    run = write_run(tmp_path / "runs", [], manifest=ENDED, name="colours")
+    floats = small_models.brightness(SIDE)
+    described = Metadata("colours", ("red", "green", "blue"), (127.5,), (127.5,))
+    for form, content in zip(FORMS, (floats, small_models.quantized(floats, tmp_path, SIDE)), strict=True):
+        one = with_artefact(run, evaluation("colours", form, latency=1.0 if form == "int8" else 2.0))
+        (run.path / one.artefact).write_bytes(write_metadata(content, described))
+        features = read_features(run.path / one.artefact)
+        run.append(replace(one, artefact_sha256=sha256_file(run.path / one.artefact), file_features=features))
+    return run
+
+
+@pytest.fixture
+def pages(run: RunFolder) -> PageRoutes:
+    require_runtime(LITERT)
+    trial = RunPage.of(run.path)
+    return PageRoutes(
+        trial, LocalServer(8000, TOKEN, "try", most_requests=100), Recorder(trial, print, time.monotonic() - 10)
+    )
+
+
+@pytest.fixture
+def client(pages: PageRoutes) -> Client:
+    return Client(pages.app(), pages.server)
+
+
+def document() -> dict[str, Any]:
+    """What a page posts of two files."""
+    block = {"times": [2.0, 2.1, 2.2], "elapsed_ms": 6.4}
+    series = {
+        "threads": 1,
+        "runtime_ms": 90.0,
+        "load_ms": 5.0,
+        "first_ms": 9.0,
+        "heap_bytes": 2**24,
+        "blocks": [block] * 8,
+    }
+    device = {"model": "Pixel 8", "browser": "Chrome", "version": "130.0", "cores": 9}
+    posted: dict[str, Any] = json.loads(
+        json.dumps({"device": device, "series": [{"form": form, **series} for form in range(2)]})
+    )
+    return posted
+
+
+def test_a_result_is_a_run_of_the_browser_of_a_phone(client: Client, run: RunFolder) -> None:
+    answer = client.change("/timings", json.dumps(document()).encode()).json()
+    assert [row["value"] for row in answer["times"]] == ["2.10 ms", "2.10 ms"]
+    (made,) = [path for path in run.path.parent.iterdir() if path != run.path and not path.is_symlink()]
+    loaded = load_run(made)
+    assert loaded.question.devices == ("Chrome on Pixel 8 (browser)",)
+    assert {one.configuration.target.device for one in loaded.evaluations} == set(loaded.question.devices)
+    for one in loaded.evaluations:
+        assert present(one.latency).provenance is Provenance.MEASURED
+        assert "@litertjs/core==2.5.3 in Chrome 130.0 on Chrome on Pixel 8 (browser)" in present(one.latency).source
+    assert not loaded.problems
+    assert "Chrome on Pixel 8 (browser)" in (made / "report.html").read_text(encoding="utf-8")
+    assert load_run(run).evaluations == load_run(run.path).evaluations, "the search stays as it is"
+
+
+def test_a_name_is_never_that_of_a_device_with_a_profile() -> None:
+    for model, name in (("pixel-8", "pixel-8"), ("../<b>\n", ".. b"), ("x" * 99, "x" * 40), ("", "an unknown device")):
+        assert name_device(PostedDevice(model, "Chrome", "1", 1)) == f"Chrome on {name} (browser)"
+
+
+def test_results_that_cannot_be_are_refused(client: Client) -> None:
+    for place, value, said in read_table(__file__, "lies.yaml"):
+        posted = document()
+        part: Any = posted
+        *path, last = [int(name) if name.isdecimal() else name for name in place.split(".")]
+        for name in path:
+            part = part[name]
+        part[last] = "PLACE"
+        answer = client.change("/timings", json.dumps(posted).replace('"PLACE"', value).encode())
+        assert (answer.status_code, said in answer.text) == (400, True), (place, value, answer.text)
+
+
+def test_requests_of_others_are_refused(client: Client) -> None:
+    for method, path, headers, status in read_table(__file__, "requests.yaml"):
+        own = client.own.removeprefix("http://")
+        stated = {name: value.replace("{own}", own) for name, value in headers.items()}
+        below = path[1:] if path.startswith("//") else f"{client.access.root}{path}"
+        whole = below.replace("{token}", TOKEN).replace("{short}", TOKEN[:-1])
+        assert client.request(method, whole, headers=stated).status_code == status, (method, path)
+
+
+def test_only_so_many_requests_are_answered(client: Client) -> None:
+    assert {client.get(f"/{number}/").status_code for number in range(200)} == {403}
+    assert [client.get(f"{client.access.root}/files/7.tflite").status_code for _ in range(101)][-2:] == [404, 429]
+
+
+def test_a_photograph_is_kept_with_class_and_group_and_without_what_else_is_in_its_file(
+    pages: PageRoutes, tmp_path: Path
+) -> None:
+    pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    client = Client(pages.app(), pages.server)
+    red, page = photograph(), b"<script>alert(1)</script>"
+    for content, where, status, said in (
+        (red + page, "class=red&device=Chrome+on+Pixel+8", 200, "photograph 1 of this class"),
+        (red, "class=green", 400, "is kept as 'red' already"),
+        (photograph((0, 0, 250)), "class=../red", 400, "the run has no class '.. red'"),
+        (page, "class=red", 400, "the photograph cannot be read"),
+        (b"", "class=red", 400, "the photograph cannot be read"),
+        (b"\xff" * (Answerer.MOST_BYTES + 1), "class=red", 400, "the file is larger than"),
+    ):
+        answer = client.change(f"/photographs?{where}", content)
+        assert (answer.status_code, said in answer.text) == (status, True), answer.text
+    (file,) = (tmp_path / "photographs" / "red").iterdir()
+    assert page not in file.read_bytes()
+    title, row = (tmp_path / "photographs" / "photographs.csv").read_text(encoding="utf-8").splitlines()
+    assert (title, row.split(",")[:2]) == ("path,label,group", [f"red/{file.name}", "red"])
+    assert row.split(",")[2].startswith("Chrome on Pixel 8 2")
+    again = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    assert (again.rows, again.command.split()[-1]) == (pages.keeper.rows, str(again.folder / "photographs.csv"))
+
+
+def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "note.txt").write_text("note")
+    empty = write_run(tmp_path, [], name="empty").path
+    monkeypatch.setattr(phone, "DOCUMENTATION", ("127.0.0.1", 9))
+    for attempt, said in (
+        (lambda: RunPage.of(empty), "has no candidate with a file"),
+        (lambda: Keeper.of(tmp_path, RunPage.of(run.path), print), "holds other files"),
+        (lambda: Keeper.of(tmp_path / "note.txt", RunPage.of(run.path), print), "is no folder"),
+        (lambda: phone.find_address(""), "in no network that a phone could reach"),
+        (lambda: phone.find_address("phone.local"), "'phone.local' is not an address"),
+        (lambda: phone.find_address("0.0.0.0"), "is no single IPv4 address"),
+        (lambda: phone.find_address("192.0.2.7"), "this machine has no address 192.0.2.7"),
+        (lambda: try_run(str(run.path), address="127.0.0.1"), "--address is for --phone"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(said)) as refused:
+            attempt()
+        assert refused.value.hint
+
+
+def test_the_certificate_is_of_the_address_and_gone_afterwards() -> None:
+    with phone.make_certificate("127.0.0.1") as file:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file)
+        assert file.stat().st_mode & 0o077 == 0
+    assert not file.exists()
+    assert len(phone.draw_code("https://192.168.1.20:8000/" + TOKEN).splitlines()) > 15
+
+
+@pytest.mark.integration
+def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser: Browser) -> None:
+    with LocalServer.open_socket(LocalServer.host, 0) as opened:
+        pages.server = LocalServer(opened.getsockname()[1], command="try")
+        server = pages.server.make_server(pages.app())
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+        page = new_context(browser, viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
+        complaints, sizes = list[str](), list[float]()
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        tools = page.context.new_cdp_session(page)
+        tools.send("Network.enable")
+        tools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        tools.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+        page.goto(pages.server.address)
+        page.wait_for_selector("body[data-ready]")
+        assert sum(sizes) - sum(len(form.model.content) for form in pages.trial.forms) <= MOST_BYTES
+        page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": photograph((10, 10, 250))})
+        page.wait_for_selector("#forms li >> nth=1")
+        assert page.locator("#forms li b").all_inner_texts() == ["blue", "blue"]
+        assert page.inner_text("#agree") == "All files give the same answer."
+        page.click("#time")
+        until(lambda: page.inner_text("#timed").startswith("Written"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.context.close()
+        server.should_exit = True
+        thread.join()
+    assert complaints == []
