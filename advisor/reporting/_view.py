@@ -345,8 +345,8 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         if is_floor(relaxation.limit):
             floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
             floors[relaxation.limit] = relaxation.needed.replace(" ", "")
-            values = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
-            return f"advisor report {folder} --min-accuracy {','.join(values)}"
+            floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
+            return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
         # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
         limits = relaxation.limit.split(" and ")
         ends = relaxation.needed.split(" and ")
