@@ -209,7 +209,7 @@ def _compute_priors(base: Base, column: Column, candidates: Indices, *, placed: 
     priors = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
     if placed:
         of_build = priors[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME
-        targets = max(np.count_nonzero(of_build), 1)
+        targets = max(int(np.count_nonzero(of_build)), 1)
         priors[-1] += np.log(targets)
     return priors
 
