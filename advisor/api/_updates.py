@@ -308,5 +308,5 @@ def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequ
         counts = [sum(answers[place] == label for place in places) for answers in (before, after)]
         if counts[1] < counts[0]:
             lost = [str(images[place].path) for place in places if before[place] == label != after[place]]
-            worse.append(WorseClass(label, *counts, len(places), tuple(lost[:SHOWN])))
+            worse.append(WorseClass(label, counts[0], counts[1], len(places), tuple(lost[:SHOWN])))
     return tuple(sorted(worse, key=lambda row: row.after - row.before))

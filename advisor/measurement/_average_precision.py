@@ -96,7 +96,7 @@ def score_areas(
     left = [
         _compute_area_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)
     ]
-    scores = {}
+    scores: dict[str, Interval] = {}
     for place, metric in enumerate(BY_AREA):
         value = _mean_of_known(whole[:, :, place])
         if np.isfinite(value):

@@ -25,8 +25,8 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
         return
     side = pick.card_facts.input_size or 0
     on = "hold-out" if pick.holdout_answers else "validation"
-    columns = (
-        TableColumn[ObjectsOfSize](f"side of the object{' in pixels' if side else ''}", lambda row: _range(row, side)),
+    columns: tuple[TableColumn[ObjectsOfSize], ...] = (
+        TableColumn(f"side of the object{' in pixels' if side else ''}", lambda row: _range(row, side)),
         TableColumn("true", lambda row: row.true),
         TableColumn("recall % (95 %)", lambda row: text.share(Interval(row.recall, *row.recall_interval))),
     )

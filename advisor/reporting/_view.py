@@ -345,12 +345,13 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         if is_floor(relaxation.limit):
             floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
             floors[relaxation.limit] = relaxation.needed.replace(" ", "")
-            values = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
-            return f"advisor report {folder} --min-accuracy {','.join(values)}"
+            floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
+            return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
         # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
-        limits, values = relaxation.limit.split(" and "), relaxation.needed.split(" and ")
-        if options.keys() >= set(limits) and len(limits) == len(values):
-            needed = [value.replace(" points", "pt").replace(" ", "") for value in values]
+        limits = relaxation.limit.split(" and ")
+        ends = relaxation.needed.split(" and ")
+        if options.keys() >= set(limits) and len(limits) == len(ends):
+            needed = [end.replace(" points", "pt").replace(" ", "") for end in ends]
             wider = " ".join(f"{options[limit]} {value}" for limit, value in zip(limits, needed, strict=True))
             return f"advisor search --request {folder}/request.yaml {wider}"
     if run.question.data is None and decision.feasible:

@@ -132,11 +132,7 @@ def _condition(
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
-    prior = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
-    if len(place):
-        of_build = prior[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME
-        targets = max(np.count_nonzero(of_build), 1)
-        prior[-1] += np.log(targets)
+    prior = _compute_priors(base, column, candidates, placed=len(place) > 0)
     prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
     coefficients = np.zeros(len(seen))
     level = 0.0
@@ -154,11 +150,7 @@ def _condition(
     resemblance = np.zeros(len(base.table.columns))
     resemblance[candidates] = shares.sum(axis=1)
     scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
-    # The standard deviation between the references' shapes, weighted by their shares.
-    used = np.flatnonzero(resemblance)
-    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
-    departure = shapes - resemblance[used] @ shapes
-    spread = float(np.sqrt((resemblance[used] @ np.square(departure)).mean()))
+    spread = _measure_spread(base, resemblance)
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = invert_matrix(_make_covariance(gram, scale) + doubted)
     return LatencyPosterior(
@@ -201,6 +193,25 @@ def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Float
 
 def _make_covariance(gram: Floats, scale: float) -> Floats:
     return np.asarray(scale**2 * gram + LEVEL_VARIANCE + NOISE**2 * np.eye(len(gram)))
+
+
+def _measure_spread(base: Base, resemblance: Floats) -> float:
+    """Return the standard deviation between the shapes of the references, weighted by their shares."""
+    used = np.flatnonzero(resemblance)
+    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
+    departure = shapes - resemblance[used] @ shapes
+    variances = resemblance[used] @ np.square(departure)
+    return float(np.sqrt(variances.mean()))
+
+
+def _compute_priors(base: Base, column: Column, candidates: Indices, *, placed: bool) -> Floats:
+    """Return the log weights (candidates,) of references; if ``placed``, the last one is the place of the target."""
+    priors = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
+    if placed:
+        of_build = priors[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME
+        targets = max(int(np.count_nonzero(of_build)), 1)
+        priors[-1] += np.log(targets)
+    return priors
 
 
 def _compute_prior(reference: Column, column: Column) -> float:

@@ -93,10 +93,10 @@ def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
     """
     if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu" or count_measured(profile, target):
         return ""
-    runtimes = sorted(
-        {other_target.runtime for other_target in profile.targets if count_measured(profile, other_target)}
-    )
-    known = f", only with {', '.join(runtimes)}" if runtimes else ""
+    others = [other_target for other_target in profile.targets if count_measured(profile, other_target)]
+    # A target of the same runtime differs by its kernels or threads, which only its name tells.
+    names = {other.name if other.runtime == target.runtime else other.runtime for other in others}
+    known = f", only with {', '.join(sorted(names))}" if names else ""
     return (
         f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted from its cores, and "
         "another build or number of threads may take twice or half as long"

@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 
 
 def deal_out(
-    truth: NDArray[np.int8],
-    groups: Sequence[int],
-    hashes: Sequence[str],
-    shares: Sequence[float],
-    seed: int,
+    truth: NDArray[np.int8], groups: Sequence[int], hashes: Sequence[str], shares: Sequence[float], seed: int
 ) -> NDArray[np.int64]:
     """Return the part of each image, (N,), as a place in ``shares``, whose sum is 1.
 

@@ -21,10 +21,7 @@ LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it
 SHOWN_CLASSES = 20  # Labels whose average precision has an interval in the report, at most
 
 
-def find_tags(
-    outputs: Sequence[Any],
-    model: ShippedModel,
-) -> tuple[Found, ...]:
+def find_tags(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the labels of a photograph that reach the threshold, the highest score first."""
     (row,) = outputs
     best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
@@ -70,11 +67,7 @@ class TagScores:
         without = np.where(np.isfinite(without), without, whole)
         return [float(value) for value in whole + (len(without) - 1) * (without.mean() - without)]
 
-    def _range(
-        self,
-        value: float,
-        without: Doubles,
-    ) -> Interval:
+    def _range(self, value: float, without: Doubles) -> Interval:
         """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""
         units = units_of(self.groups, len(without))
         moved = np.where(np.isfinite(without), without - value, 0.0)
@@ -113,11 +106,7 @@ class TagScores:
         rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
         return macro, micro, of_other_images(float(exact.mean()), rest)
 
-    def describe_errors(
-        self,
-        place: int,
-        classes: Sequence[str],
-    ) -> str:
+    def describe_errors(self, place: int, classes: Sequence[str]) -> str:
         """Return what is missed and what is wrong in an image, in words."""
         flags = self.flags[place]
         known = self.truth[place]
@@ -173,10 +162,7 @@ class ByPrecision(JudgeByShares[TagScores]):
         return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
 
 
-def _list_class_figures(
-    own: TagScores,
-    classes: Sequence[str],
-) -> Iterator[tuple[str, Quantity]]:
+def _list_class_figures(own: TagScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:
     """Yield the average precision of each label with its range, those with the lowest first if there are many."""
     ranges = own.list_ranges()
     known = [(found.value, place) for place, found in enumerate(ranges) if found is not None]

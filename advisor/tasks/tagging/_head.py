@@ -54,12 +54,7 @@ class _Trial:
 
 
 def fit_tag_head(
-    features: Floats,
-    truth: Truth,
-    groups: Sequence[int],
-    hashes: Sequence[str],
-    seed: int,
-    last: int = 0,
+    features: Floats, truth: Truth, groups: Sequence[int], hashes: Sequence[str], seed: int, last: int = 0
 ) -> TagHead:
     """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
 
@@ -86,13 +81,7 @@ def fit_tag_head(
     return TagHead(weights, (bias * slope + shift).astype(np.float32))
 
 
-def _cross_validate(
-    features: Floats,
-    truth: Truth,
-    fold: NDArray[np.int64],
-    width: int,
-    last: int,
-) -> _Trial:
+def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int) -> _Trial:
     """Return the out-of-fold logits of the best penalty of each label."""
     inside = find_space(features[:, :width], last).enter(features[:, :width])
     logits = np.zeros((len(GRID), *truth.shape), np.float32)
@@ -117,20 +106,13 @@ def weigh_images(truth: Truth) -> Floats:
     return np.asarray(np.where(truth == 1, np.maximum(more, 1.0), truth == 0), np.float32)
 
 
-def _losses(
-    logits: Floats,
-    truth: Truth,
-) -> Floats:
+def _losses(logits: Floats, truth: Truth) -> Floats:
     """Return the cross entropy of each label, (N, C)."""
     signs = np.where(truth == 1, 1.0, -1.0)
     return np.asarray(np.logaddexp(0.0, -signs * logits), np.float32)
 
 
-def _fit_strengths(
-    inside: Floats,
-    truth: Truth,
-    strengths: Sequence[float],
-) -> Mapping[float, tuple[Floats, Floats]]:
+def _fit_strengths(inside: Floats, truth: Truth, strengths: Sequence[float]) -> Mapping[float, tuple[Floats, Floats]]:
     """Return weights (D, C) and bias (C,) of each inverse strength of the penalty, each begun from the one before."""
     weights = np.zeros((inside.shape[1], truth.shape[1]), np.float32)
     bias = np.zeros(truth.shape[1], np.float32)
@@ -143,12 +125,7 @@ def _fit_strengths(
 
 
 def _minimise(
-    inside: Floats,
-    truth: Truth,
-    penalty: float,
-    squares: Floats,
-    weights: Floats,
-    bias: Floats,
+    inside: Floats, truth: Truth, penalty: float, squares: Floats, weights: Floats, bias: Floats
 ) -> tuple[Floats, Floats]:
     """Minimise the mean weighted cross entropy of each label and the penalty, for all labels in one go."""
     from scipy.optimize import minimize
@@ -177,10 +154,7 @@ def _minimise(
     return scale * solution[:split].reshape(shape), solution[split:]
 
 
-def calibrate_logits(
-    logits: Floats,
-    truth: Truth,
-) -> tuple[Floats, Floats]:
+def calibrate_logits(logits: Floats, truth: Truth) -> tuple[Floats, Floats]:
     """Return the slope and the shift of each label's logits, (C,), after which 0 is the threshold with the best F1.
 
     The slope and a first shift make them log odds (J. Platt, "Probabilistic Outputs for Support Vector Machines",
@@ -206,10 +180,7 @@ def calibrate_logits(
     return slopes, shifts
 
 
-def _fit_platt(
-    values: NDArray[np.float64],
-    there: NDArray[np.bool_],
-) -> tuple[float, float]:
+def _fit_platt(values: NDArray[np.float64], there: NDArray[np.bool_]) -> tuple[float, float]:
     """Return slope and shift that make log odds of the logits of one label."""
     from scipy.optimize import minimize
 

@@ -77,19 +77,12 @@ class TagSurvey:
         """Images with each label."""
         return dict(zip(self.classes, (self.truth == 1).sum(axis=0).tolist(), strict=True))
 
-    def labels_of(
-        self,
-        place: int,
-    ) -> tuple[str, ...]:
+    def labels_of(self, place: int) -> tuple[str, ...]:
         """Return the labels of an image."""
         return tuple(self.classes[label] for label in np.flatnonzero(self.truth[place] == 1).tolist())
 
 
-def survey_tags(
-    path: Path,
-    progress: Progress | None = None,
-    most: int | None = None,
-) -> TagSurvey:
+def survey_tags(path: Path, progress: Progress | None = None, most: int | None = None) -> TagSurvey:
     """Read images and their labels; faults of single files are recorded with the images that are left out.
 
     Raises UsageError if no layout fits, or if no label is left that some images have and others do not.
@@ -111,10 +104,7 @@ def survey_tags(
     return _without_useless(TagSurvey(read, classes, truth), path)
 
 
-def _without_useless(
-    read: TagSurvey,
-    path: Path,
-) -> TagSurvey:
+def _without_useless(read: TagSurvey, path: Path) -> TagSurvey:
     """Return the images without labels that cannot be learnt and judged, and without images of which nothing is known.
 
     A label is left out if too few images have it, or too few are known to lack it.
@@ -147,11 +137,7 @@ def _without_useless(
     return TagSurvey(replace(images, dataset=dataset), classes, truth, tuple(notes))
 
 
-def divide_tags(
-    read: TagSurvey,
-    seed: int,
-    alike: tuple[Pair, ...] | None = None,
-) -> Division:
+def divide_tags(read: TagSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
     """Return the division of a set, in which each part has its share of each label; the user's own split is kept."""
     dataset = read.images.dataset
     contents = [Counter(read.labels_of(place)) for place in range(len(read.truth))]
@@ -168,10 +154,7 @@ def divide_tags(
     return replace(division, split=Split(train, validation, holdout, split.seed))
 
 
-def _list_notes(
-    read: TagSurvey,
-    division: Division,
-) -> tuple[str, ...]:
+def _list_notes(read: TagSurvey, division: Division) -> tuple[str, ...]:
     """Return a sentence about each thing that a reader may not expect of the images and their split."""
     notes = [*read.notes, *division.notes(read.images.dataset)]
     judged = read.truth[list(division.split.holdout)]
@@ -187,10 +170,7 @@ def _list_notes(
     return tuple(notes)
 
 
-def read(
-    question: Question,
-    say: Say,
-) -> Images:
+def read(question: Question, say: Say) -> Images:
     """Return images with their labels; UsageError if they cannot be read or divided."""
     read = survey_tags(question.require_data(), advance(say), question.most_images)
     dataset = read.images.dataset
@@ -229,19 +209,13 @@ class TagContent:
         mean = (self.read.truth == 1).sum() / max(len(self.read.truth), 1)
         return f"{plural(len(self.read.truth), 'image')}, {len(self.read.classes)} labels, {mean:.1f} of them an image"
 
-    def label(
-        self,
-        path: Path,
-    ) -> str:
+    def label(self, path: Path) -> str:
         """Return the labels of an image; empty for one that was left out."""
         if path not in self._places:
             return ""
         return ", ".join(self.read.labels_of(self._places[path])) or "none"
 
-    def drawing(
-        self,
-        path: Path,
-    ) -> Drawing | None:
+    def drawing(self, path: Path) -> Drawing | None:
         """Return None: labels have no place in an image."""
         return None
 
@@ -250,11 +224,7 @@ class TagContent:
         unknown = int((self.read.truth == UNKNOWN).sum())
         return {"images": len(self.read.truth), "images_per_class": self.counts, "unknown": unknown}
 
-    def write(
-        self,
-        path: Path,
-        findings: Sequence[Finding],
-    ) -> int:
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table with a column for each label, without images that findings leave out; return its images."""
         out = {file for finding in findings for file in finding.leave_out}
         dataset = self.read.images.dataset
@@ -267,10 +237,7 @@ class TagContent:
         return len(rows)
 
 
-def check_tags(
-    path: Path,
-    say: Say,
-) -> DataCheck:
+def check_tags(path: Path, say: Say) -> DataCheck:
     """Check a set of images with labels in any layout; it is not changed."""
     say(f"reading labels of {path}")
     read = survey_tags(path, advance(say))

@@ -11,10 +11,7 @@ Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
 
 
-def list_precisions(
-    truth: Truth,
-    scores: NDArray[Any],
-) -> Doubles:
+def list_precisions(truth: Truth, scores: NDArray[Any]) -> Doubles:
     """Return the average precision of each label, (C,), NaN for one without an image that has it or one that lacks it.
 
     It is the mean, over the images with the label, of the share of such images among those with as high a score. Images
@@ -23,20 +20,14 @@ def list_precisions(
     return np.array([_Ranking(truth[:, label], scores[:, label]).precision for label in range(truth.shape[1])])
 
 
-def list_precisions_without(
-    truth: Truth,
-    scores: NDArray[Any],
-) -> Doubles:
+def list_precisions_without(truth: Truth, scores: NDArray[Any]) -> Doubles:
     """Return the average precision of each label without each image, (N, C); NaN as :func:`list_precisions`."""
     return np.stack(
         [_Ranking(truth[:, label], scores[:, label]).list_without() for label in range(truth.shape[1])], axis=1
     )
 
 
-def mean_precision(
-    truth: Truth,
-    scores: NDArray[Any],
-) -> float:
+def mean_precision(truth: Truth, scores: NDArray[Any]) -> float:
     """Return the mean over the labels of their average precision; 0 if there is none."""
     values = list_precisions(truth, scores)
     return 0.0 if np.isnan(values).all() else float(np.nanmean(values))
@@ -45,11 +36,7 @@ def mean_precision(
 class _Ranking:
     """The images of which a label is known, in blocks of equal scores, the highest first."""
 
-    def __init__(
-        self,
-        truth: Truth,
-        scores: NDArray[Any],
-    ) -> None:
+    def __init__(self, truth: Truth, scores: NDArray[Any]) -> None:
         known = np.flatnonzero(truth >= 0)
         _, block = np.unique(-scores[known], return_inverse=True)
         self._count = len(truth)

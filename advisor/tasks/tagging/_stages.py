@@ -35,12 +35,7 @@ VERSION = "1"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
 
 
-def join_head(
-    card: Card,
-    training: str,
-    purpose: Purpose,
-    workload: Workload,
-) -> Stage[FloatModel]:
+def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Fit the head to features of the images, and join it with the backbone."""
     source = cut(card, FEATURES)
     role = purpose.learns
@@ -48,19 +43,12 @@ def join_head(
     read_role = Role.LEARNT if role is Role.TRAIN else role
     read = features(card, read_role, workload.images[read_role])
 
-    def inputs(
-        materials: Materials,
-        results: Results,
-    ) -> Inputs:
+    def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
         learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
         return {"features": read.key(materials, results), **learnt, **versions("numpy", "scipy")}
 
-    def job(
-        materials: Materials,
-        results: Results,
-        folders: Folders,
-    ) -> Job:
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
         rows = materials.part(read_role).rows_of(part)
         groups = part.groups or part.indices
@@ -69,7 +57,7 @@ def join_head(
 
     return Stage(
         StageName.HEAD,
-        Scope(card.name, training, purpose=purpose, detail=FEATURES),  # Fine-tuning begins with another head, on maps
+        Scope(card.name, training, purpose=purpose),
         VERSION,
         "training the head of",
         (source, *read.stages),
@@ -109,12 +97,7 @@ class Tagger(Runner[Floats]):
 
 
 def tag(
-    captured: bool,
-    model: Path,
-    images: Sequence[Path],
-    view: InputSpec,
-    path: Path,
-    _classes: Sequence[str],
+    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]
 ) -> None:
     """Run a file over images in a child process, and write the scores, float32 (N, C)."""
     np.save(path, np.stack([np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)]))

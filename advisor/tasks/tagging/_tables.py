@@ -108,10 +108,7 @@ def _titles_of(table: Path) -> dict[str, str]:
     return {"_".join(column.casefold().split()): column for column in columns_of(table)}
 
 
-def _list_table(
-    table: Path,
-    part: str,
-) -> TagListing:
+def _list_table(table: Path, part: str) -> TagListing:
     titles = _titles_of(table)
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
     stated = {*IMAGE_COLUMNS, *(name for names in SPLIT.values() for name in names)}
@@ -132,10 +129,7 @@ def _list_table(
     return replace(listing, entries=entries, notes=(*listing.notes, *moved))
 
 
-def _read_labels(
-    table: Path,
-    rows: Rows,
-) -> TagListing:
+def _read_labels(table: Path, rows: Rows) -> TagListing:
     """Return the images of a table with one column of labels, of which each cell may have several."""
     cells = {row[1].label for of_image in rows.values() for row in of_image} - NO_LABELS
     separator = next((mark for mark in SEPARATORS if any(mark in cell for cell in cells)), "")
@@ -175,10 +169,7 @@ def _have_common_words(cells: set[str]) -> bool:
     return False
 
 
-def _read_columns(
-    table: Path,
-    rows: Rows,
-) -> TagListing:
+def _read_columns(table: Path, rows: Rows) -> TagListing:
     """Return the images of a table with a column for each class."""
     columns = _find_classes(table, rows)
     cells = [row for of_image in rows.values() for *_, row in of_image]
@@ -202,20 +193,14 @@ def _read_columns(
     return TagListing(table.parent, tuple(entries), classes, tuple(rejected), notes, by_columns=True)
 
 
-def _read_flag(
-    cell: str,
-    minus_is_no: bool,
-) -> bool | None:
+def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
     word = cell.strip().casefold()
     if word in TRUE_WORDS:
         return True
     return False if word in FALSE_WORDS or (minus_is_no and word in MINUS) else None
 
 
-def _find_classes(
-    table: Path,
-    rows: Rows,
-) -> dict[str, str]:
+def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
     """Return the columns that are classes with their names; UsageError: there is none, or a cell is no answer."""
     titles = _titles_of(table)
     answers = [(number, row) for of_image in rows.values() for number, _, row in of_image]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from advisor.core import UsageError, recipe_of
-from advisor.tasks._task import HeadOnMaps, TaskFunctions
+from advisor.core import HEAD, UsageError
+from advisor.tasks._task import OnMaps, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog import Card
-    from advisor.engine import FloatModel, Purpose, Stage, Workload
-    from advisor.training import HeadKind, Labels
+    from advisor.engine import FloatModel, Folders, Job, Materials, Part, Purpose, Stage, Workload
+    from advisor.training import TrainingStart
 
 
-class Tagging(HeadOnMaps):
+class Tagging(OnMaps):
     """See :class:`advisor.tasks.Task`."""
 
-    version = "1"
-    learnt = "labels"
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """The only training recipe: a head is fitted to the features of a frozen backbone."""
+        return (HEAD,)
 
     @property
     def functions(self) -> TaskFunctions:
@@ -31,10 +32,7 @@ class Tagging(HeadOnMaps):
         judge = files.ByPrecision(self.metric)
         return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
 
-    def recognized(
-        self,
-        data: Path,
-    ) -> str:
+    def recognize(self, data: Path) -> str:
         """Return whether tables give images several labels, in words."""
         from advisor.tasks.tagging._tables import list_tags
 
@@ -44,38 +42,16 @@ class Tagging(HeadOnMaps):
             return ""
         return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
 
-    def model(
-        self,
-        card: Card,
-        training: str,
-        purpose: Purpose,
-        workload: Workload,
-    ) -> Stage[FloatModel]:
-        """Return the stage that fits a head to the features of the card's backbone, or that trains both."""
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that fits a head to the features of the card's backbone."""
         from advisor.tasks.tagging._stages import join_head
 
-        if recipe_of(training).tunes_backbone:
-            return super().model(card, training, purpose, workload)
         return join_head(card, training, purpose, workload)
 
-    @property
-    def head(self) -> HeadKind:
-        """The linear head on the means of maps, with which fine-tuning begins and which it trains further."""
-        from advisor.tasks.tagging._network import make_tag_head
-        from advisor.training import HeadKind, Hyperparameters
+    def seconds(self, card: Card, images: int, layers: float) -> float:
+        """Return the seconds of learning from maps; nothing does."""
+        raise NotImplementedError(self.name)
 
-        alone = Hyperparameters(4, learning_rate=1e-2, least_steps=100)
-        tuned = Hyperparameters(14, learning_rate=2e-3, backbone_rate=0.2)
-        return HeadKind(32, make_tag_head, alone, tuned, replace(tuned, batch_statistics=True))
-
-    def labels(
-        self,
-        own: Any,
-        card: Card,
-    ) -> Labels:
-        """Return the labels of an image."""
-        import numpy as np
-
-        from advisor.tasks.tagging._network import Tags
-
-        return Tags(np.array(own, np.int8))
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
+        """Return the training on maps; there is none."""
+        raise NotImplementedError(self.name)
