@@ -37,6 +37,7 @@ PROTOCOL = "mcp"
 WITHOUT_TABLE = {
     "init", "catalog show", "catalog fetch", "catalog check", "catalog add", "devices show", "devices add",
     "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp", "cache clean", "cache keep", "verify",
+    "update", "try",
 }  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def test_a_preference_is_printed_and_a_budget_written_where_asked(advisor: Advis
 
 def test_images_are_left_out_where_asked(advisor: Advisor, tmp_path: Path) -> None:
     run = write_judged_detectors(tmp_path / "runs").path
-    for options, shown in (((), 2), (("--no-images",), 0)):
+    # The first screen shows the two images that the section has.
+    for options, shown in (((), 4), (("--no-images",), 0)):
         ended(advisor("report", "runs/latest", *options))
         page = (run / "report.html").read_text()
         assert page.count("data:image/jpeg;base64,") == shown

@@ -99,7 +99,7 @@ def test_a_web_page_has_the_same_elements_and_its_facts_whole(text: str) -> None
         Elements(
             render_html(
                 "web.html.j2", "advisor.integrations.browser.web", policy=name, style="", scripts=[], classes=1,
-                facts=trust_content(json_for_script({"labels": [name]})), remark=name,
+                facts=trust_content(json_for_script({"labels": [name]})), remark=name, served=False,
             )
         )
         for name in (text, "x")

@@ -149,7 +149,7 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
 
 def device_json(profile: DeviceProfile) -> dict[str, object]:
     """Return the whole profile as JSON, measurements as counts and sources. Sizes are bytes, null if unknown."""
-    by = profile.connection and profile.connection.way  # what connects to the device
+    connection = profile.connection
     return {
         **row_json(profile),
         "isa": profile.isa,
@@ -159,7 +159,7 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
-        "connection": {"by": by, "name": getattr(profile.connection, by)} if by else None,
+        "connection": {"by": connection.way, "name": connection.address} if connection and connection.way else None,
         "targets": [{**asdict(target), "measurements": count_measured(profile, target)} for target in profile.targets],
         "measurements_not_used": count_flagged(profile),
         "measurement_sources": measurement_sources(profile),

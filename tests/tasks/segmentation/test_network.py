@@ -123,8 +123,9 @@ def test_a_search_trains_judges_and_reports_a_segmenter(run: RunFolder) -> None:
     page = (run.path / "report.html").read_text()
     assert "mean IoU" in page
     assert "Pixel by pixel" in page
-    shown = page.count('<figure class="first">')
-    assert page.count('class="layer"') == 2 * shown > 0, "truth and answer stand side by side"
+    section = page[page.index("Pixel by pixel") :]
+    shown = section.count('<figure class="first">')
+    assert section.count('class="layer"') == 2 * shown > 0, "truth and answer stand side by side"
 
 
 @pytest.mark.integration
