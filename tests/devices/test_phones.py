@@ -166,7 +166,7 @@ def test_a_profile_of_ones_own_replaces_a_predicted_one(profiles: Profiles, tmp_
     assert own.profile("Pixel 8").predicted_from == ""
 
 
-@pytest.mark.parametrize("network", ["mobilenet_v1_1.0_224", "efficientnet_lite0_224"])
+@pytest.mark.parametrize("network", ["mobilenet_v1_1.0_224", "mobilenet_v3_large_1.0_224"])
 def test_an_interval_is_no_narrower_than_without_measurements(
     profiles: Profiles, predictor: Predictor, network: str
 ) -> None:
