@@ -31,7 +31,7 @@ from advisor.engine import (
 from advisor.measurement import Floats, Runner
 from advisor.tflite import FEATURES
 
-VERSION = "1"  # Raised when equal features and labels give another head
+VERSION = "2"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
 
 

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -148,12 +148,13 @@ def test_average_precision_counts_equal_scores_together_and_leaves_out_what_is_u
     assert judged.figure.low < judged.figure.value < judged.figure.high
 
 
-def test_a_head_learns_each_label_from_what_is_known_of_it() -> None:
+@pytest.mark.parametrize("groups", [range(300), [0] * 300])
+def test_a_head_learns_each_label_from_what_is_known_of_it(groups: Sequence[int]) -> None:
     features = RNG(0).normal(size=(400, 20)).astype(np.float32)
     truth = (features[:, :3] > [0.0, 1.0, 0.0]).astype(np.int8)
     truth[::2, 2] = -1
     learnt = slice(300)
-    head = fit_tag_head(features[learnt], truth[learnt], range(300), [str(n) for n in range(300)], 0)
+    head = fit_tag_head(features[learnt], truth[learnt], groups, [str(n) for n in range(300)], 0)
     logits = features[300:] @ head.weights + head.bias
     judged = TagScores((1 / (1 + np.exp(-logits))).astype(np.float32), truth[300:])
     assert min(judged.by_class) > 0.9
