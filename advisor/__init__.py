@@ -93,12 +93,12 @@ else:
         if name in ("AdvisorError", "UsageError"):
             return getattr(import_module("advisor.core._errors"), name)
         if name in __all__:
-            found = getattr(import_module("advisor.api"), name)
-            if isfunction(found):
+            member = getattr(import_module("advisor.api"), name)
+            if isfunction(member):
                 # Commands call ``advisor.api``, whose errors name options.
-                found = import_module("advisor._python").speak_python(found)
-            globals()[name] = found
-            return found
+                member = import_module("advisor._python").speak_python(member)
+            globals()[name] = member
+            return member
         raise AttributeError(f"module 'advisor' has no attribute '{name}'")
 
     def __dir__() -> list[str]:

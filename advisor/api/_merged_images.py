@@ -77,13 +77,13 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     classes = read.dataset.classes
     images = read.dataset.images
     of_run = [image for image in images if image.part]
-    pairs = near_duplicates(read.thumbnails)
+    pairs = [(pair.first, pair.second) for pair in near_duplicates(read.thumbnails)]
     labels, known, corrected = _match_bytes(images, len(of_run))
     merged = [
         GrownImage(image.path, classes[labels.get(place, image.label)], image.part, image.group)
         for place, image in enumerate(of_run)
     ]
-    claims = _claim_copies(of_run, [(pair.first, pair.second) for pair in pairs])
+    claims = _claim_copies(of_run, pairs)
     returned = 0
     free: list[int] = []
     for place in range(len(of_run), len(images)):
@@ -97,7 +97,7 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
             merged.append(GrownImage(image.path, classes[image.label], part, image.group, new=True))
         else:
             free.append(place)
-    merged += _divide(read, free, [(pair.first, pair.second) for pair in pairs])
+    merged += _divide(read, free, pairs)
     known_classes = {classes[image.label] for image in of_run}
     _require_known_class(data, known_classes, {image.label for image in merged if image.new})
     if not any(image.new for image in merged) and not corrected:

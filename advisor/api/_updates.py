@@ -31,7 +31,7 @@ NOT_ASKED = ("out", "request", "max_trials", "resume", "most_images")
 
 @dataclass(frozen=True)
 class JudgedPart(Written):
-    """What two files reach on the same images.
+    """Shares of right answers of two files on the same images.
 
     Attributes:
         images: number of images.

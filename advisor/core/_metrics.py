@@ -1,4 +1,4 @@
-"""What makes a candidate good: the metrics of classifiers and detectors, the costs of mistakes, preferences."""
+"""Measures of a good candidate: the metrics of classifiers and detectors, the costs of mistakes, preferences."""
 
 from __future__ import annotations
 

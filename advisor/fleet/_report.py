@@ -193,7 +193,7 @@ def _list_phones(option: FleetOption) -> blocks.Block:
         "known by",
         left=("phone", "system", "known by"),
     )
-    ordered = sorted(option.phones, key=lambda each: -each.phone.share)
+    ordered = sorted(option.phones, key=lambda assigned: -assigned.phone.share)
     return blocks.Group(
         [blocks.DataTable(titles, [_make_row(assigned) for assigned in ordered], "The phones")], "All phones"
     )

@@ -43,24 +43,23 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
 
 def _range(row: ObjectsOfSize, side: int) -> str:
     """Return the range of sizes in pixels of the input, or in % of the image's side if the input is not known."""
-    scale, unit = (side, "") if side else (100, " %")
+    return _join_ends(row, side or 100, "" if side else " %", text.DASH)
+
+
+def _range_in_words(row: ObjectsOfSize, side: int) -> str:
+    """Return the range as it stands in a sentence after a noun."""
+    words = _join_ends(row, side or 100, " pixels" if side else " % of the image's side", " to ")
+    return words if words.startswith("below") else f"of {words}"
+
+
+def _join_ends(row: ObjectsOfSize, scale: int, unit: str, between: str) -> str:
+    """Return the ends of a range, times the scale; the first range has no lower end, and the last no upper one."""
     least, below = (f"{scale * end:.0f}" for end in (row.least, row.below))
     if row.below >= 1:
         return f"{least}{unit} or more"
     if row.least <= 0:
         return f"below {below}{unit}"
-    return f"{least}{text.DASH}{below}{unit}"
-
-
-def _range_in_words(row: ObjectsOfSize, side: int) -> str:
-    """Return the range as it stands in a sentence after a noun."""
-    scale, unit = (side, "pixels") if side else (100, "% of the image's side")
-    least, below = (f"{scale * end:.0f}" for end in (row.least, row.below))
-    if row.below >= 1:
-        return f"of {least} {unit} or more"
-    if row.least <= 0:
-        return f"below {below} {unit}"
-    return f"of {least} to {below} {unit}"
+    return f"{least}{between}{below}{unit}"
 
 
 def _tell_loss(pick: Evaluation, side: int) -> str:
@@ -92,12 +91,12 @@ def _tell_remedy(rows: Sequence[ObjectsOfSize], side: int) -> str:
         return ""
     needed = math.ceil(side * larger.least / smallest.middle / units.INPUT_STEP) * units.INPUT_STEP
     times = (needed / side) ** 2
-    found = (
+    shares = (
         f"Of 100 objects {_range_in_words(smallest, side)}, {100 * smallest.recall:.0f} are found; "
         f"of 100 {_range_in_words(larger, side)}, {100 * larger.recall:.0f}."
     )
     return (
-        f"{found} At an input of {needed} x {needed} pixels, half of the small ones would be of that size: "
+        f"{shares} At an input of {needed} x {needed} pixels, half of the small ones would be of that size: "
         f"search with --input-size {needed}. A network takes about {times:.1f} times as long there, "
         "because its time grows with the area."
     )

@@ -65,12 +65,8 @@ class TaskFunctions(NamedTuple):
     shipping: Shipping
 
 
-class OnMaps(Task):
-    """A task whose networks learn from the maps of a card's backbone, in one stage."""
-
-    learnt = "boxes"  # what they learn, in words
-    version = "8"  # of their training; raised when equal images and weights give another network
-    goes_on = False  # the network that ships goes on from the compared one, with more images
+class FunctionTask(Task):
+    """A task whose images, answers and bundle are those of its :class:`TaskFunctions`."""
 
     @property
     @abstractmethod
@@ -104,6 +100,14 @@ class OnMaps(Task):
         from advisor.tasks._on_maps import answer_images
 
         return answer_images(self.functions, scope, spec, source, role, cost_s, captured=True)
+
+
+class OnMaps(FunctionTask):
+    """A task whose networks learn from the maps of a card's backbone, in one stage."""
+
+    learnt = "boxes"  # what they learn, in words
+    version = "8"  # of their training; raised when equal images and weights give another network
+    goes_on = False  # the network that ships goes on from the compared one, with more images
 
     @abstractmethod
     def seconds(self, card: Card, images: int, layers: float) -> float:

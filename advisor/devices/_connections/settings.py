@@ -28,7 +28,7 @@ class ConnectionSettings:
 
     @property
     def here(self) -> bool:
-        """Whether the device is this machine."""
+        """True if the device is this machine."""
         return self.way == HERE
 
     @classmethod

@@ -87,7 +87,7 @@ class TagScores:
 
     @property
     def errors(self) -> Doubles:
-        """How far the known labels of each image are from what is shown, (N,): the mean distance from the threshold."""
+        """Number of wrong labels of each image, with the distance of each from the threshold added, float (N,)."""
         wrong = (self.flags != (self.truth == 1)) & (self.truth >= 0)
         return np.asarray((wrong * (1 + np.abs(self.scores - LEAST))).sum(axis=1), np.float64)
 
@@ -112,8 +112,8 @@ class TagScores:
         known = self.truth[place]
         missed = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 0)).tolist()]
         wrong = [classes[label] for label in np.flatnonzero((known == 0) & (flags == 1)).tolist()]
-        found = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 1)).tolist()]
-        parts = (("found", found), ("missed", missed), ("wrong", wrong))
+        right = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 1)).tolist()]
+        parts = (("found", right), ("missed", missed), ("wrong", wrong))
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "no label, none found"
 
 
@@ -165,9 +165,9 @@ class ByPrecision(JudgeByShares[TagScores]):
 def _list_class_figures(own: TagScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:
     """Yield the average precision of each label with its range, those with the lowest first if there are many."""
     ranges = own.list_ranges()
-    known = [(found.value, place) for place, found in enumerate(ranges) if found is not None]
+    known = [(interval.value, place) for place, interval in enumerate(ranges) if interval is not None]
     for _, place in sorted(sorted(known)[:SHOWN_CLASSES], key=lambda pair: pair[1]):
-        found = ranges[place]
-        if found is not None:
+        interval = ranges[place]
+        if interval is not None:
             there = int((own.truth[:, place] == 1).sum())
-            yield f"AP of {classes[place]}", percent(found, len(own.truth), f"of images by score, {there} have it")
+            yield f"AP of {classes[place]}", percent(interval, len(own.truth), f"of images by score, {there} have it")

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import HEAD, UsageError
-from advisor.tasks._task import OnMaps, TaskFunctions
+from advisor.tasks._task import FunctionTask, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog import Card
-    from advisor.engine import FloatModel, Folders, Job, Materials, Part, Purpose, Stage, Workload
-    from advisor.training import TrainingStart
+    from advisor.engine import FloatModel, Purpose, Stage, Workload
 
 
-class Tagging(OnMaps):
+class Tagging(FunctionTask):
     """See :class:`advisor.tasks.Task`."""
 
     @property
@@ -47,11 +46,3 @@ class Tagging(OnMaps):
         from advisor.tasks.tagging._stages import join_head
 
         return join_head(card, training, purpose, workload)
-
-    def seconds(self, card: Card, images: int, layers: float) -> float:
-        """Return the seconds of learning from maps; nothing does."""
-        raise NotImplementedError(self.name)
-
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
-        """Return the training on maps; there is none."""
-        raise NotImplementedError(self.name)

@@ -47,7 +47,7 @@ thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers
 
 @dataclass(frozen=True)
 class TrainingTime:
-    """What a time limit means for a fine-tuning beside its own seconds."""
+    """Effect of a time limit on a fine-tuning, beside its own seconds."""
 
     alone_s: float | None = None  # its limit in seconds if no training follows; None where none follows anyway
     fitted: bool = False  # the limit has chosen its hyperparameters

@@ -262,9 +262,9 @@ class Computed:
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
         self._of(few, 1)
-        own = 1 if self._read_plain is None else 0  # passes over the unchanged images
-        each_s = (time.monotonic() - began) * len(self._images) / ((1 + own) * len(few) * self._threads)
-        return int(np.clip(_SHARE * seconds // each_s - own, 0, copies))
+        plain_passes = 1 if self._read_plain is None else 0  # passes over the unchanged images
+        each_s = (time.monotonic() - began) * len(self._images) / ((1 + plain_passes) * len(few) * self._threads)
+        return int(np.clip(_SHARE * seconds // each_s - plain_passes, 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""

@@ -13,7 +13,7 @@ WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of it
 
 
 class TrainingStart(NamedTuple):
-    """Where a training starts, and when it ends."""
+    """Start of a training, and its end."""
 
     path: Path | None = None  # the float file of an earlier training, with :data:`WEIGHTS` beside it
     share: float = 0.0  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone

@@ -1,4 +1,4 @@
-"""How a phone in the local network reaches the page: the address of this machine, a certificate, and a QR code."""
+"""Ways for a phone in the local network to reach the page: this machine's address, a certificate, a QR code."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class Keeper:
             write_atomically(target, pixels)
             self.rows[path] = (label, f"{shorten_name(device) or 'a phone'} {now:%Y-%m-%d %H:%M}")
             self._write_manifest()
-        kept = sum(row[0] == label for row in self.rows.values())
-        said = f"Kept as '{label}': photograph {kept} of this class."
+        count = sum(row[0] == label for row in self.rows.values())
+        said = f"Kept as '{label}': photograph {count} of this class."
         self.tell(f"{target}: {label}")
         return said
 
@@ -131,7 +131,7 @@ def _read_rows(folder: Path) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class WeakClass:
-    """What a run knows of one class."""
+    """Counts of one class in a run."""
 
     label: str  #: the class
     right: int  #: images of it that are answered rightly
@@ -158,6 +158,6 @@ def describe_weakness(page: RunPage, keeper: Keeper) -> str:
         return ""
     first = weak[0]
     share = wilson(first.right, first.images)
-    kept = sum(label == first.label for label, _ in keeper.rows.values())
+    count = sum(label == first.label for label, _ in keeper.rows.values())
     counted = f"{first.right} of {first.images} right ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
-    return f"Photograph '{first.label}' first: {counted}; {kept} kept so far."
+    return f"Photograph '{first.label}' first: {counted}; {count} kept so far."

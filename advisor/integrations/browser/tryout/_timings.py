@@ -44,7 +44,7 @@ NAME_LENGTH = 40
 
 @dataclass(frozen=True)
 class PostedDevice:
-    """What a page says of its phone."""
+    """Facts that a page states of its phone."""
 
     model: str  #: such as ``Pixel 8``; of some browsers the system alone
     browser: str  #: such as ``Chrome``

@@ -26,7 +26,7 @@ SIDE = 800
 """Longer side of an image in the gallery, and of one that the files answer, in pixels."""
 
 EFFORT = "search"
-"""How long each file is timed: as in a search, a person waits for it."""
+"""Effort of timing each file: that of a search, because a person waits for it."""
 
 MOST_THREADS = 4
 KINDS = {".js": "text/javascript", ".wasm": "application/wasm", ".tflite": "application/octet-stream"}
