@@ -123,7 +123,9 @@ if TYPE_CHECKING:
     )
     from advisor.core._forms import FORMS, FileFeatures, Traits, form_of
     from advisor.core._function_options import (
+        AddPhoneKeywords,
         BenchmarkKeywords,
+        CalibrateKeywords,
         CheckDataKeywords,
         CompressKeywords,
         DeviceBenchmarkKeywords,
@@ -196,7 +198,6 @@ if TYPE_CHECKING:
         paired_difference,
         paired_shares,
         show_probability,
-        whole_percent,
         wilson,
     )
     from advisor.core._relaxation import Relaxation, excess_texts
@@ -296,6 +297,7 @@ __all__ = [
     "TOP5",
     "TPE",
     "WORST_GROUP",
+    "AddPhoneKeywords",
     "AdvisorError",
     "Agreement",
     "AmbiguousInput",
@@ -306,6 +308,7 @@ __all__ = [
     "BoxGuarantee",
     "BoxScores",
     "Budget",
+    "CalibrateKeywords",
     "CaptureAccuracy",
     "CardFacts",
     "CheckDataKeywords",
@@ -455,7 +458,6 @@ __all__ = [
     "variant_of",
     "visible",
     "whole_number",
-    "whole_percent",
     "wilson",
     "with_budget_probability",
     "with_new_conditions",

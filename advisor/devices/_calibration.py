@@ -314,7 +314,7 @@ def calibrate(
             last.extend([decision.pick(now[0])] if decision else [])
 
         with ChildPool(work / "log") as pool:
-            made = (_convert_card(pool, cards[name], forms, work, tell_step) for name in names)
+            made = (convert_card(pool, cards[name], forms, work, tell_step) for name in names)
             networks = measure_networks(connection, made, target.threads, tell_step, change)
     after = with_timings(with_kernels, target, networks.kept)
     measured_forms = [form for form in forms if any(form == measured_form for _, measured_form in networks.kept)]
@@ -364,8 +364,8 @@ def _tell_gain(
             tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
 
 
-def _convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
-    """Convert a card to a file in every form, in a child process."""
+def convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
+    """Convert a card with random weights to a file in every form, in a child process."""
     tell(f"making {card.name}")
     path = folder / f"{card.name}.tflite"
     limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack, get_args, get_type_hints
+from typing import TYPE_CHECKING, Unpack
 
 from advisor._python import speak_python
-from advisor.core import DEVICES, QUESTION, RUNNING, DeviceBenchmarkKeywords, Option, Place, bounded, takes_options
+from advisor.core import AddPhoneKeywords, CalibrateKeywords, bounded, takes_options
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.devices._calibration import Calibrated
+    from advisor.devices._phone import AddedPhone
     from advisor.devices._profiles import DeviceProfile
     from advisor.devices._profiles.listing import NewDevice
 
 
-# The public functions of ``advisor.devices``: list profiles, show, add and remove one, calibrate a device.
+# The public functions of ``advisor.devices``: list profiles, show, add and remove one, add a phone, calibrate a
+# device.
 #
 # ::
 #
@@ -26,10 +28,6 @@ if TYPE_CHECKING:
 #         print(profile.name, profile.kind, profile.soc)
 
 Folders = Sequence[str | Path]
-
-_SHARED: Mapping[str, Option] = {
-    name: get_args(hint)[1] for name, hint in get_type_hints(DeviceBenchmarkKeywords, include_extras=True).items()
-}
 
 
 @speak_python
@@ -108,6 +106,44 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
 
 
 @speak_python
+@takes_options(AddPhoneKeywords, stated=True)
+def add_phone(*, tell: Callable[[str], None] | None = None, **options: Unpack[AddPhoneKeywords]) -> AddedPhone:
+    """Add a phone that is attached by USB: read what it is, and time a first network on its CPU, GPU and NPU.
+
+    ::
+
+        import advisor
+        added = advisor.devices.add_phone()
+        for timing in added.timings:
+            print(timing.target, timing.form, timing.latency_ms, timing.delegated, timing.failure)
+
+    The profile has the connection, so a search with this device measures its candidates on the phone. An accelerator
+    that runs no operator of the network is left out of the profile.
+
+    Args:
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: no phone, several, or one that cannot be used; an unknown processor; no benchmark_model; or the name
+            is that of another phone's profile.
+        StageError: adb or the phone failed.
+    """
+    from advisor.devices._phone import add_phone as add_attached
+    from advisor.downloads import FetchOptions
+
+    own_tool, folder = options["benchmark_model"], options["into"]
+    return add_attached(
+        options["adb"],
+        Path(own_tool) if own_tool else None,
+        FetchOptions(offline=options["offline"], mirror=options["mirror"] or None),
+        name=options["name"],
+        into=Path(folder) if folder else None,
+        replace_profile=options["force"],
+        tell=tell or (lambda _text: None),
+    )
+
+
+@speak_python
 def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     """Remove one of your own device profiles with its measurements; return the removed files.
 
@@ -121,26 +157,6 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     from advisor.devices._profiles.listing import remove_profile
 
     return remove_profile(name, folder)
-
-
-class CalibrateKeywords(TypedDict, total=False):
-    """The options of :func:`calibrate`."""
-
-    ssh: Annotated[str, _SHARED["ssh"]]
-    adb: Annotated[str, _SHARED["adb"]]
-    here: Annotated[bool, Option(DEVICES, "", "The device is this machine.", False)]
-    python: Annotated[str, _SHARED["python"]]
-    benchmark_model: Annotated[Place, _SHARED["benchmark_model"]]
-    cores: Annotated[str, _SHARED["cores"]]
-    models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
-    candidates: Annotated[
-        Sequence[str], Option(RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all")
-    ]
-    kernels: Annotated[
-        bool, Option(RUNNING, "", "First time the operators of the candidates; their sum predicts a network.", False)
-    ]
-    budget: Annotated[str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")]
-    profiles: Annotated[Folders, _SHARED["profiles"]]
 
 
 @speak_python
@@ -193,4 +209,4 @@ def calibrate(
     )
 
 
-__all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]
+__all__ = ["add", "add_phone", "calibrate", "list_devices", "remove", "show", "to_frame"]

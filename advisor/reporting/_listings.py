@@ -22,7 +22,7 @@ from advisor.reporting._text import MISSING
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
     from advisor.compression import FileAgreement
-    from advisor.devices import Calibrated, DeviceProfile, DeviceTarget, NewDevice
+    from advisor.devices import AddedPhone, Calibrated, DeviceProfile, DeviceTarget, NewDevice, UnitTiming
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
@@ -330,15 +330,45 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {accelerator.name}")
 
 
-def print_added_device(added: NewDevice) -> None:
-    """Print the stored profile, and the next command."""
+def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> None:
+    """Print the stored profile and what to do next; of an attached ``phone`` also its facts and first timings."""
     profile = added.profile
+    if phone is not None:
+        _print_phone(phone)
     targets = plural(len(profile.targets), "target")
     typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
     typer.echo(f"{'replaced' if added.replaced else 'kept in'} {plain(str(added.path))}")
     if added.hides_shipped:
         typer.echo("it is used instead of the shipped profile of this name")
-    typer.echo(f"next: advisor devices show {profile.name}")
+    if phone is None:
+        typer.echo(f"next: advisor devices show {profile.name}")
+        return
+    typer.echo(f"next: advisor search --data photos/ --budget 50ms --device {profile.name}")
+    typer.echo(f"      advisor reevaluate runs/latest --device {profile.name}")
+
+
+def _print_phone(added: AddedPhone) -> None:
+    """Print what a phone says of itself, the tool that measured, and a row for each unit."""
+    phone = added.phone
+    profile = added.device.profile
+    cores = ", ".join(f"{cluster.count}x {cluster.core}" for cluster in profile.cores)
+    typer.secho(plain(f"{profile.title}, {profile.soc}"), bold=True)
+    facts = [f"Android {phone.android}" if phone.android else "", cores]
+    if phone.memory_bytes and phone.free_memory_bytes:
+        facts.append(f"{show_bytes(phone.memory_bytes)} memory, {show_bytes(phone.free_memory_bytes)} of it free")
+    typer.echo(plain("; ".join(filter(None, facts))))
+    typer.echo(plain(f"measured with benchmark_model: {added.tool}"))
+    show([table_of(_list_unit_columns(), added.timings)])
+
+
+def _list_unit_columns() -> tuple[TableColumn[UnitTiming], ...]:
+    return (
+        TableColumn("target", lambda row: row.target, left=True),
+        TableColumn("form", lambda row: row.form, left=True),
+        TableColumn("ms", lambda row: row.latency_ms),
+        TableColumn("start ms", lambda row: row.start_ms),
+        TableColumn("", lambda row: row.failure or row.placement, left=True),
+    )
 
 
 def print_calibrated(found: Calibrated) -> None:

@@ -184,3 +184,8 @@ def term(name: str) -> Term:
     if wanted not in known:
         raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")
     return known[wanted]
+
+
+def whole_percent(share: float) -> str:
+    """Format a share that is known: ``30 %``, ``under 1 %``."""
+    return "under 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"

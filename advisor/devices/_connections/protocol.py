@@ -78,6 +78,7 @@ class Timing:
     throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
     cpu_ms: float | None = None  #: median CPU time of the runs at one thread, None if the tool does not tell
     waited_share: float | None = None  #: share of the time that the threads waited for a processor, None if unknown
+    placement: str = ""  #: how many operators an accelerator ran, in words; empty for the CPU
 
     def __post_init__(self) -> None:
         """Refuse figures that no measurement has; ValueError."""

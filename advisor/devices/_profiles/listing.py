@@ -214,9 +214,16 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
             raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
         if exists and not replace:
             raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
-        written = write_profile(profile, folder)
+        return store_profile(profile, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
+
+
+def store_profile(profile: DeviceProfile, folder: Path) -> NewDevice:
+    """Write a profile to a folder of the user's, in place of one with its name; UsageError if it cannot be written."""
+    _refuse_shipped(folder, "--into")
+    exists = (folder / f"{profile.name}.yaml").exists()
+    written = write_profile(profile, folder)
     return NewDevice(profile, written, exists, profile.name in _names(find_shipped_profiles()))
 
 

@@ -326,7 +326,7 @@ def how_to_measure(profile: DeviceProfile) -> str:
     """Return how to measure a phone that nobody measured."""
     if profile.soc.startswith(APPLE):
         return "measure it: write latencies of your app on it into a CSV beside a profile of your own (docs/devices.md)"
-    return f"measure it: advisor devices calibrate {profile.name} --adb SERIAL --benchmark-model FILE"
+    return "measure it: attach it by USB, then type: advisor devices add --usb"
 
 
 def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:

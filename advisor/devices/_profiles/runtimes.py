@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -56,6 +56,7 @@ _NARROW = 2.0
 
 _DESIGN = re.compile(r"\(([^()]+)\)\s*$")
 _MOST_NEAREST = 3
+_BY_ARM = "41:"  # The implementer Arm in :attr:`Core.parts`
 
 
 class LocalRuntime(Protocol):
@@ -254,6 +255,7 @@ class Core:
     int8: float | None = None  # 8-bit multiply-accumulates per cycle if the flags do not give them
     source: str = ""  # where the figures are from
     assumed: tuple[str, ...] = ()  # names of the figures that no source confirms
+    parts: tuple[str, ...] = ()  # implementer and part number in ``/proc/cpuinfo``, such as ``41:d0b``
 
     def macs_per_cycle(self, arithmetic: str) -> float:
         """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""
@@ -278,6 +280,7 @@ class CoreSchema(BaseModel):
     names: tuple[str, ...] = Field(default=(), strict=False)
     source: str = Field(min_length=1)
     assumed: tuple[Figure, ...] = Field(default=(), strict=False)
+    parts: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{2}:[0-9a-f]{3}$")], ...] = Field(default=(), strict=False)
 
 
 @lru_cache(maxsize=4)
@@ -314,6 +317,21 @@ def find_core(name: str) -> Core | None:
     known = read_cores()
     wanted = _design(name)
     return known.get(_key(wanted)) or known.get(_key(f"Cortex-{wanted}"))
+
+
+def arm_cores() -> dict[str, Core]:
+    """Return Arm's own cores by their part numbers in ``/proc/cpuinfo``, such as ``0xd0b``."""
+    return {f"0x{part[3:]}": core for part, core in _cores_by_part().items() if part.startswith(_BY_ARM)}
+
+
+def find_core_of_part(implementer: str, part: str) -> Core | None:
+    """Return the core with an implementer and a part number as ``/proc/cpuinfo`` has them; None if it is unknown."""
+    return _cores_by_part().get(f"{implementer.removeprefix('0x')}:{part.removeprefix('0x')}")
+
+
+@cache
+def _cores_by_part() -> Mapping[str, Core]:
+    return {part: core for core in read_cores().values() for part in core.parts}
 
 
 def core_named(name: str) -> Core:

@@ -27,9 +27,9 @@ from advisor.compression import (
     compare_on_samples,
     sizes_of,
 )
-from advisor.core import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
+from advisor.core import FLOAT, AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets import InputSpec, sha256_of
-from advisor.engine._compress.question import FLOAT, CompressionQuestion
+from advisor.engine._compress.question import CompressionQuestion
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted

@@ -25,6 +25,7 @@ from advisor.compression import (
     spec_of_file,
 )
 from advisor.core import (
+    FLOAT,
     AmbiguousInput,
     Budget,
     CompressKeywords,
@@ -57,7 +58,6 @@ SCORED = 200
 
 PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
 
-FLOAT = "float32"
 OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
 
 

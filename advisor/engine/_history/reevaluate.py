@@ -14,10 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from advisor.core import AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
+from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
 from advisor.datasets import HOLDOUT
 from advisor.devices import (
-    HOST,
     OWN,
     DeviceProfile,
     DeviceTarget,

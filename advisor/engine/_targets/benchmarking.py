@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import UsageError, nearest
+from advisor.core import HOST, UsageError, nearest
 from advisor.devices import (
-    HOST,
     LITERT,
     DeviceProfile,
     DeviceTarget,

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, CardRow, listing
-from advisor.core import FORMS, Quantity, StageError, UsageError, require_training
-from advisor.devices import CALIBRATED, HOST, Measurement, load_known_devices, local_runtimes
+from advisor.core import FORMS, HOST, Quantity, StageError, UsageError, require_training
+from advisor.devices import CALIBRATED, Measurement, load_known_devices, local_runtimes
 from advisor.engine._targets.device_prediction import DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import HEAVY, LIGHT, CallLimits, ChildPool, map_pools

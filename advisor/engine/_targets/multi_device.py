@@ -101,7 +101,7 @@ def _mark_failed(before: Evaluation, reason: str) -> Evaluation:
 
 
 def _mark_measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
-    source = f"{timing.runtime} on {label}"
+    source = "; ".join(filter(None, (f"{timing.runtime} on {label}", timing.placement)))
     return replace(
         before,
         latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),

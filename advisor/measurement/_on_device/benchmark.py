@@ -189,7 +189,7 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
         memory_bytes=timing.memory_bytes,
         page_bytes=timing.details.get("page_bytes"),
         throttled=timing.throttled,
-        reason=timing.throttled or (result.reason if result else ""),
+        reason="; ".join(filter(None, (timing.throttled or (result.reason if result else ""), timing.placement))),
     )
 
 
