@@ -9,7 +9,6 @@ from pathlib import Path
 
 from advisor.catalog import load_catalogue
 from advisor.core import StageError, UsageError, show_bytes
-from advisor.devices._calibration import convert_card, with_timings
 from advisor.devices._connections.adb import connect_phone
 from advisor.devices._connections.attached import AttachedPhone, read_phone
 from advisor.devices._connections.protocol import MeasurementJob, Timing, lock_device
@@ -123,6 +122,9 @@ def _tell_progress(tell: Tell, name: str, done: int, total: int | None) -> None:
 
 def _time_units(profile: DeviceProfile, tell: Tell) -> tuple[DeviceProfile, tuple[UnitTiming, ...]]:
     """Time the network on each unit; return the profile with the latencies, without the accelerators that failed."""
+    # Calibration rests on the predictor, which takes a second to load: what is wrong with the phone is said before.
+    from advisor.devices._calibration import convert_card, with_timings
+
     connection = profile.connection
     assert connection is not None, "the caller made the connection"
     card = load_catalogue()[NETWORK]

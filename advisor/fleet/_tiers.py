@@ -286,27 +286,25 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     kernels of LiteRT here.
     """
     from advisor.compression import photograph_crops
-    from advisor.measurement import redirect_errors
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
     expected = []
     strides = []
     tolerances = []
-    with redirect_errors():
-        for model in models:
-            run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
-            outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            spread = max(float(np.ptp(output)) for output in outputs) or 1.0
-            apart = max(
-                float(np.abs(output - reference_output).max())
-                for output, reference_output in zip(outputs, others, strict=True)
-            )
-            stride = -(-len(outputs[0]) // OUTPUTS)
-            expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
-            strides.append(stride)
-            tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
+    for model in models:
+        run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
+        outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        spread = max(float(np.ptp(output)) for output in outputs) or 1.0
+        apart = max(
+            float(np.abs(output - reference_output).max())
+            for output, reference_output in zip(outputs, others, strict=True)
+        )
+        stride = -(-len(outputs[0]) // OUTPUTS)
+        expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
+        strides.append(stride)
+        tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
     return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
 
