@@ -76,6 +76,7 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     operators and of all, None if no delegate reports it; and the ``operators`` in run order, each with kind, name,
     average ms in one inference and percent of the total.
     """
+    # The tool has no machine-readable output, so its lines for people are read.
     timings = _TIMINGS.search(text)
     runs = list(_COUNTS.finditer(text))
     if timings is None or not runs:
@@ -94,6 +95,7 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     return Timing(
         model=model,
         threads=threads,
+        # Older releases of the tool print neither a median nor percentiles.
         median_ms=figures.get("median", figures.get("p50", mean)),
         runs=int(runs[-1][1]),
         first_ms=first,
@@ -102,6 +104,7 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
         memory_bytes=max(0, round(float(footprint[1]) * 2**20)) if footprint else None,  # its MB are 2^20 bytes
         details={
             **{f"{name}_ms": value for name, value in figures.items()},
+            # Each delegate reports what it took; the number of all operators is the same in each line.
             "delegated": (sum(number for number, _ in taken), taken[0][1]) if taken else None,
             "operators": _parse_operators(text),
         },
@@ -122,6 +125,7 @@ def _describe_throttling(first_ms: float | None, mean_ms: float, last_ms: float 
 
 def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
     """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
+    # The table before it is that of the initialisation.
     _, separator, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
     if not separator or not lines:
@@ -175,6 +179,7 @@ class AdbConnection:
         if needs_export(job.runtime):
             raise UsageError(f"benchmark_model runs .tflite files, not {job.runtime}", "name a target with tflite")
         self._check_attached()
+        # Two jobs on one phone must not share a folder: each removes its own at the end.
         folder = f"{_FOLDER}/advisor-{_key(self.binary, job)}"
         try:
             self._run_in_shell(
@@ -203,6 +208,7 @@ class AdbConnection:
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )
             timings.append(parse_output(output, model, threads))
+        # Phones have little room in this folder, so each model goes before the next one comes.
         self._run_in_shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 
@@ -245,6 +251,7 @@ class AdbConnection:
         finished = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
         if not finished.status:
             return finished.stdout
+        # adb has no exit status for a phone that is gone.
         if any(word in finished.stderr for word in _GONE):
             hint = "check the cable, and that the phone is awake"
             raise StageError(f"{self.label} disconnected: {finished.complaint}", hint)
