@@ -149,4 +149,5 @@ class Card:
         """
         if self.by_file:
             return self
+        # Layers cost in proportion to their pixels; the dense layer at the end does not, and is a small part.
         return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))

@@ -46,6 +46,7 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
         from advisor.catalog._user_models import master
 
         data, has_features = master.master_of(card, master.content_of_own(card, weights), softmax=False)
+        # Without features there is no layer to put a new head on.
         if not has_features:
             raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
         return keras_graph(data, card.name)
@@ -79,7 +80,8 @@ def fill_randomly(model: keras.Model) -> None:
         # The names of Slim's and torch's layers do not say that they are depthwise.
         whole = isinstance(layer, layers.DepthwiseConv2D)
         for variable in layer.trainable_variables:
-            if len(shape := variable.shape) >= 2:
+            shape = variable.shape
+            if len(shape) >= 2:
                 depthwise = whole or (isinstance(layer, layers.SeparableConv2D) and variable is layer.depthwise_kernel)
                 fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
                 variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
@@ -91,6 +93,7 @@ def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
     from keras import layers
 
     norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
+    # Fine-tuning of the model needs them again.
     momenta = [layer.momentum for layer in norms]
     for layer in norms:
         layer.momentum = 0.0
@@ -156,6 +159,7 @@ def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.floa
     differences = {}
     for name in OUTPUTS:
         wanted = np.asarray(expected[name])
+        # A probability is at most 1; features have no scale of their own.
         scale = max(float(np.abs(wanted).max()), 1e-12) if name == "features" else 1.0
         differences[name] = float(np.abs(wanted - actual[name]).max()) / scale
     return differences

@@ -79,6 +79,7 @@ class GraphFile:
         for place, terms in self.constants.items():
             value = reduce(np.add, (self.term(term, arrays) for term in terms))
             entry = graph.tensors[place]
+            # Rounded once, after all terms: folded in single precision, the errors of the factors would add up.
             content = np.ascontiguousarray(value.reshape([int(side) for side in entry.shape]), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
         return pack(model)
@@ -97,6 +98,7 @@ class GraphFile:
         elif "matrix" in term:
             matrix = tensors[term["matrix"]].astype(np.float64)
             by = term["by"]
+            # The constant that a BatchNorm adds passes through the next matrix too.
             vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
@@ -151,6 +153,7 @@ class GraphFile:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
         draw = np.random.default_rng(0)
         weights = dict[str, Array]()
+        # Keras' kernels have the outputs last, PyTorch's first.
         fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
         for name, shape in self.shapes.items():
             end = name.rpartition(".")[2]
@@ -158,6 +161,7 @@ class GraphFile:
                 spread = (2.0 / max(fans_in.get(name, prod(shape[1:])), 1)) ** 0.5
                 weights[name] = draw.normal(0.0, spread, shape).astype(np.float32)
             else:
+                # A BatchNorm that changes nothing: a random scale would let the activations grow or die.
                 weights[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
         return weights
 
@@ -179,7 +183,8 @@ def make_identity(shape: Sequence[int]) -> Array:
 def graph_of(card: Card) -> GraphFile:
     """Return the graph of a card; UsageError if its file is missing, damaged or another one than the card names."""
     named = card.filled_graph
-    file, sha256 = (named.file, named.sha256) if named else (card.keywords.get("file", ""), card.keywords.get("sha256"))
+    file = named.file if named else card.keywords.get("file", "")
+    sha256 = named.sha256 if named else card.keywords.get("sha256")
     path = shipped_folder("catalogs") / "graphs" / str(file)
     if path.is_file():
         hash_now = sha256_file(path)
@@ -198,6 +203,7 @@ def read_graph(path: Path) -> GraphFile:
     """Read a graph file; UsageError if it is missing or damaged."""
     try:
         with open_file(path, MAX_BYTES) as file, zipfile.ZipFile(io.BytesIO(file.read())) as archive:
+            # A small archive can unpack to gigabytes.
             if sum(entry.file_size for entry in archive.infolist()) > 8 * MAX_BYTES:
                 raise ValueError("it is too large")
             said = json.loads(archive.read(CONSTANTS))

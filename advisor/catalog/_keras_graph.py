@@ -229,6 +229,7 @@ def _mean(node: _Node) -> Any:
 
     axes = tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1))
     keeps_axes = bool(node.operator.options.get("keep_dims"))
+    # The layer, not the operation: fine-tuning finds the pooled features by it.
     if axes == (1, 2):
         return layers.GlobalAveragePooling2D(keepdims=keeps_axes, name=node.name)(node.inputs[0])
     return ops.mean(node.inputs[0], axes, keepdims=keeps_axes)
@@ -256,6 +257,7 @@ def _resize(node: _Node) -> Any:
     options = node.operator.options
     value = node.inputs[0]
     name = node.operator.name
+    # Keras resizes with half-pixel centres only; the nearest neighbour is a choice of rows, which any centre allows.
     half = 0.5 if options.get("half_pixel_centers") else 0.0
     if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
         raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")

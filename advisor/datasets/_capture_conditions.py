@@ -32,6 +32,7 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     side = len(photo)
     window = side / (1 + strength / 3)
     towards = draw.uniform(-1, 1, 2)
+    # The longer of the two ways reaches the border, so the window is always off centre.
     place = (1 + towards / max(abs(towards))) / 2 * (side - window)
     left, top = (float(value) for value in place)
     image = Image.fromarray(photo)
@@ -41,6 +42,7 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def dim_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
+    # In linear light, where half as many photons are half the value; the table spares a power for each pixel.
     light = ((np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength))[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
     light += grain * np.sqrt(light * np.float32(0.002 * strength) + np.float32(1e-6 * strength))
@@ -52,6 +54,7 @@ def cast_colour(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     angle = draw.uniform(0, 2 * math.pi)
     warm = math.cos(angle)
     green = 0.5 * math.sin(angle)
+    # The three exponents add up to 0, so the image gets no lighter.
     gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
     return _pixels(photo * gains.astype(np.float32))
 
@@ -64,6 +67,7 @@ def blur_motion(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     steps = max(1, round(length))
     ways = (np.arange(steps + 1) / steps - 0.5) * length
     margin = math.ceil(length / 2)
+    # The pixels at the edge are repeated: what is outside of the image is not known.
     padded = np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
     total = np.zeros(photo.shape, np.uint16)
     for way in ways:

@@ -122,6 +122,7 @@ def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str
         for line in read_text(require_beside(file), MAX_DESCRIPTIONS_BYTES).splitlines():
             synset, _, text = line.strip().replace("\t", " ").partition(" ")
             words[synset] = text.strip()
+        # A list of another release lacks some, and half of the names would be worse than none.
         if not all(map(words.get, classes)):
             continue
         first = {name: words[name].partition(",")[0] for name in classes}

@@ -26,6 +26,7 @@ class ChosenFolders:
 
 def read_choice(path: Path) -> ChosenFolders:
     """Return the folders that the last name of a path chooses."""
+    # A folder may really have such a name.
     if path.exists():
         return ChosenFolders()
     if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):

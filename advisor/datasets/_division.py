@@ -70,6 +70,7 @@ def strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Seque
     own split. Others are joined.
     """
     fine = _fine(contents)
+    # Too small with the number of boxes: then the class alone decides, and at last all rare classes together.
     classes = {stratum[0] for stratum in _small(fine, groups, parts)}
     coarse = [stratum[:1] if stratum[0] in classes else stratum for stratum in fine]
     small = _small(coarse, groups, parts)
@@ -96,7 +97,8 @@ def _fine(contents: Sequence[Counter[str]]) -> list[Stratum]:
 
 def _small(image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
     """Return the strata with too few groups, or without an image in a part of the user's split."""
-    groups_of, parts_of = defaultdict(set), defaultdict(set)
+    groups_of = defaultdict(set)
+    parts_of = defaultdict(set)
     for stratum, group, part in zip(image_strata, groups, parts, strict=True):
         groups_of[stratum].add(group)
         parts_of[stratum].add(part)
@@ -131,7 +133,8 @@ class Division:
                 f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as many as the time "
                 "limit leaves time for. A longer one reads more."
             )
-        if lost := dataset.rejected:
+        lost = dataset.rejected
+        if lost:
             which = counted(len(lost), "listed image is", "listed images are")
             notes.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
         copied = copies_sentence(self.copies, {part: len(getattr(self.split, part)) for part in PARTS})
@@ -146,7 +149,8 @@ class Division:
                 f"({_join_names(self.rejoined)}): it was joined to the training part, and another one was drawn."
             )
         there = _counts(self.split, dataset)[VALIDATION]
-        if missing := [name for label, name in enumerate(dataset.classes) if not there[label]]:
+        missing = [name for label, name in enumerate(dataset.classes) if not there[label]]
+        if missing:
             which = counted(len(missing), "class has", "classes have")
             notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
         return tuple(notes)
@@ -185,7 +189,8 @@ class Overview:
     def lines(self) -> tuple[str, ...]:
         """The overview as sentences."""
         train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
-        boxes, count = [f"{sum(counts.values()):,}" for counts in self.boxes.values()], self.grouping.count
+        boxes = [f"{sum(counts.values()):,}" for counts in self.boxes.values()]
+        count = self.grouping.count
         largest = counted(self.grouping.largest, "image")
         groups = f"{count:,}, the largest with {largest}" if count else "none found, so single images are drawn"
         return (
@@ -241,6 +246,7 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
     Of a split that was drawn, all copies are in one part. The second value is their number in each part. Raises
     UsageError if a class, or validation, has no other image.
     """
+    # In a split that was drawn, copies are in one part already.
     if not parts.given:
         return parts, {}
     part_of = {index: name for name in PARTS for index in getattr(parts, name)}

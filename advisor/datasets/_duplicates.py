@@ -86,6 +86,7 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
     pairs = [Pair(members[0], copy, 1.0) for members in copies for copy in members[1:]]
     firsts = [members[0] for members in copies]
+    # Of equal images only the first is compared: all pairs of many copies would be far too many.
     for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
         one = copies[near.first]
         two = copies[near.second]
@@ -139,6 +140,7 @@ def likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool =
     value = correlation(first, second)
     if value >= (MIN_CROPPED if turned else MIN_CORRELATION) or value < CROPPED_FROM:
         return value if value >= MIN_CORRELATION else 0.0
+    # Either of the two may be the crop.
     value = max(_best_crop(first, second), _best_crop(second, first))
     return value if value >= MIN_CROPPED else 0.0
 
@@ -221,6 +223,7 @@ def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
     one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
     scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
+    # Images of one colour have no correlation, so their level decides.
     if scale < 1e-9:
         return 1.0 if np.abs(first.astype(int) - second).max() <= 2 else 0.0
     return float((one * two).sum()) / scale
@@ -267,6 +270,7 @@ def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
     for start in range(0, len(centred), _FEATURE_ROWS):
         cosines = centred[start : start + _FEATURE_ROWS] @ centred.T
         rows = np.arange(len(cosines))
+        # No image is its own neighbour.
         cosines[rows, start + rows] = -1.0
         best = np.argpartition(cosines, -nearest, axis=1)[:, -nearest:]
         for row, column in zip(np.repeat(rows, nearest), best.ravel(), strict=True):
@@ -291,6 +295,7 @@ def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
 def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
     """Return the best correlation of ``part``, at several sizes, with any window of ``whole``."""
     sides = range(round(SMALLEST * SIDE), SIDE + 1)
+    # A third of the sizes first: most candidates are ruled out by them.
     coarse = max(_correlation(whole, part, side) for side in sides[::3])
     return coarse if coarse < _WORTH_A_LOOK else max(_correlation(whole, part, side) for side in sides)
 

@@ -173,6 +173,7 @@ def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], truth: N
     for column, label in enumerate(classes):
         some = to_group[:, class_of_group == label]
         nearest = np.sort(some, axis=1)[:, :2]
+        # Every other class loses its nearest group as well, so that single photos lose nothing.
         other = nearest[:, 1] if nearest.shape[1] > 1 else np.inf
         best[:, column] = np.where(truth == label, nearest[:, 0], other)
     return np.asarray(classes[best.argmin(axis=1)], np.int64)
@@ -254,6 +255,7 @@ def find_groups(read: Survey) -> Grouping:
         return Grouping(_number_names(names), Source.MANIFEST)
     parts = [image.part for image in dataset.images]
     inferred = {Source.CAMERA: by_camera(read.shots), Source.SEQUENCE: by_sequence(dataset, read.colours)}
+    # The first source with groups is used alone (decision 0050).
     for source, numbers in inferred.items():
         if _plausible(numbers):
             return Grouping(_number_names(list(zip(numbers, parts, strict=True))), source)
@@ -277,7 +279,8 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     for camera, taken_s, index in sorted((shots[i].camera, shots[i].taken_s or 0.0, i) for i in timed):
         if last is None or last[0] != camera or taken_s - last[1] > PAUSE_S:
             number += 1
-        groups[index], last = number, (camera, taken_s)
+        groups[index] = number
+        last = (camera, taken_s)
     return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(groups))
 
 
@@ -292,7 +295,8 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     series: dict[tuple[str, int, str, str], list[tuple[int, int]]] = defaultdict(list)
     for index, image in enumerate(dataset.images):
         name = image.path.stem
-        if match := _NUMBER.search(name):
+        match = _NUMBER.search(name)
+        if match:
             key = str(image.path.parent), image.label, name[: match.start()], name[match.end() :]
             series[key].append((int(match.group()), index))
     if sum(map(len, series.values())) < NUMBERED * len(dataset.images):

@@ -97,7 +97,8 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
         raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     # Images in a table or an archive have no file of their own: the stamp of the one around them is theirs.
-    if (inside := address_of(path)) is not None:
+    inside = address_of(path)
+    if inside is not None:
         try:
             return inside.read(), inside.stamp
         except UsageError as error:  # the file around it is gone or was written again

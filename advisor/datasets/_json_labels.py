@@ -32,7 +32,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
         return None
     if len(content) == 1 and isinstance(next(iter(content.values())), list | dict):
         inner = next(iter(content.values()))
-        if not all(map(_is_image, inner)) and (rows := rows_in_json(inner)):
+        rows = None if all(map(_is_image, inner)) else rows_in_json(inner)
+        if rows:
             return rows
     images = content.get("_via_img_metadata", content)
     if isinstance(images, dict) and all(map(_is_via_image, images.values())):

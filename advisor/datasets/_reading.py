@@ -80,7 +80,11 @@ def _read_in_child(function: str, items: Sequence[Any]) -> list[Any]:
     except StageError as error:
         if len(items) == 1:
             return [ReaderFailure(f"its reader {error.message}")]
-        return [result for item in items for result in _read_in_child(function, [item])]
+        single_results: list[Any] = []
+        # Which of the files ended the child is not known.
+        for item in items:
+            single_results += _read_in_child(function, [item])
+        return single_results
     return list(results)
 
 

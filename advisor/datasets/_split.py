@@ -50,9 +50,12 @@ def draw_groups(
         return all(spare[label] > least for label in count)
 
     for number, count in enumerate(counts):
-        gain = (abs(wanted[c] - held[c]) - abs(wanted[c] - held[c] - more) for c, more in count.items())
+        gain = 0.0
+        for label, more in count.items():
+            lacking = wanted[label] - held[label]
+            gain += abs(lacking) - abs(lacking - more)
         # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
-        if spared(count, keep) and sum(gain) > 0:
+        if spared(count, keep) and gain > 0:
             take(number)
     for label in sorted(wanted):
         free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
@@ -72,6 +75,7 @@ def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share
     of_class = [[unit for unit in group if any(dataset.labels[i] == label for i in unit)] for group in groups]
     largest: list[Group] = max(of_class, key=lambda units: len(units))
     units = sorted(largest, key=lambda unit: min(_natural(dataset, index) for index in unit))
+    # The last of a visit are the furthest in time from those that are learnt from.
     most = max(1.0, share * sum(map(len, units)))
     indices: list[int] = []
     for unit in reversed(units[min(keep, len(units) - 1) :]):
@@ -194,10 +198,12 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
         if part not in PARTS:
             path = dataset.images[index].path
             raise UsageError(f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}")
+    # The one part beside training was not learnt from, so it judges the model that ships.
     if HOLDOUT not in part_of.values():
         part_of = {index: HOLDOUT if part == VALIDATION else part for index, part in part_of.items()}
     for groups in by_class:
         for group in groups:
+            # A copy follows the copy that has a part: drawn apart, it would be learnt from and judge.
             named = [part_of[index] for index in group if index in part_of]
             if named:
                 part_of |= {index: max(named, key=PARTS.index) for index in group if index not in part_of}
@@ -222,7 +228,9 @@ class _Draw:
 
         if not self.visits:
             return _set_aside(self.by_class, share, may)
-        groups = [units for units in ([unit for unit in visit if may(unit)] for visit in self.visits) if units]
+        usable = ([unit for unit in visit if may(unit)] for visit in self.visits)
+        groups = [units for units in usable if units]
+        # The first draw leaves two groups of each class: one for the second draw, and one to learn from.
         return draw_groups(self.dataset, groups, share, divide=self.divide, keep=1 if held else 2)
 
 
@@ -271,10 +279,12 @@ def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grou
     visits: dict[int, list[Group]] = defaultdict(list)
     for unit in _unite_groups(dataset, together):
         visits[visit_of[unit[0]]].append(unit)
-    return [visit for _, visit in sorted((_rank(dataset, seed, units), units) for units in visits.values())]
+    ranked = [(_rank(dataset, seed, units), units) for units in visits.values()]
+    return [units for _, units in sorted(ranked)]
 
 
 def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
+    # Hashes of the bytes, and no places in a list: other names of the files give the same split.
     first = min(dataset.images[index].sha256 for unit in units for index in unit)
     return hashlib.sha256(f"{seed}:{first}".encode()).digest()
 
@@ -308,6 +318,7 @@ def _unite_groups(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[G
     copies = members_of(image.sha256 for image in dataset.images).values()
     group_of = {index: group for group in copies for index in group}
     for linked in together:
+        # Lists of one group are one object, so its identity tells whether two images are linked already.
         joined = {id(group_of[index]): group_of[index] for index in linked}
         merged = sorted(index for group in joined.values() for index in group)
         group_of.update(dict.fromkeys(merged, merged))

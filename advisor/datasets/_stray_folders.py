@@ -67,6 +67,7 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
         if base:
             original = next(other for other, text in plain.items() if text == base)
             strays[name] = f"it is named as a copy of '{original}'"
+        # Of two folders, one is kept whatever its name is: with one class there is nothing to learn.
         elif _without_number(plain[name]) in UNSORTED_NAMES and len(names) > FEWEST_CLASSES:
             strays[name] = "its name says nothing about a class"
     return strays
@@ -148,6 +149,8 @@ def _find_original(name: str, others: Collection[str]) -> str:
         base = match["base"].strip() if match else ""
         if base and base in others:
             return base
-        if base and _find_original(base, others):  # a copy of a copy
-            return _find_original(base, others)
+        # The folder may be a copy of a copy.
+        original = _find_original(base, others) if base else ""
+        if original:
+            return original
     return ""

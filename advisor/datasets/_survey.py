@@ -124,6 +124,7 @@ def measure(data: bytes) -> Measured:
         shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed, several=several)
     values = np.asarray(grey, dtype=np.float32)
     if quality and not completed:
+        # Decoders fill what is missing with one grey: a flat end tells a cut image from a file without its last marker.
         refuse_broken_jpeg(data, is_flat_below=bool(np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS))
     contrast = float(values.std())
     quarter = SIDE // 4
@@ -152,6 +153,7 @@ def measure(data: bytes) -> Measured:
 def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
     levels = pixels.reshape(-1, 3) * LEVELS // 256
     counts = np.bincount(levels @ np.array([LEVELS**2, LEVELS, 1]), minlength=LEVELS**3)
+    # Roots, so that the Euclidean distance of two histograms is Hellinger's.
     return np.asarray(np.rint(255 * np.sqrt(counts / len(levels))), np.uint8)
 
 
@@ -160,6 +162,7 @@ def _shot(image: Image.Image) -> Shot:
     try:
         exif = image.getexif()
         inner = exif.get_ifd(_EXIF)
+        # Some cameras fill the fields with zero bytes.
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
         return Shot(orientation=orientation(image))
@@ -238,8 +241,11 @@ def survey(source: Path | str | Listing, progress: Progress | None = None, most:
             rejected.append(read)
         else:
             image, measured = read
-            stats[len(images)], thumbnails[len(images)] = astuple(measured.stats), measured.thumbnail
-            colours[len(images)], histograms[len(images)] = measured.colours, measured.histogram
+            place_of_image = len(images)
+            stats[place_of_image] = astuple(measured.stats)
+            thumbnails[place_of_image] = measured.thumbnail
+            colours[place_of_image] = measured.colours
+            histograms[place_of_image] = measured.histogram
             images.append(image)
             shots.append(measured.shot)
         tell(done, len(listing.entries))
@@ -316,6 +322,7 @@ def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, 
     for name in declared:
         counts.setdefault(name, 0)
     leader: dict[str, str] = {}
+    # The name breaks ties, so that the order of the files changes no class.
     for written in sorted(counts, key=lambda name: (-counts[name], name)):
         leader.setdefault(plain(written), written)
     return {written: leader[plain(written)] for written in counts}

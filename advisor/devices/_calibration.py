@@ -77,13 +77,16 @@ def calibration_report(
     }
     measured_models = [model for model in models if model.name in truth]
     names = tuple(model.name for model in measured_models)
+    # An earlier measurement of the same models would make the figure "before" too good.
     predictions = predictor.predict(_drop_models(before, truth), target, form, measured_models)
     errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
     left_out = list[float]()
     surprising = dict[str, float]()
     for model in measured_models if len(names) > 1 else []:
+        # Left out one by one: with its own measurement, a model is not predicted but looked up.
         (prediction,) = predictor.predict(_drop_models(after, [model.name]), target, form, [model])
         left_out.append(prediction.latency.value / truth[model.name] - 1)
+        # Twice as long contradicts as much as half as long.
         factor = max(prediction.latency.value / truth[model.name], truth[model.name] / prediction.latency.value)
         if factor > NAMED and abs(prediction.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
             surprising[model.name] = prediction.latency.value
@@ -105,6 +108,7 @@ def estimate_error(
     """
     predictions = predictor.predict(profile, target, form, models)
     spreads = [
+        # Half of the errors lie between the quartiles, so half of their distance (log) is the median error.
         math.sqrt(prediction.quantile(0.75) / prediction.quantile(0.25)) - 1
         for prediction in predictions
         if prediction.latency.provenance is Provenance.PREDICTED
@@ -131,6 +135,7 @@ class MeasuredNetworks:
         factors = {key: timing.median_ms / timing.cpu_ms for key, timing in self.kept.items() if timing.cpu_ms}
         if not factors:
             return ""
+        # Wall over CPU time is 1 / (1 - w) for a thread that waited the share w.
         disturbed = [key for key, factor in factors.items() if factor > 1 / (1 - WAITED_LIMIT)]
         if not disturbed:
             return "latencies are CPU times of one thread"
@@ -234,12 +239,14 @@ class PickForBudget:
         measured = np.zeros(len(self.models), dtype=bool)
         for _ in range(min(wanted, len(self.models))):
             chances, distance = self._judge_models(now[0])
-            measured[chosen := choose_decisive(chances, self._accuracy, distance, measured)] = True
+            chosen = choose_decisive(chances, self._accuracy, distance, measured)
+            measured[chosen] = True
             yield self.models[chosen].name
 
     def pick(self, profile: DeviceProfile) -> str:
         """Say which model is the most accurate that meets the budget."""
         budget = show_ms(self.budget_ms)
+        # A network is sure to meet the budget if one of its forms is.
         sure = self._judge_models(profile)[0] >= CONFIDENCE
         if not sure.any():
             return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
@@ -285,6 +292,8 @@ def calibrate(
     """
     known = load_features().models
     forms = forms_of(target)
+    # Only networks whose features are shipped can be predicted, and only a published card can be made with random
+    # weights.
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
     models = [known[name] for name in cards]
     with Scratch() as work:
@@ -292,6 +301,7 @@ def calibrate(
         parts = time_kernels(connection, target, operators, work, tell)
         with_kernels, left_out = _write_kernels(profile, parts)
         costs = _sending_costs(models, candidates)
+        # A list, because `names` reads it while the generator waits for the next measurement.
         now = [with_kernels]  # The profile with what was measured so far
         decision: PickForBudget | None = None
         names: Iterable[str]
@@ -402,6 +412,7 @@ def measure_networks(
             f"{QUIET}, then try again",
         )
     if len({model for model, _ in trusted}) > 1:
+        # One network alone has no time in which the device could get hot between two.
         tell(f"measuring the first network again on {connection.label}")
         left_out += _check_drift(connection, *next(iter(trusted.items())))
     return MeasuredNetworks(trusted, tuple(left_out))
@@ -410,6 +421,7 @@ def measure_networks(
 def _measure(connection: Connection, files: Mapping[Key, Path], threads: int) -> Timings:
     keys = {path: key for key, path in files.items()}
     timings = connection.measure(MeasurementJob(tuple(keys), (threads,), EFFORT, 120.0 * len(files) + 120))
+    # One hot timing ends the calibration: those after it are slow as well (decision 0105).
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
         raise StageError(f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL)
@@ -446,6 +458,7 @@ def list_changes(
     for (name, form), timing in timings.items():
         was, now = (estimate_error(predictor, profile, target, form, models) for profile in (before, after))
         change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
+        # Rounded to percent, many changes are none, and "falls from 12% to 12%" would read like a fault.
         change = f"; the expected error of the others {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
         yield f"{name} {form} takes {show_ms(timing.own_ms)}" + ("" if math.isnan(was + now) else change)
 
@@ -460,6 +473,7 @@ def with_measurements(
     profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies, statistic: str = "median"
 ) -> DeviceProfile:
     """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
+    # Only the user's latest measurement of a model counts, also against a shipped one on the same target.
     replaced = {(target.name, model, form) for model, form in latency_ms}
     others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
     new = [

@@ -90,6 +90,7 @@ class _Graph:
     def weights(self, *shape: int) -> int:
         """Return random weights, the same ones for every copy: a runtime packs weights anew for each operator."""
         if shape not in self._weights:
+            # Divided by the root of the fan-in, so that values keep their size and no float becomes denormal.
             content = (self._random.standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))).astype("<f4")
             self._weights[shape] = self._add_constant(content, schema.TensorType.FLOAT32)
         return self._weights[shape]
@@ -130,6 +131,7 @@ def as_int8(data: bytes) -> bytes:
         for tensor in model.tensors
         if not tensor.is_constant and tensor.dtype == "float32"
     }
+    # The quantizer draws progress bars although it is asked not to.
     with redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(data)
         tool.load_quantization_recipe(recipe.static_wi8_ai8())
@@ -139,6 +141,7 @@ def as_int8(data: bytes) -> bytes:
 
 def _input_shape(work: Work) -> tuple[int, ...]:
     channels = work.depth if work.kind == CONVOLUTION else work.channels
+    # A depth multiplier: fewer values are read than an input with all output channels would have.
     if work.kind == DEPTHWISE and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2:
         channels = _COLOURS  # several outputs of each channel, as only the first operator of a network has them
     side = math.isqrt(work.read // channels)
@@ -195,6 +198,7 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
             shape = (1, channels)
             options = schema.ReducerOptionsT()
         case "ADD" | "MUL":
+            # An operator that reads less than two whole inputs adds a vector.
             inputs.append(source if work.read >= 2 * work.written else made.weights(channels))
             options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
         case "CONCATENATION":
@@ -227,6 +231,7 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
 
 def _place_window(side: int, stride: int, output_side: int) -> dict[str, int]:
     """Return the strides and the padding with which an input's side gives the side of the output."""
+    # SAME gives ceil(side / stride), and VALID less by the window. One of the two gives the known output.
     padding = schema.Padding.SAME if math.ceil(side / stride) == output_side else schema.Padding.VALID
     return {"strideW": stride, "strideH": stride, "padding": padding}
 
@@ -245,6 +250,7 @@ def copies_of(work: Work) -> int:
     """
     if work.kind == CONVOLUTION and work.depth == _COLOURS:
         return MOST_COPIES
+    # Pools have multiply-accumulates by formula, but read and write is what they spend their time on.
     size = work.macs * (work.weights > 0) + _VALUE * (work.read + work.written)
     copies = max(1, min(MOST_COPIES, round(_ENOUGH / size)))
     if work.kind in (CONVOLUTION, DENSE):
@@ -321,8 +327,11 @@ def _time_batch(connection: Connection, target: DeviceTarget, part: Wanted, fold
     for timing in timings:
         work, form = files[timing.model]
         microseconds, best = rounds_us(timing)
-        unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
-        if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
+
+        reason = timing.contention
+        if not reason and microseconds > UNSTEADY * best:
+            reason = f"the rounds differ by a factor of {microseconds / best:.1f}"
+        if reason:
             left_out.append(f"{_describe_work(work, form)}: {reason}")
         else:
             kernels.append(Kernel(target.name, form, work, microseconds / copies_of(work)))
@@ -358,6 +367,7 @@ def _time_files(
             timings += _run_job(connection, [path], threads)
         except StageError as error:
             failures[path] = error.message
+            # The first files all fail: it is the device and not a file.
             if not timings and len(failures) == MOST_IN_A_ROW:
                 raise
     return tuple(timings), failures
@@ -366,6 +376,7 @@ def _time_files(
 def _run_job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
     timings = connection.measure(MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
     hot = [timing for timing in timings if timing.throttled]
+    # Files of microseconds are disturbed one by one. Only many hot ones together show a hot device.
     if len(hot) > len(timings) / 3:
         raise StageError(f"{connection.label}: {hot[0].throttled}", "let the device cool down, then try again")
     return timings

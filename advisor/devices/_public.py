@@ -203,7 +203,8 @@ def calibrate(
     if any(card.needs_converter for card in cards):
         require_training("a calibration by models without a graph file")
     names = [card.name for card in cards]
-    say, kernels = tell or (lambda _text: None), options["kernels"]
+    say = tell or (lambda _text: None)
+    kernels = options["kernels"]
     return calibration.calibrate(
         profile, target, connection, device_predictor(), wanted, say, names, kernels=kernels, budget_ms=budget_ms
     )

@@ -136,7 +136,8 @@ class Download:
         if not start:
             self._version_file.unlink(missing_ok=True)
         with self.target.open("ab" if start else "wb") as out:
-            if not start and (version := _read_version_of(response.headers)):
+            version = _read_version_of(response.headers)
+            if not start and version:
                 self._version_file.write_text(f"{self._visible_address()}\n{version}", encoding="ascii")
             # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
             for chunk in response.raw.stream(2**16, decode_content=False):

@@ -331,7 +331,8 @@ def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
 def _require_same(store: _Store, objects: Objects, parts: Path) -> None:
     """Refuse objects that changed while they were fetched, and delete them: a file could be half of one version."""
     now, _ = store.objects()
-    if changed := sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name)):
+    changed = sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name))
+    if changed:
         for name in changed:
             if name in objects:
                 _part_of(parts, name, objects[name]).unlink(missing_ok=True)

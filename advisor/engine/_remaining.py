@@ -54,6 +54,8 @@ class Remaining:
 
     def note(self, event: StageEvent, now: float) -> None:
         """Record an event of a stage at ``now`` seconds of the monotonic clock."""
+        # What is recorded is planned seconds beside those that were taken: their ratio corrects the stages that are
+        # left.
         stage = event.stage
         planned = self._plan.costs.seconds(event.stage)
         if event.kind is EventKind.STARTED:
@@ -67,6 +69,7 @@ class Remaining:
             self._running.pop(stage, None)
             self._finished.add(stage)
             if stage not in self._planned:
+                # Stages that are not planned judge finalists, which are known only at the end of the search.
                 self._captured += stage.name is StageName.CAPTURE
                 if stage.name is StageName.SCORE:
                     self._judged.add((stage.scope.card, stage.scope.training))
@@ -119,6 +122,7 @@ class Remaining:
             for configuration in self._left - self._deferred
         }
         needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
+        # As if FORMS configurations had been made before: the first one that is skipped does not halve the estimate.
         made = (self._made + FORMS) / (self._evaluated + FORMS)
         for stage in needed:
             yield stage, made if stage.scope.compression else 1.0
@@ -139,17 +143,21 @@ class Remaining:
         """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
         cores = self._plan.cores
         running = self._running.items()
+        # A measurement that still runs has paused the jobs until now, so its seconds are no work of theirs.
         measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
         jobs = [job for stage, job in running if not stage.resources.alone]
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
         elapsed = now - self._started - self._alone_s - measuring_s
+        # All cores are assumed for the first PACE_S seconds, until what was seen weighs more.
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
 
     def _left_of(self, running: _Running, expected: float, now: float) -> float:
         """Return the seconds that are left of a stage of ``expected`` seconds, by its epochs if it has any."""
         worked_s = self._worked_s(running, now)
         if not running.reached:
+            # A stage that takes longer than expected keeps a tenth, so that the time left never reads 0 while it runs.
             return expected - min(worked_s, MOST_DONE * expected)
+        # After few epochs their pace is not certain, so the expected seconds still count.
         whole_s = (worked_s + KNOWN_AHEAD * expected) / (running.reached + KNOWN_AHEAD)
         return (1 - running.reached) * whole_s
 

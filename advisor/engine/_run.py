@@ -166,6 +166,7 @@ class _Search:
         self._progress = progress
         self._started = started
         self._stop = COMPLETE
+        # Other programs and a quota both leave less than the cores of the machine. The larger loss sets the price.
         taken = (load["others_cores"] or 0.0) / load["cores"]
         self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
         self._durations = Durations()
@@ -318,7 +319,9 @@ class _Search:
                 self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
             self._calibration.note(event, plan.costs.seconds(event.stage))
 
-        if trainers := self._trainers():
+        trainers = self._trainers()
+        if trainers is not None:
+            # Trainers say when they leave a GPU that failed.
             trainers.tell = self._progress.say
         workers = Workers(executor.machine, executor.pools, executor.on_device, self._search_loop.places)
         walker = Walker(materials, workers, listen, resolved.execution.remeasure)
@@ -353,7 +356,8 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": asdict(self._stop),
             }
-            if (trainers := self._trainers()) and trainers.gpu_failed:
+            trainers = self._trainers()
+            if trainers is not None and trainers.gpu_failed:
                 more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
         wall = self._durations.by_card()
         cpu = self._durations.by_card(cpu=True)
@@ -363,5 +367,6 @@ class _Search:
 
 def _was_disturbed(evaluations: Sequence[Evaluation]) -> bool:
     """Return whether other work kept the machine busy: most timings of the run saw some."""
+    # Single disturbed timings happen on any machine. Most of them together show other work throughout.
     timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
     return sum(timed) * 2 > len(timed)

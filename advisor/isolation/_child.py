@@ -163,9 +163,11 @@ def main() -> None:
     """Serve calls until the parent closes the connection."""
     if not os.environ.get(NETWORK):
         leave_network()  # before there is a second thread
-    if writes_below := os.environ.get(WRITES_BELOW):
+    writes_below = os.environ.get(WRITES_BELOW)
+    if writes_below:
         give_up_files([writes_below, tempfile.gettempdir()])
-    if most_bytes := os.environ.get(MEMORY):
+    most_bytes = os.environ.get(MEMORY)
+    if most_bytes:
         limit_memory(int(most_bytes))
     atexit.register(scratch.remove_own)
     install_lean_imports()

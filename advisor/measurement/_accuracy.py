@@ -97,6 +97,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     from scipy.special import expit, logit, stdtrit
 
     left = np.asarray(without, np.float64)
+    # Without one group nothing may be left to judge. That group then adds no spread.
     left = np.where(np.isfinite(left), left, value)
     count = len(left)
     if count < 2:
@@ -108,6 +109,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
         high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
     half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
+    # Log odds of 0 and 1 are infinite.
     inside = min(max(value, EDGE), 1 - EDGE)
     low, high = (float(expit(logit(inside) + side * half / (inside * (1 - inside)))) for side in (-1, 1))
     return OtherImagesRange(value, min(value, low), max(value, high), error)
@@ -125,6 +127,8 @@ class Classifier:
 
         path = existing_model(model)
         try:
+            # One thread: a search scores several files side by side, and an app's answer does not depend on the
+            # threads.
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
@@ -157,6 +161,7 @@ def _find_image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str,
 def _find_output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
     """Return the output named ``wanted`` in a signature, or the only one."""
     details = interpreter.get_output_details()
+    # A file of a user names its only output as it likes.
     if len(details) == 1:
         return dict(details[0])
     for key, signature in interpreter.get_signature_list().items():
@@ -267,6 +272,7 @@ def find_centres(scores: Floats, least: float) -> Detections:
     highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
     order = np.argsort(-scores[down, across, labels], kind="stable")
+    # Places with equal scores are all highest: the first one, by the stable order, suppresses the others near it.
     peaks: list[int] = []
     for place in order:
         same = [peak for peak in peaks if labels[peak] == labels[place]]

@@ -141,6 +141,7 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     order = list[int]()
     while left:
         side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
+        # An input that no operator gives: the rest is listed as it stands in the file.
         if side is None:
             return order + left
         for index in list(left):
@@ -161,6 +162,7 @@ def _select_partitions(
     if keeps is None:
         return large, f"in a partition of fewer than {accelerator.least_operators} operators"
     if keeps.choose == "largest":
+        # By arithmetic, then operators; the position decides between equal ones, so that the order is always the same.
         large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
     which = f"{keeps.pieces} partitions; only these are" if keeps.pieces > 1 else "partition; only this one is"
     return large[: keeps.pieces], f"outside the {keeps.choose} {which} delegated"

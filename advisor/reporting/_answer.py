@@ -89,6 +89,7 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low."""
     pick_risks = risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)
+    # The lines above name the device and other risks already.
     new = [risk for risk in pick_risks if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
     high = [risk for risk in new if risk.warns]
     main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
@@ -100,22 +101,24 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
 
 def _sentences(view: RunView) -> Iterator[Block]:
     """Return what the terminal says below the table."""
-    decision, dataset = view.decision, view.dataset
-    pick = "Pick for all devices" if view.by_device else "Pick"
-    unmet = "Nothing meets the budget" if decision.pick else "No result"
-    label, look = (pick, "good") if decision.feasible else (unmet, "warn")
+    decision = view.decision
+    dataset = view.dataset
+    if decision.feasible:
+        label = "Pick for all devices" if view.by_device else "Pick"
+    else:
+        label = "Nothing meets the budget" if decision.pick else "No result"
+    # A reason begins with its verdict where it stands alone.
     reason = decision.reason.removeprefix(f"{label}; ")
     if decision.pick is None:
         reason = reason[:1].lower() + reason[1:]  # it goes on after "No result:"
-    yield Labelled(label, reason, look)
+    yield Labelled(label, reason, "good" if decision.feasible else "warn")
     if decision.pick is not None:
         yield from (Labelled(name, figure) for name, figure in figures.expectations(view, decision.pick))
-    if sure := figures.certainty(view):
-        yield Labelled("How sure", sure)
-    if better := figures.compare_on_holdout(view):
-        yield Labelled("Better on the hold-out", better)
+    sentences = {"How sure": figures.certainty(view), "Better on the hold-out": figures.compare_on_holdout(view)}
+    yield from (Labelled(label, sentence) for label, sentence in sentences.items() if sentence)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
+    # The terminal has room for the first sentence of each part.
     for part in report_parts().values():
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
@@ -164,7 +167,8 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     decision = view.decision
     results = figures.device_results(view, decision.pick) if decision.pick else ()
     yield from (Labelled("On each device", result.sentence) for result in results)
-    if compared := figures.runtimes_sentence(view):
+    compared = figures.runtimes_sentence(view)
+    if compared:
         yield Labelled("Runtimes", compared)
     for device_decision in figures.device_decisions(view):
         yield Labelled(
@@ -181,13 +185,15 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
 def headline(view: RunView) -> Iterator[Block]:
     """Return the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
-    nothing = "nothing meets the budget" if decision.pick else "no result yet" if view.unfinished else "no result"
-    title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
+    title = "no result yet" if view.unfinished else "no result"
+    if decision.pick:
+        title = text.name(decision.pick) if decision.feasible else "nothing meets the budget"
     yield blocks.Heading(f"advisor: {title}", "answer")
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         yield Paragraph(Span(remark, "strong"), "unfinished")
     yield blocks.Items(opening(view))
-    if short := explanation(view):
+    short = explanation(view)
+    if short:
         yield Labelled("In short", short, "lead")
     yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     if decision.rule:
@@ -216,6 +222,7 @@ def summary(view: RunView) -> Iterator[Block]:
 
 def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    # A wide terminal keeps the memory: it is asked for more often than short names.
     for layout in (choice for choice in _LAYOUTS if choice.memory or console.width < MEMORY_WIDTH):
         block = _laid_out(view, rows, layout)
         table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
@@ -252,7 +259,9 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -
 
 def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout) -> dict[str, Words]:
     """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
-    target, whole, judged = row.configuration.target, layout.intervals, _are_judged(rows)
+    target = row.configuration.target
+    whole = layout.intervals
+    judged = _are_judged(rows)
     recipes = row.configuration.variant_name
     first, _, second = recipes.partition(" ")
     cells: dict[str, Words] = {
@@ -271,7 +280,8 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
     cells[title] = text.with_interval(last) if whole else _with_half_width(last)
     if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
         cells["robust %"] = text.percent(row.capture.holdout)
-    size, memory = text.megabytes(row.size), text.megabytes(row.memory)
+    size = text.megabytes(row.size)
+    memory = text.megabytes(row.memory)
     if layout.written:
         sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
         deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
@@ -285,8 +295,12 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
 
 
 def _mark(view: RunView, key: str) -> str:
-    shipped = any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents)
-    return "▶" if key == view.pick_key else "○" if shipped else "≈" if key in view.tie_keys else ""
+    # One mark a row: that it is the pick says more than that it ships today, and that more than a tie.
+    if key == view.pick_key:
+        return "▶"
+    if any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents):
+        return "○"
+    return "≈" if key in view.tie_keys else ""
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:

@@ -76,6 +76,7 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
     if pick is None or facts is None or facts.guaranteed is None:
         return None
     by_class = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
+    # Asked-for guarantees of single classes leave the plain one to the others.
     rows = [("other classes" if by_class else "all classes", facts.guaranteed, facts.threshold)]
     rows += [(name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
     return {
@@ -119,7 +120,8 @@ def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     held = evaluation.holdout_answers
     for boxes in (evaluation.answers.boxes, held.boxes if held else None):
         asked = boxes.guarantee if boxes else None
-        if asked and (broken := _broken(asked, held is not None and boxes is held.boxes)):
+        broken = _broken(asked, held is not None and boxes is held.boxes) if asked else ""
+        if asked and broken:
             yield asked.of.capitalize(), broken
     if chosen is None or not chosen.wanted.options:
         return
@@ -181,6 +183,7 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
             "The bundle has no own threshold for them: add images of these classes, or ask for less with "
             "--min-precision.",
         )
+    # Both guarantees can hold alone and not together: then precision, which keeps wrong answers away, counts.
     if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
         yield (
             COVERAGE,
@@ -207,6 +210,7 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
         (f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()
     ]
     for what, share, one in (("the answers", asked.plain, seen.threshold), *class_guarantees):
+        # Only where the whole interval lies below: images of the hold-out vary, too.
         if share is not None and one and one.precision and one.precision.high < share:
             right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
             yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
@@ -240,10 +244,12 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
         return
     if answers.boxes:
         yield from _box_blocks(answers.boxes, pick.holdout_answers is not None)
-    if (facts := answers.confidence) is None:
+    facts = answers.confidence
+    if facts is None:
         return
     said = [*_counting(facts), *_recalling(facts)]
-    if (answered := facts.answered) and answered.precision:
+    answered = facts.answered
+    if answered and answered.precision:
         where = "the hold-out" if pick.holdout_answers else "validation"
         said.append(
             f"On {where}, {_percent(answered.coverage)} of the images are answered, {text.share(answered.precision)} % "
@@ -280,9 +286,8 @@ def _counting(facts: ConfidenceFacts) -> Iterator[str]:
             promise = f"{_percent(cover.wanted)} of the images are answered"
         start = f"An answer counts from a probability of {limits.plain:.3f} on"
         yield f"{start}: at least {promise}, with {SURE} certainty."
-    if thresholds := [
-        f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()
-    ]:
+    thresholds = [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]
+    if thresholds:
         yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
 
 
@@ -331,7 +336,9 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     if facts.kept is not None:
         costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
     said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
-    if said := [*said, f"To ship it: {ships}"] if ships else said:
+    if ships:
+        said.append(f"To ship it: {ships}")
+    if said:
         yield Labelled("With one more class", " ".join(said))
 
 

@@ -159,14 +159,14 @@ def samples(checked: DataCheck) -> list[Path]:
     """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
     images = checked.survey.dataset.images
     shots = checked.survey.shots
-    drawn = [(shot.orientation == 1, image.path) for image, shot in zip(images, shots, strict=True)]
-    drawn = [
-        (straight, path)
-        for straight, path in drawn
-        if (drawing := checked.content.drawing(path)) and (drawing.boxes or drawing.layer)
-    ]
-    rotated = [path for straight, path in drawn if not straight][: SAMPLES // 2]
-    others = [path for straight, path in drawn if straight]
+    rotated = []
+    others = []
+    for image, shot in zip(images, shots, strict=True):
+        drawing = checked.content.drawing(image.path)
+        if drawing and (drawing.boxes or drawing.layer):
+            (others if shot.orientation == 1 else rotated).append(image.path)
+    # Boxes of a rotated photo are wrong where a tool drew them on the stored pixels.
+    rotated = rotated[: SAMPLES // 2]
     return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
 
 

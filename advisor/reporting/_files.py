@@ -81,7 +81,8 @@ def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -
 
 
 def _figures(view: RunView) -> Iterator[blocks.Block]:
-    if pick := view.decision.pick:
+    pick = view.decision.pick
+    if pick:
         yield blocks.Figures(key_figures(view, pick))
         yield blocks.Items(foundations(view, pick))
 
@@ -119,7 +120,8 @@ def _failures(view: RunView) -> Iterator[blocks.Block]:
 
 
 def _data(view: RunView) -> Iterator[blocks.Block]:
-    if (dataset := view.dataset) is not None:
+    dataset = view.dataset
+    if dataset is not None:
         rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
         more = ", ..." if len(dataset.classes) > CLASSES_NAMED else ""
         named = f"{len(dataset.classes)} classes ({', '.join(dataset.classes[:CLASSES_NAMED])}{more})"
@@ -128,7 +130,8 @@ def _data(view: RunView) -> Iterator[blocks.Block]:
 
 
 def _method(view: RunView) -> Iterator[blocks.Block]:
-    if command := phrases.command_line(view):
+    command = phrases.command_line(view)
+    if command:
         yield blocks.Code(command)
     yield Paragraph(f"Run {view.name}. {phrases.show_value(view.manifest.get('versions') or {})}".rstrip())
 
@@ -175,6 +178,7 @@ class Writers:
     """Write the files of runs in so many child processes, while the caller answers further runs; here without any."""
 
     def __init__(self, children: int) -> None:
+        # A report takes seconds of processor time, which the caller's own process needs for the next run.
         self._pool = ChildPool() if children > 0 else None
         self._threads = ThreadPoolExecutor(max(1, children))
         self._written: dict[Path, Future[None]] = {}

@@ -173,7 +173,8 @@ def _classes(view: RunView) -> Variables | None:
     if pick is None or not pick.answers.has_classes:
         return None
     answers = pick.holdout_answers or pick.answers
-    if not (class_recalls := recalls(answers, labels)):
+    class_recalls = recalls(answers, labels)
+    if not class_recalls:
         return None
     configuration = pick.configuration
     floats = next((row for row in view.ok if row.configuration == replace(configuration, compression=FLOAT)), None)
@@ -233,7 +234,8 @@ def _robustness(view: RunView) -> Variables | None:
 
 
 def _operators(view: RunView) -> Variables | None:
-    return {"file": pick.file_features} if (pick := view.decision.pick) and pick.file_features else None
+    pick = view.decision.pick
+    return {"file": pick.file_features} if pick and pick.file_features else None
 
 
 def _losses(view: RunView) -> Variables | None:
@@ -291,6 +293,7 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
     return render_page(
         "page",
         styles=["report.css"],
+        # The drawing library is most of the page, so it is packed.
         scripts=[asset("unpack.js"), asset("report.js")],
         packed_scripts=[plotly_script()],
         view=view,

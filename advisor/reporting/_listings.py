@@ -44,7 +44,9 @@ def _percent(value: float | None) -> str:
 
 def _int8(row: CardRow) -> str:
     """Return the published accuracy as int8, marked if it belongs to other weights."""
-    return _percent(row.top1_int8) if row.top1_int8 or not row.top1_int8_qat else f"{_percent(row.top1_int8_qat)}*"
+    if row.top1_int8_qat and not row.top1_int8:
+        return f"{_percent(row.top1_int8_qat)}*"
+    return _percent(row.top1_int8)
 
 
 @cache
@@ -200,6 +202,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
     by_reason: dict[str, list[str]] = {}
     for entry in lacking:
         first, *tried = entry.reason.splitlines()
+        # Cards lack weights for the same few reasons; with the addresses, each would be a reason of its own.
         reasons = [line.strip().partition(": ")[2] for line in tried] or [first.partition(" for '")[0]]
         by_reason.setdefault(plain("; ".join(dict.fromkeys(reasons))), []).append(entry.card)
     for reason, cards in by_reason.items():

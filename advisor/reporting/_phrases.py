@@ -191,23 +191,24 @@ def method(view: RunView) -> dict[str, object]:
     """Return how the run was made, as the variables of the page's last section."""
     manifest = view.manifest
     others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
-    request, more = (
-        {
-            key: show_value(value)
-            for key, value in given.items()
-            if value not in (None, "", [], {}) and value is not False
-        }
-        for given in (view.request.written, others)
-    )
     durations = manifest.get("durations") or {}
     return {
         "command_line": command_line(view),
         "weights": {name: show_value(origin) for name, origin in (manifest.get("weights") or {}).items()},
         "versions": manifest.get("versions") or {},
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
-        "request": request,
-        "manifest": more,
+        "request": _show_stated(view.request.written),
+        "manifest": _show_stated(others),
     }
+
+
+def _show_stated(entries: Mapping[str, object]) -> dict[str, str]:
+    """Return the entries that have a value, as text; 0 is one."""
+    stated = {}
+    for key, value in entries.items():
+        if value not in (None, "", [], {}) and value is not False:
+            stated[key] = show_value(value)
+    return stated
 
 
 def command_line(view: RunView) -> str:
@@ -217,6 +218,7 @@ def command_line(view: RunView) -> str:
         return given
     program, *arguments = (str(part) for part in given)
     name = PurePath(program).name
+    # Started by `python -m`, the program's name is that of its module.
     return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
 
 
@@ -239,7 +241,8 @@ def shortlist(view: RunView) -> tuple[Evaluation, ...]:
     shipped = (incumbent.evaluation for incumbent in view.incumbents if not incumbent.picked)
     chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
     others = [row for row in decision.front if row.configuration.key not in chosen]
-    if len(others) > (count := TABLE_ROWS - len(chosen)):
+    count = TABLE_ROWS - len(chosen)
+    if len(others) > count:
         step = (len(others) - 1) / (count - 1)
         others = [others[round(index * step)] for index in range(count)]
     return (*chosen.values(), *sorted(others, key=accuracy_of, reverse=True))

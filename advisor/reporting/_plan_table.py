@@ -89,7 +89,8 @@ def _describe_filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
 def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     cards = {card.card: card for card in view.cards}
     question = view.request.question
-    if by_card := shown is None:
+    by_card = shown is None
+    if shown is None:
         order = {card: index for index, card in enumerate(cards)}
         shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
     budget = question.limits.latency_ms

@@ -198,6 +198,7 @@ def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.Dat
     cumulative = 0.0
     steps = []
     for row in rows:
+        # The slowest steps alone are sorted, so their own sum is meant.
         cumulative = row.cumulative if in_order else cumulative + row.share
         steps.append((row, cumulative))
     return table_of(OPERATORS, steps, look="tall")

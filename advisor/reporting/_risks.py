@@ -179,7 +179,8 @@ def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
 
 def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
     validated = dataset.validated_per_class if dataset else {}
-    if missing := [repr(name) for name, count in validated.items() if not count]:
+    missing = [repr(name) for name, count in validated.items() if not count]
+    if missing:
         shown = f"{_share(missing, validated)} no validation image: {listed(missing, NAMED)}"
         advice = "The figures say nothing there: add images to the validation part."
         yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
@@ -208,7 +209,9 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
 
 def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
-    validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
+    # Validation under capture conditions chooses where the question asks for them: then its figure without them counts.
+    validated = evaluation.capture.plain or evaluation.accuracy
+    judged = evaluation.holdout_accuracy
     if validated is None or judged is None:
         return
     noise = math.hypot(compute_half_width(validated), compute_half_width(judged))
@@ -239,7 +242,8 @@ def compute_half_width(quantity: Quantity) -> float:
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
     plain, judged = top1_on_parts(evaluation)
-    expected, measured = evaluation.new_conditions, judged or plain
+    expected = evaluation.new_conditions
+    measured = judged or plain
     if expected and measured and measured.low is not None and expected.value < measured.low:
         expect = (
             f"{expected.value:.1f} %{' top-1' if question.metric != TOP1 else ''}{text.confidence(expected, ' (', ')')}"
@@ -253,10 +257,12 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
 
     Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
     """
-    (judged, _), head = top1_on_parts(evaluation), evaluation.head
+    judged, _ = top1_on_parts(evaluation)
+    head = evaluation.head
     if head is None:
         return
-    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT  # else its loss of top-1 is not
+    # With another metric, what a compressed file loses of top-1 is not known.
+    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT
     if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
         lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
         crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
@@ -264,11 +270,9 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
         allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
         if difference > allowed or (-difference > allowed and not few_groups):
             figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
-            why = (
-                "differ from the training images. Other images can differ as much again"
-                if difference > 0
-                else "resemble the training images, or are easier by chance. Expect less on other images"
-            )
+            why = "resemble the training images, or are easier by chance. Expect less on other images"
+            if difference > 0:
+                why = "differ from the training images. Other images can differ as much again"
             yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
     if head.at_grid_end:
         end = f"C = {head.regularization:g} of the head is at the end of the values tried"
@@ -284,10 +288,12 @@ def _share(some: Sized, classes: Sized) -> str:
 
 
 def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
-    limit, latency = limits.latency_ms, evaluation.latency_p90 or evaluation.latency
+    limit = limits.latency_ms
+    latency = evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
         return None
-    device, probability = evaluation.configuration.target.device, evaluation.budget_probability
+    device = evaluation.configuration.target.device
+    probability = evaluation.budget_probability
     if probability is not None:
         level = Level.SOME if probability >= limits.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
@@ -306,7 +312,8 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
 
 
 def _compression(evaluation: Evaluation) -> Risk:
-    drop, recipe = evaluation.drop, evaluation.configuration.compression
+    drop = evaluation.drop
+    recipe = evaluation.configuration.compression
     if evaluation.card_facts.as_it_is:
         said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
         return Risk("Learnt images", Level.HIGH, said)
@@ -327,9 +334,12 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
     worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
     plain, judged = top1_on_parts(evaluation)
-    usual = judged or plain  # the conditions were tried on the hold-out
+    # The conditions were tried on the hold-out.
+    usual = judged or plain
     lost = (usual.value if usual else worst.top1) - worst.top1
-    level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
+    level = Level.LOW if lost < 5 else Level.SOME
+    if lost >= 15:
+        level = Level.HIGH
     condition = f"{worst.condition}, strength {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
     if level is Level.HIGH and question.of_task.robust and not question.robust:

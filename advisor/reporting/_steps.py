@@ -56,7 +56,8 @@ def step_blocks(view: RunView) -> list[Labelled]:
 
 def next_step(view: RunView) -> Labelled | None:
     """Return the line of what to do next; None where there is nothing."""
-    if steps := step_blocks(view):
+    steps = step_blocks(view)
+    if steps:
         return steps[0]
     return next_command(view.next_command) if view.next_command else None
 
@@ -124,4 +125,5 @@ def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
     known = ((row.high - row.low, row.label) for row in class_recalls if row.low is not None and row.high is not None)
     width, label = max(known, default=(0.0, ""))
     images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
-    return (3 * images, label) if width > 200 * WIDE else (0, "")  # four times as many as there are
+    # Four times as many images as there are halve an interval.
+    return (3 * images, label) if width > 200 * WIDE else (0, "")

@@ -149,7 +149,8 @@ class RunFolder:
         if Path(name).is_absolute() or ".." in parts:
             raise UsageError(f"'{name}' leads out of the run folder '{self.path}'", "start a new run")
         for count in range(1, len(parts) + 1):
-            if (part := self.path.joinpath(*parts[:count])).is_symlink():
+            part = self.path.joinpath(*parts[:count])
+            if part.is_symlink():
                 link = part.relative_to(self.path)
                 raise UsageError(
                     f"the run folder '{self.path}' is damaged: {link} is a link, and nothing is written through it",

@@ -178,6 +178,7 @@ class _Reading:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise self._refusal(event, f"the alias '{event.anchor}' without an anchor")
+            # Its anchor was read, and its value is not complete yet.
             if self._anchors[event.anchor][1] == 0:
                 raise self._refusal(event, "a value that contains itself")
             return self._anchors[event.anchor]

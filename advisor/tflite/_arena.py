@@ -118,12 +118,14 @@ def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
     owners: dict[int, int] = {}
     for operator in graph.operators:
         for place in _IN_PLACE.get(operator.name, ()):
+            # Outputs of the graph keep a block to the end, so they share none.
             if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
                 continue
             index = operator.inputs[place]
             stays = operator.name in _MOVES_NOTHING
             size = graph.tensors[index].size_bytes
             output = graph.tensors[operator.outputs[0]].size_bytes
+            # A small tensor gains nothing by sharing, and a second reader would find the output in its place.
             may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
             if index >= 0 and index not in fixed and may_share:
                 owner = owners.get(index, index)
@@ -145,6 +147,7 @@ def plan(blocks: Collection[Lifetime]) -> int:
     Inference", 2020 (arXiv:2001.03288), which TensorFlow Lite uses.
     """
     end = max((block.last for block in blocks), default=0)
+    # As ArenaPlanner does: what is needed throughout lies at the start and leaves no gaps behind.
     whole = [block for block in blocks if (block.first, block.last) == (0, end)]
     part = [block for block in blocks if (block.first, block.last) != (0, end)]
     by_size = sorted(part, key=lambda block: (-block.size_bytes, block.first))
@@ -186,6 +189,7 @@ def indirection_bytes(graph: Subgraph) -> int:
         stride = round(source / max(rows, 1))
         if operator.name == "DEPTHWISE_CONV_2D":
             pointers += rows * height * (width + (columns - 1) * min(stride, width))
+        # A pointwise convolution with stride 1 reads the map as it lies.
         elif height * width * stride > 1:
             pointers += rows * columns * height * width
     return pointers * _POINTER_BYTES

@@ -74,6 +74,7 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
             counts = np.diff(np.asarray(level.arraySegments.values, np.int64))
         if counts.sum() != len(level_places) or len(level_places) > np.prod(shape):
             raise ValueError("their places are not as many as their values")
+        # Each stored place of the levels before has `counts` places in this one.
         places = np.column_stack([np.repeat(places, counts, axis=0), level_places])
     index = [np.zeros(len(places), np.int64) for _ in shape]
     for column, dimension in enumerate(order):
@@ -93,6 +94,7 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     for operator in graph.operators:
         kind = operator_name(model, operator)
         source = graph.tensors[operator.inputs[0]] if kind in ("DEQUANTIZE", "DENSIFY") else None
+        # A DEQUANTIZE of integers changes values and stays; one of float16 only widens them.
         plain = source and (kind == "DENSIFY" or source.type == _FLOAT16)
         if plain and content_of(model, source) is not None:
             expanded[operator.outputs[0]] = operator.inputs[0]
@@ -114,6 +116,7 @@ def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
 
 
 def _source(index: int, by: Mapping[int, int]) -> int:
+    # Chains occur: a sparse float16 constant has a DENSIFY and then a DEQUANTIZE.
     while index in by:
         index = by[index]
     return index
@@ -145,6 +148,7 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         _replace(graph, by_graph[-1])
         for operator in graph.operators:
             if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
+                # The flag makes the runtime quantize the inputs while it runs, which a float layer does not do.
                 operator.builtinOptions.asymmetricQuantizeInputs = False
     for signature in model.signatureDefs:
         for entry in signature.outputs:

@@ -141,6 +141,7 @@ def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
 
 def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     """Return the description without what its files hold, and the names of the files of labels and of scores, or ""."""
+    # The bytes come from a file of somebody else: every offset is checked before it is followed.
     verify_tables(content, _IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
     graph = next(iter(root.children(10)), None)
@@ -208,6 +209,7 @@ def _lines(data: bytes, name: str) -> tuple[str, ...]:
         return ()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(name) as file:
+            # One byte more than is allowed shows that there is more, without unpacking all of it.
             content = file.read(_MAX_LABELS_BYTES + 1)
     except KeyError:
         raise Damage(f"the file {name!r} that it names is not in it") from None
@@ -250,6 +252,7 @@ def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # the format of associated files
         for name, text in files.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
+            # As of Unix, whatever machine writes it: equal models give equal bytes.
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text.encode("utf-8", "replace"))
@@ -280,6 +283,7 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
     def tables(self, offsets: Sequence[int]) -> int:
         """Write a vector of tables or texts."""
         self.StartVector(4, len(offsets), 4)
+        # A flatbuffer is built from its end.
         for offset in reversed(offsets):
             self.PrependUOffsetTRelative(offset)
         return int(self.EndVector())

@@ -235,6 +235,7 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     shapes = [model.tensors[index].shape for index in operator.inputs]
     if [len(shape) for shape in shapes] != [3, 3, 2]:
         raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
+    # In a float16 file, the anchors are expanded before the operator.
     source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])
     anchors = real_values(model.tensors[source]) if model.tensors[source].is_constant else None
     if anchors is None or anchors.shape != (shapes[1][1], 4):
@@ -245,6 +246,7 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
         most = table["max_detections"].AsInt * table["max_classes_per_detection"].AsInt
         classes = table["num_classes"].AsInt
     columns = shapes[1][2]
+    # Some detectors have a column for the background before their classes.
     if not (1 <= most <= MOST and classes >= 1 and columns - classes in (0, 1)):
         raise UsageError(f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS)
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)

@@ -54,6 +54,7 @@ def quantize(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any
     if kind.kind not in "iu":
         return values.astype(kind)
     span = np.iinfo(kind)
+    # A scale of 0 means that the tensor is not quantized, such as one of class numbers.
     steps = np.rint(values / scale) + zero_point if scale else np.rint(values)
     return np.clip(steps, span.min, span.max).astype(kind)
 

@@ -33,6 +33,7 @@ def convolve_depthwise(
             )
             rows = (after.shape[1] - 1) * down + height
             last = (after.shape[2] - 1) * right
+            # TensorFlow's SAME: an odd number of added rows has its larger half behind.
             around = [0, rows - maps.shape[1], last + width - maps.shape[2], 0] if padding == "SAME" else [0] * 4
             padded = tf.pad(maps, [(max(border, 0) // 2, max(border, 0) - max(border, 0) // 2) for border in around])
             parts = [
@@ -51,6 +52,7 @@ def convolve_depthwise(
 
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding), gradients
 
+    # The parts need the sides of the maps, which a network for any size does not state.
     if width <= COLUMNS or None in maps.shape[1:] or max(dilations) > 1:
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding, dilations=dilations)
     return tf.custom_gradient(in_parts)(maps, kernel)
@@ -72,6 +74,7 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         offset = (convolution.bias if convolution.use_bias else 0.0) - norm.moving_mean
         offset = offset * scale + (norm.beta if norm.center else 0.0)
         deep = isinstance(convolution, keras.layers.DepthwiseConv2D)
+        # The channels of a depthwise kernel are its last two axes together.
         kernel = convolution.kernel * (tf.reshape(scale, convolution.kernel.shape[2:]) if deep else scale)
         maps, kernel, offset = (tf.cast(value, convolution.compute_dtype) for value in (maps, kernel, offset))
         if deep:
@@ -114,6 +117,7 @@ def fold_norms(model: keras.Model, live: Sequence[keras.layers.BatchNormalizatio
         output = layer(*inputs, **options)
         convolves = type(layer) in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D)
         if convolves and layer.activation is keras.activations.linear:
+            # The output is kept too: only while it lives is its id not given to another tensor.
             made[id(output)] = layer, inputs[0], output
         return output
 

@@ -213,6 +213,7 @@ def mix_images(
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)
     share = gammas[0] / tf.maximum(gammas[0] + gammas[1], 1e-12)
+    # The larger share stays with the image itself, so that its own target leads.
     share = tf.maximum(share, 1.0 - share)
     blend, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
     return blend, targets
@@ -245,6 +246,7 @@ class Batches:
                 images = np.stack([load(self._images[index], self._size) for index in chosen])
             draws = [(*seed, int(index)) for index in chosen] if capture > 0 else []
             for place, draw in enumerate(draws):
+                # A generator for each image: what it gets does not depend on the batch that it is in.
                 if np.random.default_rng(draw).random() < capture:
                     images[place] = random_capture(images[place], draw)
             yield images, self.labels[chosen]
@@ -257,8 +259,10 @@ class Batches:
             for place, path in enumerate(self._images):
                 rows[place] = load(path, self._size)
             rows.flush()
+            # Decoded under another name first: a file that is there is whole.
             partial.replace(cache)
         decoded: Pixels = np.load(cache, mmap_mode="r", allow_pickle=False)
+        # A file of other images or another size, from an earlier call with this folder.
         if decoded.shape != shape:
             cache.unlink()
             return self._decode(cache)

@@ -77,6 +77,7 @@ def predict_left_out(
         rows = find_space(features).enter(features)
         rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
         regression = _fit(rows, wanted, seed, landmarks)
+        # Most images are in no group, and all of them together cost one product of matrices.
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)

@@ -253,6 +253,7 @@ def _list_operators(graph: Path) -> set[str]:
         library = meta.graph_def.library.function
         operators |= {node.op for node in meta.graph_def.node}
         operators |= {node.op for function in library for node in function.node_def}
+        # A function of a graph is called by its name, as an operator is.
         operators -= {
             function.signature.name for function in library if op_def_registry.get(function.signature.name) is None
         }

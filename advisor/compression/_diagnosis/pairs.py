@@ -80,6 +80,7 @@ def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ..
     taken = set(pair_of.values())
     left = [index for index in ours if index not in pair_of]
     rest = [index for index in theirs if index not in taken]
+    # What has no unique name is matched by the sequence of kinds and shapes, as a diff matches lines.
     blocks = SequenceMatcher(None, _kinds_of(quantized, left), _kinds_of(reference, rest), autojunk=False)
     for first, second, size in blocks.get_matching_blocks():
         pair_of.update(zip(left[first : first + size], rest[second : second + size], strict=True))
@@ -218,6 +219,7 @@ def find_factors(quantized: Model, reference: Model, operator_pairs: Sequence[Op
     known: dict[int, Factors] = {}
     for pair in operator_pairs:
         operator = reference.operators[pair.reference]
+        # These operators take each channel by itself, so its factor passes through them.
         if operator.name in _PASSING:
             factor = next((known[index] for index in operator.inputs if index in known), None)
         else:
@@ -254,6 +256,7 @@ def fit_factors(
     power = np.maximum((first**2).sum(axis=1), 1e-30)
     factor = (first * second).sum(axis=1) / power
     residue = ((second - factor[:, None] * first) ** 2).sum(axis=1)
+    # Equalization multiplies by positive numbers; anything else is retraining or noise.
     good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
     factor = np.where(good, factor, 1.0)
     if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:

@@ -78,6 +78,7 @@ class Layer:
         places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)
         down = rows[places // len(columns)]
         across = columns[places % len(columns)]
+        # Positions outside of the image are padding: they are read at its edge, and then set to 0.
         inside = _is_within(down, image.shape[0])[:, :, None] & _is_within(across, image.shape[1])[:, None, :]
         patches = image[
             np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
@@ -104,6 +105,7 @@ def _is_within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
 def find_layers(model: Model) -> list[Layer]:
     """Return the layers of the main graph whose kernel and bias are float constants of that layer alone."""
     layers_read = [layer for operator in model.operators if (layer := _read_layer(model, operator))]
+    # A constant that two layers share cannot be corrected for both.
     used = [index for layer in layers_read for index in (layer.kernel, layer.bias)]
     return [layer for layer in layers_read if used.count(layer.kernel) == used.count(layer.bias) == 1]
 
@@ -179,6 +181,7 @@ def _put_on(
     bias = read_values(model.tensors[layer.bias])
     seen = observation.activations[layer.source]
     axis = layer.output_axis
+    # With one step for the kernel, its size follows from the greatest channel, and no channel needs lifting.
     whole = _lift_channels(kernel, bias, seen, axis) if grid.per_channel else kernel
     rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
     lost = shift_of_mean(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)

@@ -80,6 +80,7 @@ class Observation:
         0.25 lose the same with both.
         """
         ranges = {index: activation.range for index, activation in self.activations.items()}
+        # 16 bits have steps enough for every pixel value.
         if bits <= 8:
             ranges |= {source: widen_for_pixels(ranges[source]) for source in self.sources if source in ranges}
         return ranges
@@ -164,6 +165,7 @@ def _run(
     sums: list[_Sums],
 ) -> None:
     read_at = sorted({*notes, *(layer_sums.layer.source for layer_sums in sums)})
+    # All is known from an earlier model: nothing has to run.
     if not read_at:
         return
     interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])

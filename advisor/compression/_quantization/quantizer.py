@@ -298,6 +298,7 @@ def prepare_all(
         if earlier_index in before.activations
     }
     rounded = {grids_of_file: _reuse_rounded(model, done, before, grids_of_file) for grids_of_file in grids}
+    # The covariance of a layer is only spared if no grid needs it any more.
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
     observation = observe_activations(data, images, known, everywhere)
     corrected: dict[Grids, bytes] = {}
@@ -348,6 +349,7 @@ def tensor_hashes(model: Model) -> dict[int, str]:
         sources = [hashes.get(index, "") for index in operator.inputs]
         for place, index in enumerate(operator.outputs):
             shape = model.tensors[index].shape
+            # The place among the outputs: two outputs of one operator differ by nothing else.
             text = repr((operator.name, sorted(operator.options.items()), sources, place, shape))
             hashes[index] = sha256(text.encode()).hexdigest()
     return hashes

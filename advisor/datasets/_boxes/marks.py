@@ -38,8 +38,11 @@ def number(written: Any) -> float:
 
 def objects_in(values: Any) -> list[Mapping[str, Any]]:
     """Return the objects of a list, or of an object whose values are objects."""
-    listed = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    return [value for value in listed if isinstance(value, dict)]
+    if isinstance(values, dict):
+        values = list(values.values())
+    if not isinstance(values, list):
+        return []
+    return [value for value in values if isinstance(value, dict)]
 
 
 def object_of(value: Any) -> Mapping[str, Any]:

@@ -97,6 +97,7 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
             names = files_in(folder, suffix)
             if suffix == ".txt":
                 names = [name for name in names if "annotation" in name.stem.casefold()]
+            # One file is opened and not thousands: a tool writes all files of a folder alike.
             if names and form_of(names[0]) is not None:
                 for file in names:
                     files[file] = files.get(file) or part or part_of(file.stem)
@@ -121,6 +122,7 @@ def list_tools(path: Path) -> BoxListing:
             continue
         for image in marked:
             places = [Path(os.path.normpath(base / image.name.replace("\\", "/"))) for base in bases[file.parent]]
+            # Tools state paths of the machine on which they ran, so several places are tried.
             place = next(filter(is_there, places), places[0])
             boxes = [box_of(label, edges, line) for line, (label, edges) in enumerate(image.boxes, start=1)]
             stated = part_of(image.part) or part
@@ -129,6 +131,7 @@ def list_tools(path: Path) -> BoxListing:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
     lost = [entry.path for entry in entries if not is_there(entry.path)]
+    # Searching below the folder is expensive, so only for what was found nowhere else.
     moved = dict(zip(lost, find_by_name(entries[0].source, lost, root)[0], strict=True))
     entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]
     known = {entry.path for entry in entries}
@@ -259,6 +262,7 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for task in objects_in(content):
         data = object_of(task.get("data")) or task
         name = next((value for value in data.values() if isinstance(value, str) and "." in value), "")
+        # A cancelled annotation is one that its author skipped.
         given = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
         regions = objects_in(given[0].get("result")) if given else objects_in(task.get("label"))
         boxes: list[tuple[str, Sequence[Any]]] = []
@@ -333,6 +337,7 @@ def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
 def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
     """Return the edges around a mask: its left upper corner, and the sides that its PNG states in its first bytes."""
     try:
+        # Only the first bytes are unpacked: a mask may be made to fill the memory.
         head = zlib.decompressobj().decompress(base64.b64decode(bitmap["data"]), _PNG_HEAD)
         width, height = struct.unpack(">II", head[_PNG_SIZE:])
         left, top = bitmap["origin"]
@@ -346,7 +351,8 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for image in objects_in(content):
         boxes = []
         for label in objects_in(image.get("labels")):
-            if place := object_of(label.get("box2d")):
+            place = object_of(label.get("box2d"))
+            if place:
                 boxes.append((str(label.get("category", "")), [place.get(edge) for edge in ("x1", "y1", "x2", "y2")]))
         yield MarkedImage(str(image.get("name", "")), boxes)
 
@@ -374,7 +380,8 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line: corners and class number."""
     _, names = class_names_beside(file)
     for line in text.splitlines():
-        if match := _LINE.match(line):
+        match = _LINE.match(line)
+        if match:
             boxes = []
             for written in match["boxes"].split():
                 *edges, label = written.split(",")

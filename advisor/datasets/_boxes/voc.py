@@ -90,6 +90,7 @@ class _Reading:
         self._count = 0
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
+        # Entities that name each other can fill the memory, and only a document type can define them.
         self.parser.StartDoctypeDeclHandler = lambda *_: self._refuse("a document type (DOCTYPE)")
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = lambda _name: self._open.pop()
@@ -170,6 +171,7 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
     stems = dict.fromkeys((file.stem, Path(other).stem))
+    # The name of the file comes first: the one inside is often that of the image before it was renamed.
     names = [*(stem + suffix for stem in stems if stem for suffix in suffixes if suffix), other]
     image = next((images / name for name in names if name and is_there(images / name)), None)
     if image is None:

@@ -134,6 +134,7 @@ def _read_all(root: Path, labels_of: Mapping[Path, Path]) -> tuple[dict[Path, Se
             rows_of_images[image] = rows_in(labels) if labels.exists() else ()
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
+    # Single damaged files are left out. If none can be read, the format is another one.
     if rejected and not any(rows_of_images.values()):
         raise UsageError(f"--data: no text file of '{root}' can be read; the first: {rejected[0].reason}", SHARES_HINT)
     return rows_of_images, rejected
@@ -141,7 +142,8 @@ def _read_all(root: Path, labels_of: Mapping[Path, Path]) -> tuple[dict[Path, Se
 
 def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
     """Return the part that data.yaml states for an image, or that a folder on the way to it is named as."""
-    if part := next(filter(None, map(stated.get, (image, *image.parents))), ""):
+    part = next(filter(None, map(stated.get, (image, *image.parents))), "")
+    if part:
         return part
     return next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
 
@@ -206,7 +208,8 @@ def _names_of_rows(
     """
     rows = [row for several in images for row in several]
     names = _names(file) if file is not None else {}
-    if named := _classes_in_rows(rows, names):
+    named = _classes_in_rows(rows, names)
+    if named:
         return {**names, **named}, () if names else (f"The rows name the classes: {some_of(named)}.",)
     if file is None:
         raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", HINT)
@@ -260,6 +263,7 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
     The first four values are the box if one value, a confidence, is behind them, or if key points are.
     """
     label = row.label
+    # A class may be called by a number, which then is its key and not its name.
     if label in names.values() and label not in names:
         label = next(key for key, name in names.items() if name == label)
     if label not in names:
@@ -311,15 +315,20 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     """
     marked = [shape for several in shapes.values() for shape in several if all(map(math.isfinite, shape.box.edges))]
     far = sum(max(map(abs, shape.box.edges)) > FAR for shape in marked)
+    # Some boxes reach over the edge, so single values above 1 make no pixels.
     if far <= len(marked) / 2:
         return ValueReading()
     sized: list[tuple[MarkedShape, tuple[int, int]]] = []
     for image, several in shapes.items():
-        if several and len(sized) < PROBED_IMAGES and (size := _upright_size(image)):
+        if not several or len(sized) >= PROBED_IMAGES:
+            continue
+        size = _upright_size(image)
+        if size is not None:
             sized += [(shape, size) for shape in several]
     if _are_percents(sized):
         return ValueReading(PERCENTS)
     best = _best_readings(sized)
+    # Small boxes near the left upper corner fit both ways.
     if best[0] != CENTRES and len(best) > 1:
         raise UsageError(
             f"--data: the text files of '{root}' have pixels, and fit as two corners, and as left, top, width and "
@@ -375,7 +384,8 @@ def strict_names_file(root: Path) -> Path | None:
 
 def names_file(root: Path) -> Path | None:
     """Return the file with the class names; other YAML files and lists of classes count if there are labels."""
-    if (strict := strict_names_file(root)) is not None:
+    strict = strict_names_file(root)
+    if strict is not None:
         return strict
     labels = label_folders(root)
     others = [file for suffix in sorted(YAML) for file in files_in(root, suffix)] if labels else []
@@ -436,6 +446,7 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
                 image = _existing(line.strip(), [place.parent, *bases])
                 if image is not None:
                     parts[image] = part_of(key)
+    # One part alone is no split.
     return parts if len(set(parts.values())) > 1 else {}
 
 
@@ -447,6 +458,7 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
     for base in bases:
         for text in (name, inside):
             place = locate(base, text)
+            # The whole folder is no part of itself.
             if is_there(place) and place != bases[0]:
                 return place
     return None

@@ -150,6 +150,7 @@ def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
     edges = np.array([box.edges for box in boxes]).reshape(-1, 4)
     areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
     pairs = []
+    # In blocks: an image may have 10,000 boxes, and all pairs at once would take gigabytes.
     for start in range(0, len(edges), _BLOCK):
         some = edges[start : start + _BLOCK, None]
         sides = np.minimum(some[..., 2:], edges[None, :, 2:]) - np.maximum(some[..., :2], edges[None, :, :2])
@@ -223,7 +224,8 @@ def _report_boxes(
 ) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in by_path.items() if boxes}
-    if total := sum(map(len, marked.values())):
+    total = sum(map(len, marked.values()))
+    if total:
         notes = []
         for boxes in marked.values():
             places = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
@@ -319,6 +321,7 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     rows: list[dict[str, str]] = []
     for image, boxes in pairs:
         row = row_of(path, image)
+        # A counter and not a set: of three equal boxes, two may be left out.
         remaining = (Counter(boxes) - out[image.path]).elements()
         edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in remaining]
         rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]

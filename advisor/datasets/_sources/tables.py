@@ -61,7 +61,8 @@ class _Table(ABC):
             raise
         except Exception as error:  # a damaged file fails in many ways
             raise unreadable(file, self.kind, error) from None
-        if (rows := self._count_rows()) > MOST_ROWS:
+        rows = self._count_rows()
+        if rows > MOST_ROWS:
             raise UsageError(
                 f"--data: '{file}' has {rows:,} rows, above the limit of {MOST_ROWS:,}",
                 "divide it into several files, and name their folder",
@@ -147,7 +148,8 @@ class ParquetTable(_Table):
         self._parquet = pq.ParquetFile(self._file, memory_map=True)
         facts = self._parquet.metadata
         groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
-        if groups and (largest := max(group.total_byte_size for group in groups)) > MOST_GROUP_BYTES:
+        largest = max((group.total_byte_size for group in groups), default=0)
+        if largest > MOST_GROUP_BYTES:
             raise UsageError(
                 f"--data: '{self._file}' has a row group of {show_bytes(largest)}, which must be in memory at once",
                 f"write it again with row groups below {show_bytes(MOST_GROUP_BYTES)}, such as row_group_size=1000",
@@ -290,7 +292,10 @@ def image_column(schema: pa.Schema) -> str:
 
     columns = [field.name for field in schema if has_bytes(field.type)]
     usual = [name for name in IMAGES if name in columns]
-    return usual[0] if usual else columns[0] if len(columns) == 1 else ""
+    if usual:
+        return usual[0]
+    # Of two columns with other names, none is known to be the image: one may be a mask.
+    return columns[0] if len(columns) == 1 else ""
 
 
 def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
@@ -332,10 +337,14 @@ def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
 
 def _class_names(feature: Any) -> Sequence[str]:
     """Return the names of the classes of the objects, which the feature of a list has somewhere inside."""
-    if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
-        return [str(name) for name in feature["names"]]
-    inner = feature.values() if isinstance(feature, Mapping) else feature if isinstance(feature, list) else ()
-    return next(filter(None, map(_class_names, inner)), ())
+    if isinstance(feature, Mapping):
+        names = feature.get("names")
+        if feature.get("_type") == "ClassLabel" and isinstance(names, list):
+            return [str(name) for name in names]
+        return next(filter(None, map(_class_names, feature.values())), ())
+    if isinstance(feature, list):
+        return next(filter(None, map(_class_names, feature)), ())
+    return ()
 
 
 def _columns(schema: pa.Schema) -> str:

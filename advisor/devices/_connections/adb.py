@@ -99,6 +99,7 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...), and the ``operators`` in run
     order, each with kind, name, average ms in one inference and percent of the total.
     """
+    # The tool has no machine-readable output, so its lines for people are read.
     timings = _TIMINGS.search(text)
     runs = list(_COUNTS.finditer(text))
     if timings is None or not runs:
@@ -115,6 +116,7 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     return Timing(
         model=model,
         threads=threads,
+        # Older releases of the tool print neither a median nor percentiles.
         median_ms=figures.get("median", figures.get("p50", mean)),
         runs=int(runs[-1][1]),
         first_ms=first,
@@ -142,6 +144,7 @@ def _describe_throttling(first_ms: float | None, mean_ms: float, last_ms: float 
 
 def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
     """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
+    # The table before it is that of the initialisation.
     _, separator, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
     if not separator or not lines:
@@ -201,6 +204,7 @@ class AdbConnection:
         return phone._measure_attached(job, self.binary or find_tool(serial))
 
     def _measure_attached(self, job: MeasurementJob, tool: Path) -> tuple[Timing, ...]:
+        # Two jobs on one phone must not share a folder: each removes its own at the end.
         folder = f"{_FOLDER}/advisor-{_key(tool, job)}"
         try:
             self._run_in_shell(
@@ -260,6 +264,7 @@ class AdbConnection:
         finished = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=INSTALL)
         if not finished.status:
             return finished.stdout
+        # adb has no exit status for a phone that is gone.
         if any(word in finished.stderr for word in _GONE):
             hint = "check the cable, and that the phone is awake"
             raise StageError(f"{self.label} disconnected: {finished.complaint}", hint)

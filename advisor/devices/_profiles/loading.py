@@ -42,6 +42,7 @@ class Profiles(dict[str, DeviceProfile]):
         UsageError: an unknown name (the message names the nearest), or one that several phones have.
         """
         known = canonical(name)
+        # An exact name of a profile comes before what people call a phone.
         if known in self:
             return self[known]
         profile = phones.find_device(name, self) or phones.find_soc_profile(name)
@@ -80,6 +81,7 @@ class Profiles(dict[str, DeviceProfile]):
 
 def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
     """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
+    # Files of a search are `.tflite`, and some phones have a default target that runs another format.
     if ":" in selector or target.runtime in TFLITE_RUNTIMES:
         return profile, target
     tflite = [other_target for other_target in profile.targets if other_target.runtime in TFLITE_RUNTIMES]
@@ -168,11 +170,13 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
         profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
     names = [target.name for target in profile.targets] if profile else None
     measurements: tuple[Measurement, ...] = ()
-    if (rows := path.parent / f"{path.stem}.csv").is_file():
+    rows = path.parent / f"{path.stem}.csv"
+    if rows.is_file():
         with problems.collected():
             measurements = read_measurements(rows, names, models)
     kernels: tuple[Kernel, ...] = ()
-    if (timed := path.parent / f"{path.stem}{SUFFIX}").is_file() and names:
+    timed = path.parent / f"{path.stem}{SUFFIX}"
+    if timed.is_file() and names:
         with problems.collected():
             kernels = read_kernels(timed, names)
     problems.raise_any()
@@ -242,10 +246,12 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
     for row in rows:
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
         low, high = _find_shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
+        # Both bounds hold: what the processor can compute at all, and what was measured on others of its kind.
         shortest = max(shortest, low / _BEYOND)
         longest = min(longest, high * _BEYOND)
         factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
         factors[-1] *= max(row.latency_ms / longest, 1.0)
+    # The median, because a single row may be wrong for another reason than its unit.
     if factors and median(factors) != 1.0:
         short = median(factors) < 1
         path = profile.origin.with_suffix(".csv") if profile.origin else profile.name

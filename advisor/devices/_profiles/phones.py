@@ -249,6 +249,7 @@ def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfil
     """Return the profile of a phone of the table, as :func:`find_device` does."""
     phones = phones_named(name)
     known = list(filter(None, (_find_profile(phone, profiles) for phone in phones)))
+    # Variants of one phone with other SoCs: the measured one stands for the name, and its remark names the others.
     if known and len({phone.base for phone in phones}) == 1:
         return known[0]
     if len(phones) > 1:
@@ -333,6 +334,7 @@ def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, .
     """Return the profiles of the phones of the table: one of ``profiles`` where there is one, else a predicted one."""
     phones = {}
     for phone in read_phones():
+        # Several variants may share a measured profile, which is listed once.
         profile = _find_profile(phone, profiles) or profile_of(phone)
         phones[profile.name] = profile
     return tuple(phones.values())

@@ -212,6 +212,7 @@ def _read_max_mhz() -> int | None:
     """Return the highest clock in MHz, None if the system does not tell: a virtual machine states the base clock."""
     if _MAX_FREQUENCY.is_file():
         return int(_MAX_FREQUENCY.read_text()) // 1000 or None
+    # Reversed, so that the first processor's line wins.
     if "hypervisor" in dict(_read_cpuinfo()[::-1]).get("flags", "").split():
         return None
     clocks = [float(value) for key, value in _read_cpuinfo() if key == "cpu MHz" and value]
@@ -223,6 +224,7 @@ def _read_vectors() -> str:
     stated = dict(_read_cpuinfo()[::-1])
     flags = set(stated.get("flags", "").split())
     design = _ZEN.get((stated.get("vendor_id", ""), stated.get("cpu family", "")))
+    # The name of the design says more than the flags: Zen 4 computes AVX-512 at half the width.
     if "avx512f" in flags and design:
         return f" ({design})"
     for flag, name in _VECTORS:
@@ -260,8 +262,11 @@ class Core:
     def macs_per_cycle(self, arithmetic: str) -> float:
         """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""
         if arithmetic == "int8":
-            factor = _I8MM if self.i8mm else _DOT if self.dot else _NARROW
-            return self.int8 if self.int8 is not None else self.macs * factor
+            if self.int8 is not None:
+                return self.int8
+            if self.i8mm:
+                return self.macs * _I8MM
+            return self.macs * (_DOT if self.dot else _NARROW)
         return self.macs * (2 if arithmetic == "float16" and self.fp16 else 1)
 
 

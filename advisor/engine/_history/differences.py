@@ -52,6 +52,7 @@ class Difference:
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
     """Return everything that differs between two runs besides figures; a card of one of them is one difference."""
     runs = (before, after)
+    # A card of one run alone would differ in every fact of the catalogue. It is reported as one difference below.
     first, others = (
         {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
     )
@@ -97,6 +98,7 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
     for name, file in section(run.manifest, "weights").items():
         inputs[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
+        # The hash of the weights stands above already, from the manifest.
         facts = replace(evaluation.card_facts, weights=None)
         card = evaluation.configuration.card
         inputs |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
@@ -164,7 +166,8 @@ def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct
     """Compare one figure with its earlier value; ``distinct`` is a paired test's result, None to compare intervals."""
     if before is None or after is None:
         return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
-    amount, (share, least) = abs(after.value - before.value), THRESHOLDS[figure]
+    amount = abs(after.value - before.value)
+    share, least = THRESHOLDS[figure]
     why = ""
     if amount <= least:
         why = f"not more than {show_figure(figure, least)}"
@@ -189,6 +192,7 @@ def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     if before.contended or after.contended:
         for name in ("latency", "latency_p90"):
             deltas[name] = replace(deltas[name], counts=False, why="measured while the machine was busy")
+    # The median has an interval and the 90th percentile has none, so the median says whether the file got slower.
     elif deltas["latency_p90"].counts and not deltas["latency"].counts:
         deltas["latency_p90"] = replace(deltas["latency_p90"], counts=False, why="the median has not changed")
     return tuple(deltas.values())

@@ -117,12 +117,14 @@ def resolve_resumed(
     if extend and units.seconds(extend, "--extend"):
         changes["time_limit"] = extend
     cluster = previous.written["executor"]
+    # A run folder may come from somebody else, and a cluster executes what it is sent.
     if previous.execution.cluster and "executor" not in changes:
         raise UsageError(
             f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
             f"name it again: --executor {cluster}, or --executor local",
         )
     wanted = resolve({**previous.written, **changes})
+    # `storage` may get its password again, so it is free, but it must lead to the same study.
     for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
         values = previous.written[key], wanted.written[key]
         if values[0] != values[1]:
@@ -175,6 +177,7 @@ def _execution(written: Options) -> Execution:
     executor, cluster = written.parsed("executor")
     limit = written["time_limit"]
     effort = written.parsed("effort")
+    # An effort is a named time limit. A limit that the user wrote counts before it.
     usual = EFFORTS.get(effort, "")
     said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
     return replace(
@@ -275,6 +278,7 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
         yield "--fleet needs a latency limit: without one, the best file serves every phone", "add --budget 50ms"
     if question.data is None:
         yield from _needs_data(question, training)
+    # `none` keeps the classes of ImageNet, and the images have classes of their own.
     elif NONE in training:
         others = ", ".join(name for name in task.trainings if name != NONE)
         yield "--training none cannot be combined with --data", f"take {others}, or leave --data out"
@@ -291,6 +295,7 @@ def _refuse_input_size(question: Question) -> Refusals:
     if not TASKS[question.task].side:
         why = f"--input-size: each network for --task {question.task} has the input of its card"
         yield why, "leave --input-size out, or name networks with another input: advisor catalog list"
+    # The backbones halve a map five times, so another side leaves a part of a cell.
     elif side % units.INPUT_STEP:
         smaller = side // units.INPUT_STEP * units.INPUT_STEP
         nearest_sizes = f"{smaller} or {smaller + units.INPUT_STEP}" if smaller else str(units.INPUT_STEP)

@@ -116,8 +116,10 @@ class Question:
     @property
     def of_task(self) -> SearchTask:
         """The task, with the metric and the input size of the question."""
+        # Imported late, because the tasks import this room.
         from advisor.engine._task import find_task
 
+        # A task is a frozen value of the registry, so a question with another metric or size gets its own copy.
         task = find_task(self.task)
         if self.input_size:
             task = replace(task, side=self.input_size)
@@ -175,6 +177,7 @@ class Execution:
         """
         if self.stop_below is not None:
             return 100.0 * self.stop_below
+        # Whoever names recipes or another sampler wants to see all of them, so nothing is left out by expected gain.
         asked = question.fleet or not question.tuning_limited or question.compressions or self.sampler != ADVISOR
         return 0.0 if asked else LEAST_GAIN
 
@@ -219,6 +222,7 @@ class Options:
         """Return the value of an option as a search uses it, if it is valid; None for a text that is not given."""
         value = self.values[name]
         option = self.table[name]
+        # An empty text stands for an option that was not given: it has no value to parse.
         if value == "" and option.default == "":
             return None
         if option.parse is not None:
@@ -270,6 +274,7 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
         if wrong:
             raise UsageError(f"{key}: '{wrong[0]}' is not one value", f"write for example {key}: [first, second]")
         return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)
+    # Before whole numbers: True is an int in Python.
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")

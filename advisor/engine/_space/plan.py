@@ -158,6 +158,7 @@ class Plan:
         if not self.holdout:
             return 0.0
         prices = {card.name: (file_s or self._holdout_s)(card) for card in self.cards}
+        # The pick may be any card that was begun, so the reserve must do for the most expensive one.
         price_s = max((prices[name] for name in begun), default=median(prices.values()))
         judging_s = JUDGED_FILES * price_s / self.cores
         return judging_s if limit_s is None else min(judging_s, JUDGING_SHARE * limit_s)
@@ -209,6 +210,7 @@ def _halving(cards: Sequence[Card]) -> Iterator[Card]:
 def prior_accuracy(card: Card, recipe: str) -> float:
     """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
     published = card.top1("int8") if recipe == "int8" else None
+    # A published figure of the int8 file includes its drop; a usual drop is an average over other networks.
     return published or (card.top1() or estimate_top1(card)) - form_of(recipe).drop
 
 
@@ -217,6 +219,7 @@ def estimate_top1(card: Card) -> float:
     law = _law()
     if not law or not card.macs or not card.params:
         return MIDDLING
+    # The law has no upper end, and no network has more than 95 %.
     return min(max(sum(weight * fact for weight, fact in zip(law, _facts(card), strict=True)), 0.0), 95.0)
 
 
@@ -232,6 +235,7 @@ def _law() -> tuple[float, ...]:
     from advisor.catalog import load_catalogue
 
     known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
+    # Four weights from fewer figures would follow the noise of single papers.
     if len(known) < FEWEST_PUBLISHED:
         return ()
     facts = [_facts(card) for card in known]
@@ -261,6 +265,7 @@ def rule_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
     reasons: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
         of_rule = {configuration: rule.reason(configuration, rules.known) for configuration in plan.configurations()}
+        # Without any file, the answer could not say what comes closest to the limit.
         if not all(of_rule.values()):
             reasons |= {configuration: reason for configuration, reason in of_rule.items() if reason}
     return reasons
@@ -288,6 +293,7 @@ def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configurati
     """Return the smallest of the files over the size budget."""
     cards = plan.cards_by_name
     filtered = [e.configuration for e in evaluations if e.stage == StageName.PLAN and e.configuration.card in cards]
+    # If nothing meets the size budget, the nearest miss tells the user by how much to raise it.
     smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
     chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
     return [c for c in filtered if (c.card, c.compression) in chosen]

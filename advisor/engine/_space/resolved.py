@@ -127,6 +127,7 @@ class Resolved:
     @property
     def trainings(self) -> tuple[str, ...]:
         """The training recipes, the lightest first: a large set gets a quick head on some of it."""
+        # On a large set, a quick head on some of the images shows which cards are worth a head on all of them.
         quick_head = self.images is not None and self.images.large and self.question.of_task.labelled
         return (HEAD_SUBSET, *self.question.trainings) if quick_head else self.question.trainings
 
@@ -199,6 +200,7 @@ def require_installed(request: Request) -> None:
         return
     resolved = resolve_cards(request)
     images = dict.fromkeys(Role, LARGE) if resolved.question.data is not None else {}
+    # The images are not read yet. Which stages there are does not depend on how many there are.
     costs = CostModel(Workload(resolved.question.trainings, tuple(resolved.recipes), images, resolved.question))
     stages = (stage for card in resolved.cards for stage in costs.stages(card))
     needy = next((stage for stage in stages if stage.resources.pool in WITH_TENSORFLOW), None)
@@ -220,6 +222,7 @@ def within_time_limit(resolved: Resolved) -> Resolved:
     if limit_s is None or question.data is None or question.most_images is not None or not resolved.cards:
         return resolved
     card = sorted(resolved.cards, key=lambda card: card.macs)[len(resolved.cards) // 2]
+    # The cost is taken as linear in the images, so two sizes give the number that fills the limit.
     few, many = (_sample_s(resolved, card, images) for images in (LARGE, 2 * LARGE))
     most = LARGE + max(0, round((SAMPLE_SHARE * limit_s - few) / (many - few) * LARGE))
     return replace(resolved, request=replace(resolved.request, question=replace(question, most_images=most)))
@@ -245,6 +248,7 @@ def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
     costs = CostModel(workload, calibration.pace)
     graphs = (costs.stages(card, [(training, FLOAT)]) for training in question.trainings)
     seconds = [costs.chain_s(stages, cores, calibration.wall) for stages in graphs]
+    # One fine-tuning is the longest chain, and the other heads are the shortest ones.
     return READING_IMAGE_S * images / cores + max(seconds) + (HEADS - 1) * min(seconds)
 
 
@@ -252,6 +256,7 @@ def _require_sendable(execution: Execution, images: Images) -> None:
     """Refuse images inside other files for other machines that do not see these files: only whole files are sent."""
     if execution.executor == LOCAL or execution.shared_folder is not None:
         return
+    # A path inside a zip or a table is no file, so it cannot be sent as one.
     inside = next(filter(None, (address_of(image.path) for image in images.dataset.images)), None)
     if inside is not None:
         raise UsageError(
@@ -286,6 +291,7 @@ def with_files(request: Request) -> Request:
         card, catalogue = make_shipped_card(Path(candidate), question.catalog)
         names.append(card.name)
         catalogs.append(catalogue)
+    # The request stays the same object, so that `request.yaml` has what the user wrote.
     if len(catalogs) == len(question.catalog):
         return request
     written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
@@ -325,6 +331,7 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     cards = [card for card in named or catalogue.values() if named or card.weights]
     others = [card for card in cards if card.task not in ("", question.task)]
     for card in others:
+        # A pattern may match files for several tasks, and then the others are left out without a word.
         if card.name in question.candidates or len(others) == len(cards):
             raise UsageError(
                 f"--candidates: {card.name} is a file for {card.task}, and the search is for {question.task}",
@@ -392,6 +399,7 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
+    # The download ends at the same moment, and what has arrived is kept for the next command.
     late = WeightsError("its weights did not arrive within the time limit", "give it more time")
     pool = ThreadPoolExecutor(DOWNLOADS)
     try:
@@ -405,9 +413,11 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
                     errors[name] = outcome
                 else:
                     weights[name] = outcome
+            # Rounds of DOWNLOADS cards: the next ones are asked only if some of these have no weights.
             if len(weights) >= at_most or time.monotonic() >= ends_at:
                 break
     finally:
+        # Not a `with` block, which would wait for the downloads that the limit has left behind.
         pool.shutdown(wait=False, cancel_futures=True)
     if resolved.question.candidates and resolved.question.data is None:
         weights.update(dict.fromkeys(errors))

@@ -90,6 +90,8 @@ class DevicePredictor:
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
         prediction = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
+        # judged by it.
         if isinstance(prediction, str) or (
             prediction.unlike and budget_ms is not None and device.profile.connection is None
         ):
@@ -188,6 +190,7 @@ def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
     """Return the least possible bytes of the file: parameters x bytes, without what is folded or replaced."""
     params = float(max(card.params, 1))
     if new_head:
+        # The bound must never exceed the true size, so as much as possible is taken away.
         params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
     return LEAST_SHARE * params * form_of(recipe).bytes
 
@@ -238,6 +241,7 @@ class Prefilter:
         required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
         reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
+        # One required device is enough to reject; of the others, all must reject.
         rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
         if rejected or self.targets.host or not all(reasons[device.label] for device in others):
             return rejected

@@ -61,6 +61,7 @@ def measure_over_connection(before: Evaluation, device: TargetDevice, model: Pat
             (timing,) = connection.measure(job)
     except AdvisorError as error:
         return _mark_failed(before, error.message)
+    # A hot device is slower than the app will find it, so its figure is not kept (decision 0105).
     if timing.throttled:
         return _mark_failed(before, f"{connection.label}: {timing.throttled}; let the device cool down")
     return _mark_measured(before, timing, connection.label)
@@ -118,10 +119,12 @@ def _p90(timing: Timing) -> float:
     """Return the 90th percentile of the runs in ms; from mean and deviation if the tool reports no single runs."""
     blocks = timing.details.get("blocks", ())
     walls = [float(wall) / 1e6 for block in blocks for wall in block["wall_ns"]]
+    # Tools of other runtimes report mean and deviation alone.
     if len(walls) > 1:
         return statistics.quantiles(walls, n=10)[-1]
     spread = timing.details.get("std_ms", 0.0)
     most = timing.details.get("max_ms", timing.median_ms)
+    # A 90th percentile lies between the median and the slowest run, however skewed the times are.
     return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))
 
 

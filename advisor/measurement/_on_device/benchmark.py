@@ -139,6 +139,7 @@ def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget,
     reason = target.incompatibility(seen.form)
     if reason:
         raise UsageError(f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets")
+    # A file is usually named after its network. Of several names in it, the longest one is the most exact.
     name = max((known for known in table.models if known in file.path.stem), key=len, default=file.path.stem)
     features = model_features(seen, name, "", table)
     if features is None:
@@ -162,6 +163,7 @@ def _measure_files(
     except StageError as error:
         if len(files) == 1:
             return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
+        # One file that does not run ends the whole job. Alone, only its own row fails.
         alone = [_measure_files([file], target, connection, counts, effort)[0] for file in files]
         return [row for rows_of_file in alone for row in rows_of_file], ()
     return rows, compare_with_first([(row.model, row.result) for row in rows if row.result])
@@ -299,6 +301,7 @@ def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: 
             files[runtime.name] = file_for(runtime.runtime, file.path).path
         except AdvisorError as error:
             failures[runtime.name] = error.message
+    # What the agent on this machine runs can take turns in one process; other runtimes have programs of their own.
     together = [runtime for runtime in runtimes if runtime.name in files and runtime.connection == HostConnection()]
     timings_by_name: dict[str, tuple[Timing, ...]] = {}
     try:

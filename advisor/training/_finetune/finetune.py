@@ -161,6 +161,7 @@ class _Session:
         self._start = start
         self._train = np.flatnonzero(~unseen)
         self._validation = np.flatnonzero(unseen)
+        # `C` of scikit-learn multiplies the summed loss, and the loss here is a mean over the images.
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train = np.arange(len(targets))
@@ -169,6 +170,7 @@ class _Session:
         self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
+        # On cached maps, each image is decoded once for its maps and never again.
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
         self._batches: Batches | MapBatches = images
@@ -178,6 +180,7 @@ class _Session:
             halves = halve_network(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
             cached_maps = _read_maps(halves, images, data, hyperparameters, maps, alone_s)
             taught = halves.upper
+            # All copies of an image are equally likely, the unchanged one included.
             self._changed = cached_maps.copies / (1 + cached_maps.copies)
             self._batches = cached_maps
             self._fewer_copies = cached_maps.copies < hyperparameters.copies
@@ -223,6 +226,7 @@ class _Session:
         """Return whether to run another epoch: it may still improve, and there is time."""
         done = len(self.history)
         accuracies = [row["validation_accuracy"] for row in self.history]
+        # A cosine rate gains most at its end, so no training is ended as stalled in its first half.
         since = done - 1 - accuracies.index(max(accuracies)) if accuracies else 0
         stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
@@ -244,7 +248,9 @@ class _Session:
 
     def step(self, batch: tuple[Pixels | Maps, NDArray[np.int64]], place: int) -> tf.Tensor:
         """Train on a batch and return its loss."""
-        (images, labels), hyperparameters, number = batch, self._hyperparameters, len(self.history)
+        images, labels = batch
+        hyperparameters = self._hyperparameters
+        number = len(self.history)
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
         reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
@@ -293,6 +299,7 @@ class _Session:
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap()
         accuracy = self._validate()
+        # Without a validation part, as for the network that ships, the last mean is kept.
         if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
@@ -358,4 +365,5 @@ class _Session:
         state = FinetuneProgress(plain, history, *best, self._shortened, *seconds)
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
+        # The state names the checkpoint and is replaced last: a kill leaves the old pair or the new one.
         partial.replace(self._folder / STATE)

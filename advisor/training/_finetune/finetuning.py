@@ -68,6 +68,7 @@ class Finetuning:
 
     def for_images(self, images: int) -> Finetuning:
         """Return the hyperparameters for so many training images: few of them get more epochs."""
+        # A ceiling in whole numbers: -(-a // b).
         needed = min(MOST_EPOCHS, -(-self.least_steps // max(1, -(-images // self.batch))))
         epochs = max(self.epochs, needed)
         return replace(self, epochs=epochs, patience=self.patience * epochs // self.epochs)

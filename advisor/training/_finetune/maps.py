@@ -124,6 +124,8 @@ def _cut(body: keras.Model, rows: int) -> str:
     names = find_cuts(body)
     below = [name for name in names if place[name] < first]
     for name in (*below[-1:], *(name for name in names if place[name] >= first)):
+        # Higher layers have smaller maps. What lies below such a cut is then frozen, although the recipe would train
+        # it.
         if rows * 2 * int(np.prod(body.get_layer(name).output.shape[1:])) <= MAX_BYTES:
             return name
     raise StageError(
@@ -148,6 +150,7 @@ class PlainMaps:
         few = np.arange(min(_COMPARED, len(images)))
         pixels, _ = next(images.epoch(few, len(few)))
         expected = run(pixels.astype(np.float32))
+        # Two graphs of one network round differently, and float16 rounds once more.
         margin = MARGIN * float(expected.std())
         for maps in self.of_cuts:
             read = partial(self._rows, maps)
@@ -202,6 +205,7 @@ class MapBatches:
         self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
         """Yield float16 maps (n, ...) and labels (n,) of images, of which a share ``changed`` is a changed copy."""
+        # Apart from the generator that orders the images, which has the same seed without the 1.
         draws = np.random.default_rng([*seed, 1])
         copy = draws.integers(1, 1 + max(1, self.copies), len(indices)) * (draws.random(len(indices)) < changed)
         rows = indices + len(self._labels) * copy
@@ -214,6 +218,7 @@ def _find_earlier(
 ) -> Path | None:
     """Return the file that was written before; with a time limit also one with fewer copies. None for none."""
     most = hyperparameters.copies
+    # Without a limit only the full number counts, so that equal searches give equal networks.
     copies = range(most, (most if seconds is None else 0) - 1, -1)
     files = (_file_of(lower, images, replace(hyperparameters, copies=number), folder) for number in copies)
     return next((file for file in files if file.exists()), None)
@@ -222,6 +227,7 @@ def _find_earlier(
 def _file_of(lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> Path:
     drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
     known = [lower.output.shape, len(images), hyperparameters.copies, drawn]
+    # The weights of the frozen layers are a part of the key: the same images give other maps in another network.
     key = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     for weight in lower.get_weights():
         key.update(weight.tobytes())

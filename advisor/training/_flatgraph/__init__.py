@@ -197,6 +197,7 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
             return tf.gather(first, inputs[1], axis=options.axis)
         case "RESHAPE":
             shape = inputs[1] if len(inputs) > 1 else options.newShape
+            # The file states a batch of one, and training uses larger ones.
             return tf.reshape(first, (-1, *(int(side) for side in shape[1:])))
         case "SOFTMAX":
             return tf.nn.softmax(first * options.beta)

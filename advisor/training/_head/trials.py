@@ -101,6 +101,7 @@ def _minimise(
         inside, offsets = _split_parts(place.astype(np.float32), shape)
         weights = scale * inside
         logits = features @ weights + offsets
+        # Softmax does not change, and no power of e overflows.
         logits -= logits.max(axis=1, keepdims=True)
         shares = np.exp(logits)
         totals = shares.sum(axis=1)
@@ -185,6 +186,7 @@ class Trial:
                 for answers, first_answers in zip(tried, first, strict=True)
             ]
         best = choose_strongest(tried)
+        # The best one at an end of the grid: the true best may lie beyond, and only then is the grid longer.
         if best.strength == GRID[0]:
             best = choose_strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
         elif best.strength == GRID[-1]:
@@ -239,4 +241,5 @@ def path_to(strength: float) -> tuple[float, ...]:
 def choose_strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
     losses = [answers.loss for answers in tried]
+    # The grid goes from the strongest penalty to the weakest, so the first one is the strongest.
     return next(answers for answers, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)
