@@ -268,6 +268,16 @@ def merged_facts() -> dict[str, type]:
     return {name: next(iter(get_args(kind)), kind) for name, kind in kinds.items()}
 
 
+def _require_unique_entries() -> None:
+    """Refuse facts with a field of the same name (TypeError): they share ``details``, and one would overwrite it."""
+    entries = [entry for entry in DETAILS.values() if entry]
+    for kind in merged_facts().values():
+        entries += map(entry_name, types_of(kind))
+    repeated = sorted({entry for entry in entries if entries.count(entry) > 1})
+    if repeated:
+        raise TypeError(f"several facts of an evaluation write {', '.join(repeated)}: give the new field another name")
+
+
 def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the evaluation as a JSON object."""
     return {
@@ -353,3 +363,6 @@ def _devices(value: object) -> dict[str, DeviceFigures] | None:
         return None
     rows = {str(device): facts for device, facts in value.items() if isinstance(facts, Mapping)}
     return {device: facts_from_json(DeviceFigures, facts) for device, facts in rows.items()}
+
+
+_require_unique_entries()

@@ -1,4 +1,8 @@
-"""Facts of an evaluation besides the figures that decide: of card, file, timing, answers, boxes and unknown things."""
+"""Facts of an evaluation besides the figures that decide: of card, file, timing, answers, boxes and unknown things.
+
+The fields of several classes are entries of one dictionary, ``details``, so their names must differ: see
+:func:`advisor.core._evaluation.merged_facts`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

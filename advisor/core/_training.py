@@ -40,6 +40,7 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
                 FINETUNE_CACHED,
                 "last blocks fine-tuned on your images",
                 layers=0.61,
+                cached=True,
                 over=HEAD,
                 gain=0.30,
                 spread=0.12,

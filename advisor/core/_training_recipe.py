@@ -15,6 +15,7 @@ class TrainingRecipe:
     #: and is never the answer.
     quick_head: bool = False
     layers: float = 0.0  #: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is
+    cached: bool = False  #: it trains on kept maps of the layers below its own
     detects: bool = False  #: it trains detectors too
     over: str = ""  #: the lighter recipe that ``gain`` is over; empty for none
     gain: float = 0.0  #: share of the errors of that recipe that it removes, before the run has results

@@ -27,7 +27,8 @@ from advisor.store import (
     type_of,
     write_block,
 )
-from advisor.store._jsonfile import KINDS, MAX_STRING
+from advisor.store._jsonfile import KINDS
+from tests.tables import with_cases
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -101,24 +102,10 @@ def test_plain_values_come_back_as_they_were_written(value: object) -> None:
     assert parse_json(json.dumps(value)) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('{"a": 1,\n"b": }', "line 2: Expecting value"),
-        ("[" * 100_000 + "]" * 100_000, "values nested more than 64 deep"),
-        ('{"a": ' + "[" * 70 + "]" * 70 + "}", "a.0.0"),
-        ('{"a": [1, NaN]}', "a.1: a number that is not finite"),
-        ('{"a": 1e400}', "a: a number that is not finite"),
-        ('{"a": 1' + "0" * 400 + "}", "a: a whole number of more than 64 bits"),
-        ('{"a": ' + "9" * 5000 + "}", "a number of more than 4,300 digits"),
-        ('{"a": {"b": "\\u0000"}}', "a.b: a NUL character"),
-        ('{"a\\u0000": 1}', "a key with a NUL character"),
-        ('{"a": "\\ud800"}', "a: half a character"),
-        (json.dumps({"a": "x" * (MAX_STRING + 1)}), "a: a text of 65537 characters"),
-        ('"\\u001b" x', "line 1: Extra data"),
-    ],
-)  # fmt: skip
-def test_what_is_beyond_the_limits_is_named_with_its_place(text: str, words: str) -> None:
+@with_cases
+def test_what_is_beyond_the_limits_is_named_with_its_place(parts: list[str | tuple[str, int]], words: str) -> None:
+    """A text in ``parts``: each is a text, or one with how many times it is repeated."""
+    text = "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         parse_json(text)
     assert str(refused.value).startswith(words)

@@ -2,9 +2,11 @@
 
 The ladder of rooms in CONTRIBUTING.md and the table of rooms in ``docs/design.md`` are the first contract of
 pyproject.toml, and its exit codes are those of ``ExitCode``. The examples of ``docs/extend.md`` import what the rooms
-have, and the files that the pages name exist.
+have. The files that these pages and the READMEs of the rooms name exist, and a file defines what they say is in it:
+```NAME`` of ``file.py```, or ```NAME`` (``file.py``)``.
 """
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -22,10 +24,19 @@ LADDER = re.compile(r"^```\n([^`]*> core)\n```$", re.MULTILINE)
 ROW = re.compile(r"^\| (`\w+/`(?:, `\w+/`)*) \|", re.MULTILINE)
 CODE = re.compile(r"^\| (\d+) \|", re.MULTILINE)
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"`((?:\w+/)+\w+\.(?:py|csv|yaml))`")
+FILE = re.compile(r"`((?:\w+/)+\w+\.(?:py|csv|yaml)|\w+\.py)`")
+PAIR = re.compile(r"`(\w+)` (?:(?:of|in) |\()`((?:\w+/)*\w+\.py)`")
 IMPORT = re.compile(r"^\s*from (advisor[\w.]*) import ([\w, ]+)$", re.MULTILINE)
-BASES = ("", "advisor", "advisor/engine/_pipeline")
-"""Folders from which a page names files, below the project's."""
+DEFINITION = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
+BASES = (
+    "",
+    "advisor",
+    "advisor/datasets/_sources",
+    "advisor/engine",
+    "advisor/engine/_pipeline",
+    "advisor/engine/_pipeline/stages",
+)
+"""Folders from which a page names files, below the project's; a README names those of its own folder first."""
 
 MADE = ("builtin.py", "rig.py", "_brightness.py")
 """Files that the examples tell the reader to write."""
@@ -41,8 +52,10 @@ def problems() -> Iterator[str]:
     for name, layers in shown.items():
         if layers != expected:
             yield f"{name}: the rooms are {_join(layers)}; pyproject.toml has {_join(expected)}"
-    for name in (DESIGN, EXTEND):
-        yield from file_problems(name, texts[name])
+    for name in (DESIGN, EXTEND, *list_readmes()):
+        text = (PROJECT / name).read_text(encoding="utf-8")
+        yield from file_problems(name, text)
+        yield from pair_problems(name, text)
     yield from import_problems(texts[EXTEND])
     yield from exit_code_problems(texts[DESIGN])
 
@@ -65,15 +78,46 @@ def table_layers(text: str) -> Layers:
     return [sorted(re.findall(r"\w+", row)) for row in ROW.findall(section)]
 
 
+def list_readmes() -> list[str]:
+    """Return the paths of the READMEs of the rooms and of their folders."""
+    return [path.relative_to(PROJECT).as_posix() for path in sorted((PROJECT / "advisor").rglob("README.md"))]
+
+
+def find_file(page: str, name: str) -> Path | None:
+    """Return the file that a page names; None if there is none."""
+    folders = (Path(page).parent, *BASES)
+    return next((path for folder in folders if (path := PROJECT / folder / name).is_file()), None)
+
+
 def file_problems(page: str, text: str) -> Iterator[str]:
     """Yield one line for each file that a page names outside of its code blocks and that does not exist."""
     for name in FILE.findall(FENCE.sub("", text)):
-        if not name.endswith(MADE) and not any((PROJECT / base / name).is_file() for base in BASES):
+        if not name.endswith(MADE) and find_file(page, name) is None:
             yield f"{page}: names {name}, which does not exist"
+
+
+def pair_problems(page: str, text: str) -> Iterator[str]:
+    """Yield one line for each name that a page says is in a file which does not define it."""
+    for name, file in PAIR.findall(" ".join(FENCE.sub("", text).split())):
+        path = find_file(page, file)
+        if path is not None and name not in defined_names(path):
+            yield f"{page}: names {name} of {file}, which defines no such name"
+
+
+def defined_names(path: Path) -> set[str]:
+    """Return the functions, classes and variables that a module defines, and the methods of its classes."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 def import_problems(text: str) -> Iterator[str]:
     """Yield one line for each import of an example that would fail."""
+    examples = set(DEFINITION.findall(text))
     for module, names in IMPORT.findall(text):
         if f"{module.rpartition('.')[2]}.py" in MADE:
             continue
@@ -81,7 +125,7 @@ def import_problems(text: str) -> Iterator[str]:
             yield f"{EXTEND}: imports {module}, which does not exist"
             continue
         for name in names.split(", "):
-            if not hasattr(import_module(module), name):
+            if name not in examples and not hasattr(import_module(module), name):
                 yield f"{EXTEND}: imports {name} from {module}, which has no such name"
 
 

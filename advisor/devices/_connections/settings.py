@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ HERE = "here"
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The connection to a device: over ssh, over adb, or this machine itself."""
+    """The connection to a device: over one of the ways to it, or this machine itself."""
 
     way: str = ""  #: what connects: a key of :data:`advisor.devices._connections.ways.WAYS`, or :data:`HERE`
     address: str = ""  #: what the way leads to, such as ``user@host`` or a serial
@@ -48,7 +49,7 @@ class ConnectionSettings:
         addresses = {"ssh": ssh, "adb": adb, HERE: HERE if here else ""}
         stated = [(way, address) for way, address in addresses.items() if address]
         if len(stated) > 1:
-            raise _unclear()
+            raise _unclear(f"--{way}" for way in addresses)
         if stated:
             binary = Path(benchmark_model) if benchmark_model else None
             return cls(*stated[0], python=python, benchmark_model=binary, cores=cores)
@@ -68,9 +69,9 @@ class ConnectionSettings:
         if self.here:
             return connect_here(accelerator)
         if self.way not in WAYS:
-            raise _unclear()
+            raise _unclear((*WAYS, HERE))
         return WAYS[self.way].connect(self, accelerator)
 
 
-def _unclear() -> UsageError:
-    return UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
+def _unclear(ways: Iterable[str]) -> UsageError:
+    return UsageError("the connection is not clear", f"give one of {', '.join(ways)}")

@@ -87,13 +87,14 @@ class LocalRuntime(Protocol):
 class PackagedRuntime:
     """A runtime of this machine's CPU that packages of Python bring, and that runs the exports of files."""
 
-    runtime: str  #: its package; the device is called ``host:`` and this
+    runtime: str  #: its name; the device is called ``host:`` and this
     title: str  #: its name for people
     packages: tuple[str, ...]  #: what makes the exports and runs them
     extra: str  #: the extra that installs these
     precisions: tuple[str, ...]  #: what it computes in
     forms: tuple[str, ...]  #: forms of files whose exports compute the same
     connection: Connection  #: measures files
+    package: str = ""  #: the package whose version it has; empty if this is called like the runtime
 
     @property
     def name(self) -> str:
@@ -103,8 +104,16 @@ class PackagedRuntime:
     def profile(self) -> DeviceProfile:
         """See :class:`LocalRuntime`."""
         host = host_profile()
-        in_runtime = partial(replace, runtime=self.runtime, version=find_version(self.runtime))
-        targets = tuple(in_runtime(target, precisions=self.precisions, forms=self.forms) for target in host.targets)
+        in_runtime = partial(
+            replace,
+            runtime=self.runtime,
+            version=find_version(self.package or self.runtime),
+            precisions=self.precisions,
+            forms=self.forms,
+            # Those of the host's targets are LiteRT's own.
+            kernels="",
+        )
+        targets = tuple(in_runtime(target) for target in host.targets)
         return replace(host, name=self.name, title=on_this_machine(self.title, host), targets=targets)
 
     def versions(self, target: DeviceTarget | None = None) -> Mapping[str, str]:

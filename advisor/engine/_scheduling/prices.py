@@ -45,7 +45,7 @@ def share_of_gain(share: float, images: int) -> float:
     """Return which part of its gain a fine-tuning on so many images brings in a share of its whole time.
 
     Between the fewest layers and all of them, the part grows with the time. In less time than all epochs of the fewest
-    layers take, there are fewer steps.
+    layers take, there are fewer steps. This was measured with ``finetune_cached``; it stands for the others, too.
     """
     if share >= 1.0:
         return 1.0

@@ -30,7 +30,7 @@ _OF_TRAINING = ("trained", "shrink", "l2_sp")
 FINETUNING: Mapping[str, Finetuning] = {
     FINETUNE_CACHED: Finetuning(
         trained=recipe_of(FINETUNE_CACHED).layers,
-        cached=True,
+        cached=recipe_of(FINETUNE_CACHED).cached,
         copies=2,
         epochs=6,
         least_steps=120,

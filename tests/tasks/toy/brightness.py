@@ -30,19 +30,28 @@ class Brightness(Task):
         from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut, identity, input_spec
         from advisor.tflite import FEATURES
 
-        role, backbone = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, cut(card, FEATURES)
+        role = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT
+        backbone = cut(card, FEATURES)
 
         def inputs(materials: Any, results: Any) -> Any:
             images = materials.part(role).fingerprint
             return {**identity(materials, card), "backbone": results[backbone].sha256, "pictures": images}
 
+        def job(materials: Any, results: Any, folders: Any) -> Any:
+            paths = materials.part(role).paths
+            return partial(train, results[backbone].path, paths, input_spec(card), folders.model)
+
         return Stage(
-            StageName.HEAD, Scope(card.name, training, purpose=purpose), "1", "fitting the brightness of", (backbone,),
-            inputs, lambda materials, results, folders: partial(
-                train, results[backbone].path, materials.part(role).paths, input_spec(card), folders.model
-            ),
-            FloatModel.within, reads=lambda materials: materials.part(role),
-        )  # fmt: skip
+            name=StageName.HEAD,
+            scope=Scope(card.name, training, purpose=purpose),
+            version="1",
+            doing="fitting the brightness of",
+            after=(backbone,),
+            inputs=inputs,
+            job=job,
+            read=FloatModel.within,
+            reads=lambda materials: materials.part(role),
+        )
 
     def score(self, scope: Any, spec: Any, source: Any, role: Any, cost_s: float) -> Stage[Path]:
         from advisor.engine import StageName, over_images
@@ -82,7 +91,8 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
 
     wide = np.pad(predict(backbone, images, spec), ((0, 0), (0, 1)), constant_values=1)
     fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ brightness(images)).astype("<f4")
-    model, dtype = unpack(backbone.read_bytes()), schema.TensorType.FLOAT32
+    model = unpack(backbone.read_bytes())
+    dtype = schema.TensorType.FLOAT32
     graph, _ = single_graph(model)
     weights = add_tensor(model, graph, "weights", (1, len(fitted) - 1), dtype, fitted[:-1].tobytes())
     inputs = [int(graph.outputs[0]), weights, add_tensor(model, graph, "bias", (1,), dtype, fitted[-1:].tobytes())]

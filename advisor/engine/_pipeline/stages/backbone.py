@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, read_published_labels
-from advisor.core import FINETUNE_CACHED, UnsupportedRecipe, UsageError
+from advisor.core import UnsupportedRecipe, UsageError, recipe_of
 from advisor.datasets import VERSION as CAPTURE_VERSION, class_order
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import (
@@ -203,8 +203,9 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         names = seen.names(part.hashes, part.paths)
         known = blocks(materials, results)
         # A time limit makes a pass over the images dear; without one, equal searches shall give equal networks.
-        limited = materials.training_left_s(card.name, FINETUNE_CACHED) is not None
-        maps = limited and seen == AS_IT_IS and FINETUNE_CACHED in materials.question.trainings and not card.as_it_is
+        cached = [training for training in materials.question.trainings if recipe_of(training).cached]
+        limited = any(materials.training_left_s(card.name, training) is not None for training in cached)
+        maps = limited and seen == AS_IT_IS and not card.as_it_is
         return partial(
             jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out, maps
         )
