@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from advisor.catalog._weights.mapping import map_weights
 from advisor.catalog._weights.readers import FORMATS, read_tensors
 from advisor.core import WeightsError
+from tests.tables import with_cases
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
 MODELS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -123,10 +124,7 @@ def test_tfjs_shards_are_read(tmp_path: Path) -> None:
     assert np.array_equal(read_tensors("tfjs", tfjs(tmp_path))["w"], KERNEL)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"path": "../shard.bin"}, {"path": "/etc/passwd"}, {"shape": [25]}, {"shape": [-1]}, {"quantization": {}}],
-)
+@with_cases
 def test_tfjs_that_reaches_out_or_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(WeightsError):
         read_tensors("tfjs", tfjs(tmp_path, **changes))
