@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.catalog._weights.mapping import map_weights
 from advisor.catalog._weights.readers import FORMATS, read_tensors
@@ -42,7 +42,6 @@ def message(*entries: tuple[int, int | bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("format_name", ["caffemodel", "graphdef", "onnx"])
-@settings(max_examples=30)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, format_name: str, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any"
@@ -94,9 +93,7 @@ def onnx(*fields: tuple[int, int | bytes], shape: tuple[int, ...] = KERNEL.shape
     return message((1, 7), (7, message((2, b"graph"), (5, initializer))))
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "stored"), [(1, 9, "<f4"), (1, 4, "<f4"), (10, 9, "<f2"), (11, 9, "<f8"), (11, 10, "<f8")]
-)
+@with_cases
 def test_an_onnx_initializer_is_read_however_it_is_written(tmp_path: Path, kind: int, field: int, stored: str) -> None:
     (tmp_path / "m").write_bytes(onnx((field, KERNEL.astype(stored).tobytes()), kind=kind))
     tensors = read_tensors("onnx", tmp_path / "m")
