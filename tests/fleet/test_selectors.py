@@ -16,7 +16,7 @@ from advisor.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
-from tests.tables import read_table
+from tests.tables import read_table, with_cases
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -135,10 +135,7 @@ def test_a_file_that_cannot_run_or_gives_other_sizes_fails() -> None:
     assert selector.file is None
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("Qualcomm SM6225", "sm6225"), ("iPhone14,5", "iphone14"), ("Dimensity 6100+", "dimensity6100+"), ("", "")],
-)
+@with_cases
 def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -> None:
     assert plain(name) == expected
 
