@@ -221,10 +221,11 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
     old = merged.holdout(new=False)
     new = merged.holdout(new=True)
     photographs = [image.path for image in (*old, *new)]
-    answers = [
-        [answer.found[0].label if answer.found else "" for answer in predict(folder, photographs)]
-        for folder in (earlier.folder.path, run)
-    ]
+    answers = []
+    for folder in (earlier.folder.path, run):
+        answered = predict(folder, photographs)
+        # A photograph without an answer counts as wrong.
+        answers.append([answer.found[0].label if answer.found else "" for answer in answered])
     return compare_answers(earlier.name, str(run), merged, *answers)
 
 

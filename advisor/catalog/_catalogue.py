@@ -280,7 +280,8 @@ def remember_cards(path: Path, text: str, cards: Sequence[Card], indices: Sequen
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         content = "\n".join((_key(path, text), _digest(body), body))
-        write_atomically(place, content, _MOST_FILES)  # catalogues move and disappear
+        # Catalogues move and disappear.
+        write_atomically(place, content, _MOST_FILES)
     except OSError as error:
         _log.debug("the cards of %s are not remembered: %s", path, error)
 

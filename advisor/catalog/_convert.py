@@ -60,7 +60,8 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
             mapping.map_weights(weights.port, layers_of(model), readers.read_tensors(weights.format, weights.path)),
         )
     elif card.filled_graph:
-        fill_layers(model, graph_of(card).random())  # the weights of the converted file
+        # The weights of the converted file.
+        fill_layers(model, graph_of(card).random())
     else:
         fill_randomly(model)
     return model

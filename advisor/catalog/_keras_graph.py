@@ -52,7 +52,8 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     import keras
 
     model = read(data, name)
-    graph, (signature,) = model.subgraphs[0], model.signatures
+    graph = model.subgraphs[0]
+    (signature,) = model.signatures
     image = model.inputs[0]
     values: dict[int, Any] = {graph.inputs[0]: keras.Input(image.shape[1:], batch_size=1, name="image")}
     first = values[graph.inputs[0]]
@@ -180,7 +181,8 @@ def _depthwise(node: _Node) -> Any:
 def _dense(node: _Node) -> Any:
     from keras import layers
 
-    if not _is_constant(node.inputs[1]):  # attention can multiply two activations so
+    # Attention can multiply two activations so.
+    if not _is_constant(node.inputs[1]):
         return _of_all_axes(node)
     kernel = _constant(node.inputs[1]).T
     bias = _bias(node)
@@ -193,7 +195,8 @@ def _pad(node: _Node) -> Any:
     from keras import layers, ops
 
     sides = tuple((int(before), int(after)) for before, after in _constant(node.inputs[1])[1:3])
-    if len(node.inputs) > 2:  # the value to pad with, such as the least number before a maximum
+    # The value to pad with, such as the least number before a maximum.
+    if len(node.inputs) > 2:
         return ops.pad(node.inputs[0], ((0, 0), *sides, (0, 0)), constant_values=float(_constant(node.inputs[2])))
     return layers.ZeroPadding2D(sides, name=node.name)(node.inputs[0])
 

@@ -41,7 +41,12 @@ def broken_rule(evaluation: Evaluation, key: object = None) -> str:
 
 def _of(name: str, holds: Callable[[Quantity], bool]) -> Rule:
     """Return a rule of one quantity, which an evaluation without this quantity satisfies."""
-    return lambda row: (quantity := getattr(row, name)) is None or holds(quantity)
+
+    def rule(row: Evaluation) -> bool:
+        quantity = getattr(row, name)
+        return quantity is None or holds(quantity)
+
+    return rule
 
 
 def _ends(quantity: Quantity) -> list[float]:
@@ -50,7 +55,8 @@ def _ends(quantity: Quantity) -> list[float]:
 
 
 def _holds_value(quantity: Quantity) -> bool:
-    (low, high), slack = _ends(quantity), _CLOSE * max(1.0, abs(quantity.value))
+    low, high = _ends(quantity)
+    slack = _CLOSE * max(1.0, abs(quantity.value))
     return low - slack <= quantity.value <= high + slack
 
 

@@ -61,7 +61,8 @@ def list_archives(
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
-    sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
+    records = (file for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file))
+    sets = sorted({file.parent for file in records})
     if len(sets) > 1:
         shown = some_of([str(folder.relative_to(path)) for folder in sets])
         readings = readings_of_data(sets, "the images of '{}' are used")

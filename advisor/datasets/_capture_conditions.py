@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
+from itertools import product
 
 import numpy as np
 from numpy.random import Generator
@@ -92,7 +93,8 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Change the perspective: each corner moves inwards by up to 13 % of the side times the strength."""
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
-    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))  # from top left, counter-clockwise
+    # From top left, counter-clockwise.
+    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
     rows = []
     quad = []
     for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
@@ -115,18 +117,15 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
     grown = (1 + curve * (x * x + y * y)) / (1 + 2 * curve)
     across, down = ((values * grown + 1) * side / 2 for values in (x, y))
-    return [
-        (
-            (edges[col], edges[row], edges[col + 1], edges[row + 1]),
-            tuple(
-                float(axis[row + lower, col + right])
-                for lower, right in ((0, 0), (1, 0), (1, 1), (0, 1))
-                for axis in (across, down)
-            ),
-        )
-        for row in range(cells)
-        for col in range(cells)
-    ]
+    mesh = []
+    for row, column in product(range(cells), range(cells)):
+        box = edges[column], edges[row], edges[column + 1], edges[row + 1]
+        # Pillow's order of the corners: upper left, lower left, lower right, upper right.
+        quad = []
+        for lower, right in ((0, 0), (1, 0), (1, 1), (0, 1)):
+            quad += [float(axis[row + lower, column + right]) for axis in (across, down)]
+        mesh.append((box, tuple(quad)))
+    return mesh
 
 
 def _transform_photo(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:

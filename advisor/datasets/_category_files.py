@@ -149,7 +149,8 @@ def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
         file = table.with_name(name)
         if file != table and file.is_file():
             return name, read_labels(require_beside(file, table))
-    for file in sorted(table.parent.glob("categories*.txt")):  # Places365 names each list for its set
+    # Places365 names each list for its set.
+    for file in sorted(table.parent.glob("categories*.txt")):
         if file != table:
             return file.name, _without_numbers_behind(read_labels(require_beside(file, table)))
     return "", ()

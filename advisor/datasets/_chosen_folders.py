@@ -29,8 +29,10 @@ def read_choice(path: Path) -> ChosenFolders:
     # A folder may really have such a name.
     if path.exists():
         return ChosenFolders()
-    if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):
+    chosen = _CHOSEN_FOLDERS.fullmatch(path.name)
+    if chosen:
         return ChosenFolders(only=frozenset(chosen[1].split(",")))
-    if left_out := _LEFT_OUT_FOLDERS.fullmatch(path.name):
+    left_out = _LEFT_OUT_FOLDERS.fullmatch(path.name)
+    if left_out:
         return ChosenFolders(left_out=frozenset(left_out[1].split("|")))
     return ChosenFolders()

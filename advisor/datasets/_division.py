@@ -182,7 +182,9 @@ class Overview:
     def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
         """Return the overview of a split."""
         counts = _counts(parts, dataset)
-        by_name = {part: {name: counts[part][i] for i, name in enumerate(dataset.classes)} for part in PARTS}
+        by_name = {}
+        for part in PARTS:
+            by_name[part] = {name: counts[part][label] for label, name in enumerate(dataset.classes)}
         return cls(by_name, grouping, parts.given, notes)
 
     @property
@@ -228,10 +230,12 @@ def divide(
     together = kept_together(dataset, pairs)
     grouping = find_groups(read)
     groups = group_numbers(dataset, [*together, *grouping.members])
+    # Images with boxes have no class of their own: their stratum stands for it while parts are drawn.
     shared = stratify(groups) if stratify else dataset
     same = copies(dataset, pairs)
     given, rejoined = _complete(shared, same)
     count = len(dataset.images)
+    # Above that number, more images are of more use to learn from than to judge by.
     held = min(HOLDOUT_SHARE, MOST_HELD / count)
     compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
     parts = split(shared, seed, held, together, given, compared, grouping)
@@ -257,7 +261,8 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
     present = {dataset.images[index].label for index in judging[HOLDOUT]}
     missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if label not in present]
     if missing or not judging[VALIDATION]:
-        where, what = ("hold-out", f" of {listed(missing, NAMED)}") if missing else (VALIDATION, "")
+        where = "hold-out" if missing else VALIDATION
+        what = f" of {listed(missing, NAMED)}" if missing else ""
         raise UsageError(
             f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
             "put other images there, or remove the split: one is drawn then",
@@ -299,7 +304,8 @@ def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
 
 
 def _on_groups(division: Division, dataset: Dataset) -> str:
-    grouping, given = division.grouping, division.split.given
+    grouping = division.grouping
+    given = division.split.given
     come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"
     if HOLDOUT in given:
         return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."

@@ -120,7 +120,8 @@ def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
 
 
 def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
+    # In blocks, as intermediate values need eight times the memory.
+    starts = range(0, len(thumbnails), _BLOCK)
     parts = [perceptual_hashes(thumbnails[start : start + _BLOCK]) for start in starts]
     return np.concatenate([np.zeros(0, np.uint64), *parts])
 

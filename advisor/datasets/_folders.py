@@ -138,7 +138,8 @@ def read_folders(
     if outer:
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
-        folders = [names[len(outer) :] for names in folders if names[: len(outer)] == outer and names != outer]
+        below = (names for names in folders if names[: len(outer)] == outer and names != outer)
+        folders = [names[len(outer) :] for names in below]
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
@@ -147,6 +148,7 @@ def read_folders(
             others = root / without(inside)
             said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
             reading = replace(reading, notes=(*reading.notes, said))
+    # After all readings: folders without an image can make a class, too.
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT)
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
@@ -159,7 +161,8 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
     Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
     """
     equal, alike = (set(), set()) if depth else repeating_folders(images)
-    alike = {name for name in alike if not is_companion_name(name)}  # masks lie in folders named as their images
+    # Masks lie in folders named as their images.
+    alike = {name for name in alike if not is_companion_name(name)}
     if alike:
         raise ask_repeated_folders(root, alike)
     if not equal:
@@ -203,6 +206,7 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
         others = inner - named
         if not named or not others:
             continue
+        # Beside classes, `masks` could be a class itself, unless its images are named as those of the others.
         beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
         for name in named:
             folder = (*place, name)
@@ -393,7 +397,8 @@ def _describe_unused(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence about the images of each folder that are in no class folder."""
     notes = []
     for folder, count in sorted(counts.items()):
-        verb, pronoun = ("is", "it is") if count == 1 else ("are", "they are")
+        verb = "is" if count == 1 else "are"
+        pronoun = "it is" if count == 1 else "they are"
         notes.append(f"{plural(count, 'image')} of '{folder}' {verb} not used: {pronoun} in no class folder.")
     return notes
 

@@ -83,7 +83,8 @@ def groups_tell_classes(
     colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one class.
     """
     chosen = _choose_images(labels)
-    count = Counter(label for label, _ in {(labels[index], groups[index]) for index in chosen})
+    pairs = {(labels[index], groups[index]) for index in chosen}
+    count = Counter(label for label, _ in pairs)
     # Without its own group, an image of a class with one group has no right answer left.
     tested = [index for index in chosen if count[labels[index]] > 1]
     if not tested or len(count) < 2:
@@ -156,12 +157,14 @@ def _answers(
     distances = _distances(histograms[list(chosen)].astype(np.float32))
     if len(rows) < len(chosen):
         distances = distances[rows]
+    # No image answers for itself.
     distances[np.arange(len(rows)), rows] = np.inf
     truth = label_of[rows]
     with_own = label_of[distances.argmin(axis=1)] == truth
     order = np.argsort(group_of, kind="stable")
     starts = np.searchsorted(group_of[order], np.arange(len(names)))
     to_group = np.minimum.reduceat(distances[:, order], starts, axis=1)
+    # Now without its own group, which may be one visit of which all images look the same.
     to_group[np.arange(len(rows)), group_of[rows]] = np.inf
     return with_own, _nearest_class(to_group, class_of_group, truth) == truth
 
@@ -214,6 +217,7 @@ def _excess(
         numbers = np.unique([groups[place] for place in places], return_inverse=True)[1].astype(np.int64)
         reference = 0.0
         for _ in range(REFERENCES):
+            # Mixtures of the class's own images have their spread, and no groups.
             mixing: Floats = random.normal(size=(len(places),) * 2).astype(np.float32)
             mixing /= len(places) ** 0.5
             reference += _silhouette(mixing @ shares, _clusters(mixing @ small)) / REFERENCES
@@ -302,7 +306,10 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     if sum(map(len, series.values())) < NUMBERED * len(dataset.images):
         return ()
     ordered = [sorted(rows) for rows in series.values()]
-    steps = [np.linalg.norm(np.diff(flat[[index for _, index in rows]], axis=0), axis=1) for rows in ordered]
+    steps = []
+    for rows in ordered:
+        indices = [index for _, index in rows]
+        steps.append(np.linalg.norm(np.diff(flat[indices], axis=0), axis=1))
     # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
     # tell so where there are no classes that differ too.
     compared = [row for rows in ordered for row in rows] if len(dataset.classes) == 1 else []

@@ -43,7 +43,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
     are_columns = len(content) > 1 and all(isinstance(value, dict) for value in content.values())
     if are_columns and not any(map(is_image_name, content)) and len(set(map(frozenset, content.values()))) == 1:
-        numbers = next(iter(content.values()))  # pandas writes the numbers of the rows in each column
+        # pandas writes the numbers of the rows in each column.
+        numbers = next(iter(content.values()))
         return [{name: text_of_value(cells[row]) for name, cells in content.items()} for row in numbers]
     if isinstance(content.get("items"), list) and isinstance(content.get("categories"), dict):
         return list(_datumaro_rows(content["items"], content["categories"].get("label")))

@@ -278,7 +278,12 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
     columns = columns_of(path)
     plain = {title_of(name): name for name in columns}
-    names = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
+    names: dict[str, str] = {}
+    for name, titles in wanted.names.items():
+        # The first of the titles counts, so it is the last to be set.
+        for title in reversed(titles):
+            if title in plain:
+                names[name] = plain[title]
     titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
     if wanted is LABELLED and len(titled) == 1:
         names["label"] = titled[0]
@@ -351,6 +356,7 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
         note = f"The classes are those of the column '{others[0].strip()}'."
         return KnownColumns({**names, "label": others[0]}, note=note)
     flags = [name for name in others if all(row.get(name, "").strip().casefold() in FLAGS for row in rows)]
+    # A single column of yes and no may say anything about an image.
     if len(flags) < 2 or not rows:
         return None
     return KnownColumns(names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}.")

@@ -53,7 +53,8 @@ def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
             while waiting:
                 yield from waiting.popleft().result()
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)  # where the reading is ended, what is read ahead is not
+        # Where the reading is ended, what is read ahead is not.
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def call_each(function: str, items: Sequence[Any]) -> list[Any]:

@@ -58,7 +58,8 @@ def draw_groups(
         if spared(count, keep) and gain > 0:
             take(number)
     for label in sorted(wanted):
-        free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
+        others = [(number, count) for number, count in enumerate(counts) if number not in taken]
+        free = [number for number, count in others if label in count and spared(count, 1)]
         if not held[label] and free:
             # The smallest of them: it takes the fewest images of other classes along.
             take(min(free, key=lambda number: sum(counts[number].values())))
@@ -149,7 +150,10 @@ def split(
     held = dict.fromkeys(aside, HOLDOUT)
     compared = drawn.part(VALIDATION, given_parts, validation, held)
     part_of = {**given_parts, **held, **dict.fromkeys(compared, VALIDATION)}
-    parts = {part: tuple(i for i in range(len(dataset.images)) if part_of.get(i, TRAIN) == part) for part in PARTS}
+    places: dict[str, list[int]] = {part: [] for part in PARTS}
+    for index in range(len(dataset.images)):
+        places[part_of.get(index, TRAIN)].append(index)
+    parts = {part: tuple(indices) for part, indices in places.items()}
     named = tuple(part for part in PARTS if part in given_parts.values())
     result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
     _require_images(dataset, result, grouping)
@@ -301,7 +305,8 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
 def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
     indices: set[int] = set()
-    for groups in ([group for group in groups if may(group)] for groups in by_class):
+    for groups_of_class in by_class:
+        groups = [group for group in groups_of_class if may(group)]
         most = max(1, round(share * sum(map(len, groups))))
         taken = Group()
         for group in groups:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 
@@ -90,7 +91,8 @@ def piece_reason(names: Collection[str]) -> str:
 
 def unsorted_inside(images: Sequence[tuple[str, ...]]) -> set[str]:
     """Return the names of folders inside those of classes that hold what nobody sorted."""
-    return {name for names in images for name in names[1:-1] if _without_number(_plain(name)) in UNSORTED_NAMES}
+    inside = set(chain.from_iterable(names[1:-1] for names in images))
+    return {name for name in inside if _without_number(_plain(name)) in UNSORTED_NAMES}
 
 
 def doubtful_folders(names: Collection[str]) -> Sequence[str]:

@@ -125,7 +125,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     f"--data: row {reader.line_num} of '{path}' has more cells than the table has columns",
                     "put a text with a comma into double quotes",
                 )
-            if any(map(str.strip, row.values())):  # Sheets have empty rows behind the last one
+            # Sheets have empty rows behind the last one.
+            if any(map(str.strip, row.values())):
                 yield reader.line_num, {name: _strip_quotes(cell) for name, cell in row.items()}
 
 

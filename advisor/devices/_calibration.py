@@ -70,11 +70,8 @@ def calibration_report(
     ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
     them; ``models`` are those that can be measured.
     """
-    truth = {
-        row.model: row.latency_ms
-        for row in after.measurements
-        if row.target == target.name and row.precision == form and row not in before.measurements
-    }
+    on_target = (row for row in after.measurements if row.target == target.name and row.precision == form)
+    truth = {row.model: row.latency_ms for row in on_target if row not in before.measurements}
     measured_models = [model for model in models if model.name in truth]
     names = tuple(model.name for model in measured_models)
     # An earlier measurement of the same models would make the figure "before" too good.
@@ -208,9 +205,8 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
         )
-    measurable = [
-        t for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
-    ]
+    processors = (target for target in profile.targets if target.accelerator == "cpu")
+    measurable = [target for target in processors if target.runtime in MEASURABLE_RUNTIMES and forms_of(target)]
     calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
     if target.name not in calibratable:
         reason = "no CPU target that runs float32 or int8 .tflite files"
@@ -263,9 +259,8 @@ class PickForBudget:
             self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)
         ]
         chances = [[prediction.probability(self.budget_ms) for prediction in of_form] for of_form in predictions]
-        distance = [
-            [abs(prediction.mean_log - math.log(self.budget_ms)) for prediction in of_form] for of_form in predictions
-        ]
+        log_budget = math.log(self.budget_ms)
+        distance = [[abs(prediction.mean_log - log_budget) for prediction in of_form] for of_form in predictions]
         return np.max(chances, axis=0), np.min(distance, axis=0)
 
 
@@ -312,7 +307,8 @@ def calibrate(
         else:
             names = predictor.most_informative(profile, target, forms[0], costs, wanted)
             _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-        last = list[str]()  # What the last network changed: a line of its own would be replaced at once
+        # What the last network changed: a line of its own would be replaced at once.
+        last = list[str]()
 
         def tell_step(text: str) -> None:
             tell("; ".join((*last, text)))

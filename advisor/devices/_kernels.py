@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from hashlib import sha256
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,11 +127,11 @@ def as_int8(data: bytes) -> bytes:
     model = read(data)
     low = np.float32(-_RANGE)
     high = np.float32(_RANGE)
-    ranges = {
-        tensor.name: {"min": np.full((1,) * len(tensor.shape), low), "max": np.full((1,) * len(tensor.shape), high)}
-        for tensor in model.tensors
-        if not tensor.is_constant and tensor.dtype == "float32"
-    }
+    ranges = {}
+    for tensor in model.tensors:
+        if not tensor.is_constant and tensor.dtype == "float32":
+            ones = (1,) * len(tensor.shape)
+            ranges[tensor.name] = {"min": np.full(ones, low), "max": np.full(ones, high)}
     # The quantizer draws progress bars although it is asked not to.
     with redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(data)
@@ -143,7 +144,8 @@ def _input_shape(work: Work) -> tuple[int, ...]:
     channels = work.depth if work.kind == CONVOLUTION else work.channels
     # A depth multiplier: fewer values are read than an input with all output channels would have.
     if work.kind == DEPTHWISE and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2:
-        channels = _COLOURS  # several outputs of each channel, as only the first operator of a network has them
+        # Several outputs of each channel, as only the first operator of a network has them.
+        channels = _COLOURS
     side = math.isqrt(work.read // channels)
     match work.kind:
         case "FULLY_CONNECTED":
@@ -279,9 +281,10 @@ def kernels_to_time(
     timing is interrupted.
     """
     known = {(kernel.work, kernel.form) for kernel in profile.kernels if kernel.target == target.name}
-    works = {work for name in networks for work, _ in model_operators().get(name, ()) if work.kind in _MADE}
+    operators = chain.from_iterable(model_operators().get(name, ()) for name in networks)
+    works = {work for work, _ in operators if work.kind in _MADE}
     mixed = sorted(works, key=lambda work: sha256(repr(work).encode()).digest())
-    return [(work, form) for work in mixed for form in forms if (work, form) not in known]
+    return [pair for pair in product(mixed, forms) if pair not in known]
 
 
 def time_kernels(

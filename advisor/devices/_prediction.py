@@ -66,9 +66,8 @@ def combine_measurements(table: LatencyTable, target: DeviceTarget, rows: Sequen
     """
     # Errors of timings are factors, so their mean is geometric.
     milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
-    steps = [
-        count_releases(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version
-    ]
+    versions = [row.runtime_version for row in rows if row.runtime_version] if target.version else []
+    steps = [count_releases(version, target.version) for version in versions]
     # Without a stated version, a row is taken as one of the target's release: nothing tells otherwise.
     furthest = max(steps, default=0)
     deviation = float(np.hypot(NOISE, estimate_change(table, target.runtime, furthest)))

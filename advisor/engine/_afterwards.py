@@ -164,12 +164,12 @@ def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) 
 
     The better the features, the fewer right labels of hard images are named.
     """
-    trained = [
-        evaluation
-        for evaluation in evaluations
-        if evaluation.status is Status.OK and not cards[evaluation.configuration.card].form
-        if not recipe_of(evaluation.configuration.training).quick_head
-    ]
+    trained = []
+    for evaluation in evaluations:
+        configuration = evaluation.configuration
+        learns = not cards[configuration.card].form and not recipe_of(configuration.training).quick_head
+        if evaluation.status is Status.OK and learns:
+            trained.append(evaluation)
     ranked = max(
         trained,
         key=lambda evaluation: (evaluation.configuration.training == HEAD, accuracy_of(evaluation)),
@@ -259,7 +259,8 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     images = walker.materials.require_images()
     labels = np.asarray(walker.materials.part(Role.VALIDATION).labels)
     right, judged_right = ((classes == labels).mean() for classes in answers)
-    differing = int((answers[0] != answers[1]).sum())  # a loss below two deviations of these may be chance
+    # A loss below two deviations of these may be chance.
+    differing = int((answers[0] != answers[1]).sum())
     if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
         lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
         raise StageError(f"it went wrong: the file gives {lost}, which both files have learnt from")

@@ -75,7 +75,8 @@ def decide_run(
     Files of one graph have one latency. ``judged_first``: of files that are tied, one that ran on the hold-out comes
     before one that did not; False to find what should run there.
     """
-    with _blas().limit(limits=1):  # threads of BLAS that wait between two small products would spin
+    # Threads of BLAS that wait between two small products would spin.
+    with _blas().limit(limits=1):
         return _make_answer(run, evaluations, question, judged_first)
 
 
@@ -99,7 +100,8 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
     only_required = set(limits.must_run_on) - set(devices)
     candidates = [e for e in known if e.configuration.target.device not in only_required]
     full = [e for e in candidates if not recipe_of(e.configuration.training).quick_head]
-    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a quick head is the last resort
+    # A quick head is the last resort.
+    candidates = full if any(e.status is Status.OK for e in full) else candidates
 
     # Random weights make a valid file with real timings, which must never ship.
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
@@ -231,7 +233,8 @@ def read_image_array(run: RunFolder, name: str) -> NDArray[Any] | None:
     try:
         if not (run.path / name).is_file() or not run.is_unchanged(name):  # a pipe would never end
             return None
-        return np.lib.format.open_memmap(run.path / name, mode="r")  # refuses a shape that is larger than the file
+        # Refuses a shape that is larger than the file.
+        return np.lib.format.open_memmap(run.path / name, mode="r")
     except (OSError, ValueError, OverflowError):
         return None
 
@@ -290,7 +293,8 @@ async def _keep_answering(run: RunFolder, answer: MakeAnswer, machine: Machine) 
             seen = size
             async with machine.beside():
                 taken_s = await asyncio.to_thread(_time_answer, answer, run)
-            await asyncio.sleep(0.0 if first else REST * taken_s)  # the first one took its imports, too
+            # The first one took its imports, too.
+            await asyncio.sleep(0.0 if first else REST * taken_s)
             first = False
         await asyncio.sleep(LOOK_S)
 

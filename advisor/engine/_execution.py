@@ -325,7 +325,8 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End every child process."""
-        for pool in self.__dict__.get("pools", {}).values():  # none was made if nothing was called
+        # None was made if nothing was called.
+        for pool in self.__dict__.get("pools", {}).values():
             pool.close()
 
 

@@ -143,11 +143,8 @@ class _SearchSpace:
         # Cached stages cost nothing, so the course is that of the next search and not that of one with an empty cache.
         rule.prices.finished = set(done)
         steps = [step for some in rule.course() for step in some]
-        chosen = tuple(
-            configuration
-            for configuration in plan.configurations()
-            if FormStep.of(configuration) in steps and configuration not in self.filtered
-        )
+        left = (configuration for configuration in plan.configurations() if configuration not in self.filtered)
+        chosen = tuple(configuration for configuration in left if FormStep.of(configuration) in steps)
         stages = {stage for step in steps for stage in rule.prices.stages(step)}
         tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
         whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
@@ -246,7 +243,8 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     rules = rules_of(plan, prefilter)
     filtered = rule_out(plan, rules)
     for configuration in plan.configurations():
-        if reason := rules.reason(RuleNeeds.PREDICTION, configuration):
+        reason = rules.reason(RuleNeeds.PREDICTION, configuration)
+        if reason:
             filtered.setdefault(configuration, reason)
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
@@ -274,7 +272,8 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
         elif sources and not execution.offline:
             downloads[card.name] = sources[0].file.size_bytes
         elif question.candidates and question.data is None:
-            downloads[card.name] = 0  # measured with fixed-seed random weights, quoted with its published accuracy
+            # Measured with fixed-seed random weights, quoted with its published accuracy.
+            downloads[card.name] = 0
             missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
         else:
             missing[card.name] = "weights not on this machine" + (" (--offline)" if execution.offline else "")
@@ -347,10 +346,10 @@ def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
     predictable = {form.like for form in FORMS.values() if form.predictable}
     # Timings of this machine calibrate the prediction of its other cards (decision 0104).
-    timed = tuple(
-        Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
-        for card, results in cached.items()
-        for (recipe, threads), latency in results.latency.items()
-        if recipe in predictable
-    )
-    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
+    timed = []
+    for card, results in cached.items():
+        for (recipe, threads), latency in results.latency.items():
+            if recipe in predictable:
+                target = f"cpu-x{threads}"
+                timed.append(Measurement(target, card, recipe, latency.value, "median", source_repo=THIS_MACHINE))
+    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=tuple(timed))

@@ -99,7 +99,8 @@ class Lines:
     def tell(self, line: str) -> None:
         """Write a line."""
         self._last = time.monotonic()
-        with contextlib.suppress(OSError, ValueError):  # a log that cannot be written does not end the search
+        # A log that cannot be written does not end the search.
+        with contextlib.suppress(OSError, ValueError):
             print(f"[{show_seconds(self._last - self._started)}] {line}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -258,7 +259,8 @@ class Progress:
             self._display.status(snapshot.line, snapshot.share)
         if self._run is not None and time.monotonic() >= self._kept_until:
             self._kept_until = time.monotonic() + KEPT_S
-            with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
+            # A full disk ends the search where it keeps results.
+            with contextlib.suppress(OSError):
                 write_snapshot(self._run, snapshot)
 
     def _take_snapshot(self) -> Snapshot:

@@ -285,7 +285,8 @@ class _Search:
         began = time.monotonic()
         self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
         seconds = time.monotonic() - began
-        await evaluator.drop()  # what still runs would keep cores from the finalists
+        # What still runs would keep cores from the finalists.
+        await evaluator.drop()
         # In this order: a timing that succeeds now can make the rescue of skipped configurations needless.
         await self._search_loop.retry_timings(evaluator)
         await self._search_loop.rescue(evaluator, plan)

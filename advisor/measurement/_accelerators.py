@@ -264,6 +264,7 @@ def _read_facts(model: Model, operator: Operator, constants: Collection[int]) ->
         "outputs": len(outputs),
         "changing_inputs": len(changing),
     }
+    # Constants have no batch, and their shapes are those of weights.
     if changing:
         shape = changing[0].shape
         facts |= {
@@ -291,7 +292,8 @@ def _read_axes(model: Model, operator: Operator) -> dict[str, Fact]:
         return {}
     tensor = model.tensors[operator.inputs[1]]
     rank = len(model.tensors[operator.inputs[0]].shape)
-    size, form = (4, "i") if tensor.dtype == "int32" else (8, "q")
+    size = 4 if tensor.dtype == "int32" else 8
+    form = "i" if tensor.dtype == "int32" else "q"
     stored = tensor.buffer[: len(tensor.buffer) // size * size] if tensor.dtype in _INDICES else b""
     numbers = struct.unpack(f"<{len(stored) // size}{form}", stored)
     if operator.name in _AXES and rank:
@@ -316,9 +318,7 @@ def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
     # The first changing input: some operators, such as SPLIT, have a constant before it.
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
-    weights = next(
-        (tensor for tensor in tensors if tensor.is_constant and tensor.dtype not in _INDICES and tensor is not data),
-        None,
-    )
+    constants = (tensor for tensor in tensors if tensor.is_constant and tensor is not data)
+    weights = next((tensor for tensor in constants if tensor.dtype not in _INDICES), None)
     output = model.tensors[operator.outputs[0]] if operator.outputs else None
     return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]

@@ -103,7 +103,8 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     if count < 2:
         return OtherImagesRange(value, 0.0, 1.0, 0.5)
     error = float(np.sqrt((count - 1) / count * np.square(left - left.mean()).sum()))
-    if error == 0.0:  # all groups have the same figure, so their spread shows nothing
+    # All groups have the same figure, so their spread shows nothing.
+    if error == 0.0:
         ends = wilson(value * count, count)
         low = min(value, ends.low)
         high = max(value, ends.high)
@@ -267,7 +268,8 @@ def find_centres(scores: Floats, least: float) -> Detections:
     Of several neighbours with equal scores, as integers have, the first one stands for all. The scores are float32
     (rows, columns, C), at least ``least``. Returned are boxes without area at the centres, the highest score first.
     """
-    (rows, columns, _), side = scores.shape, 2 * NEAR + 1
+    rows, columns, _ = scores.shape
+    side = 2 * NEAR + 1
     around = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
     highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))

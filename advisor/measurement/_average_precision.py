@@ -92,6 +92,7 @@ def score_areas(
     judged = evaluate_matches(true, detected, sizes, classes, areas=EACH_AREA)
     units = units_of(groups, len(true))
     count = int(units.max()) + 1
+    # Neighbouring units are joined: each one that is left out costs a whole evaluation.
     units = units * min(count, MOST_AREA_GROUPS) // count
     whole = _compute_area_precision(judged, range(len(true)))
     left = [
@@ -119,6 +120,7 @@ def count_by_size(
     units = units_of(groups, len(matched))
     rows = []
     for least, below in _join_ranges(np.concatenate(sizes) if sizes else np.zeros(0)):
+        # The last range has its upper end too, or an object as large as the image would be in none.
         inside = [(size >= least) & ((size < below) | (below == SIZES[-1])) for size in sizes]
         true = np.array([flags.sum() for flags in inside])
         seen = _count_seen(matched, inside)
@@ -250,7 +252,8 @@ def evaluate_matches(
     require_coco()
     from pycocotools import coco, cocoeval
 
-    for module in (coco, cocoeval):  # they print each step; redirecting the output of one thread is not possible
+    # They print each step; redirecting the output of one thread is not possible.
+    for module in (coco, cocoeval):
         vars(module)["print"] = lambda *_: None
     categories = [{"id": label, "name": str(label)} for label in range(classes)]
     images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
@@ -306,13 +309,15 @@ def _compute_area_precision(evaluation: Any, images: Sequence[int]) -> Floats:
     """
     chosen = copy.copy(evaluation)
     whole = evaluation.evalImgs
-    starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class and area
+    # A block for each class and area.
+    starts = range(0, len(whole), len(evaluation.params.imgIds))
     chosen.evalImgs = [whole[start + image] for start in starts for image in images]
     # Matching is the expensive part and is the same for every choice of images, so only the sums are made anew.
     chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
     chosen.params.imgIds = list(range(len(images)))
     chosen.accumulate()
-    precision = chosen.eval["precision"][:, :, :, :, 0]  # overlap, recall, class, area
+    # Overlap, recall, class, area.
+    precision = chosen.eval["precision"][:, :, :, :, 0]
     return np.asarray(np.where((precision > -1).any(axis=1), precision.mean(axis=1), np.nan))
 
 
@@ -402,6 +407,7 @@ def match_centres(
         )
         for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
             inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
+            # An object counts once, however many centres lie in it.
             free = np.flatnonzero(inside & ~seen & (objects.labels == label))
             if len(free):
                 nearest = free[np.square(middles[free] - place).sum(axis=1).argmin()]

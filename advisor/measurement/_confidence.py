@@ -233,7 +233,11 @@ def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
     while high - low > 1:
         middle = (low + high) // 2
         reached_threshold = find_threshold(sure, right, middle / 200, batch)
-        low, high, best = (low, middle, best) if reached_threshold is None else (middle, high, reached_threshold)
+        if reached_threshold is None:
+            high = middle
+        else:
+            low = middle
+            best = reached_threshold
     return Reachable(low / 200, best.coverage) if best else Reachable(0.0, 0.0)
 
 
@@ -371,7 +375,8 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
 
 def _find_guaranteed(first: float, second: float, new: int) -> float:
     """Return the largest share of new images that succeeds with the probability ``LEVEL``; see :func:`_chance`."""
-    from scipy.special import betaincinv, betaln  # importing scipy.stats takes a second
+    # Importing scipy.stats takes a second.
+    from scipy.special import betaincinv, betaln
 
     if not new:
         return float(betaincinv(first, second, 1 - LEVEL))

@@ -120,11 +120,11 @@ def form_partitions(model: Model, left: set[int]) -> list[list[int]]:
     An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
     partition.
     """
-    order = [
-        index
-        for index in execution_order(model, left)
-        if index in left or not expands_constants(model, model.operators[index])
-    ]
+    order = []
+    for index in execution_order(model, left):
+        # Operators that read constants alone do not depend on the image.
+        if index in left or not expands_constants(model, model.operators[index]):
+            order.append(index)
     return [list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused]
 
 

@@ -149,6 +149,7 @@ def cost_saved(judged: Judged) -> Score | None:
     constant = judged.costs[judged.labels]
     usual = constant[:, constant.mean(axis=0).argmin()]
     base = float(usual.mean())
+    # Nothing can be saved where one answer costs nothing.
     if base <= 0:
         return None
     value = 1 - float(costs.mean()) / base

@@ -65,6 +65,7 @@ def print_answer(
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         blocks.show([Paragraph(remark, "warn"), Paragraph("")], console)
     first = list(first_lines(view))
+    # Without a figure there are no first lines: then the verdict stands for them.
     blocks.show(first if first or not brief else islice(_sentences(view), 1), console)
     if brief:
         return
@@ -81,8 +82,10 @@ def first_lines(view: RunView) -> Iterator[Block]:
     for number, line in enumerate(lines):
         if is_int8_next(view) and line.startswith(NOT_YET):
             continue  # the next step says the same
-        yield Paragraph(line, "" if number else "strong whole")  # a path that is broken cannot be copied
-    yield from (block for block in (_main_risk(view, lines), next_step(view)) if lines and block)
+        # A path that is broken cannot be copied.
+        yield Paragraph(line, "" if number else "strong whole")
+    if lines:
+        yield from filter(None, (_main_risk(view, lines), next_step(view)))
 
 
 def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
@@ -230,6 +233,7 @@ def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> T
             row.style = blocks.style(look)
         table.caption = Text("\n".join(map(text.plain, block.notes)), style="dim")
         table.caption_justify = "left"
+        # Measured without a limit of width, because a table that is too wide is folded until it fits.
         needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
         if needed.maximum <= console.width:
             break
@@ -247,6 +251,7 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -
     notes = [text.provenance_note(row) for row in rows]
     columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
     shown = [list(by_title.values()) for by_title in cells]
+    # Where all rows have the same origin, the legend says it once.
     per_row = layout.written or (layout.origins and len(set(notes)) > 1)
     if per_row:
         columns.append(TableColumn(f"from ({view.metric}, latency)", left=True))

@@ -235,6 +235,7 @@ def next_command(command: str) -> Labelled:
 def default_console() -> Console:
     """Return a console on standard output that is wide enough where nobody looks at a window."""
     console = Console(highlight=False)
+    # The terminal, or the user, says how wide it is.
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
     return Console(highlight=False, width=PIPE_WIDTH)

@@ -151,6 +151,7 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
 
 def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
+    # The place decides between equal ones: rows have no order.
     known = [(row.recall, place) for place, row in enumerate(found) if row.recall is not None]
     return found[min(known)[1]] if known else None
 
@@ -254,6 +255,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     class_recalls = recalls(answers, view.classes)
     if not class_recalls:
         return
+    # A class without an image has no figure, and comes last.
     weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[:CLASSES_SHOWN]
     on = "hold-out" if pick.holdout_answers else "validation"
     others = f"; {len(class_recalls) - len(weak)} more are in report.html" if len(class_recalls) > len(weak) else ""

@@ -27,7 +27,9 @@ FORMATS = ("text", "markdown", "json")
 def render_comparison(comparison: Comparison, form: str) -> str:
     """Return the comparison as ``text`` or ``markdown``, ending in a line break."""
     markdown = form == "markdown"
-    show, item, arrow = (escaped, "- ", "→") if markdown else (plain, "  ", "->")
+    show = escaped if markdown else plain
+    item = "- " if markdown else "  "
+    arrow = "→" if markdown else "->"
     title = f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
     lines = [f"## advisor: {title}", ""] if markdown else [title]
     lines.append(show(comparison.reason))

@@ -174,8 +174,10 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
     yield from (Labelled("Note", note, "warn") for note in compression.notes)
     if any(form.status == "ok" for form in compression.forms[1:]):
         yield Labelled("Written", compression.folder)
+        # The first form is the float file itself.
         scored = [(form.agreement.share.value, form.path) for form in compression.forms[1:] if form.agreement]
-        if scored and compression.task != ANY:  # the file that differs most from float
+        # The file that differs most from float.
+        if scored and compression.task != ANY:
             _, worst = min(scored, key=lambda pair: pair[0])
             yield next_command(f"advisor profile {worst} --against {compression.model}")
 

@@ -96,6 +96,7 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
         return None
     of = facts.curve[-1].images
     lowest = min(point.right / point.images for point in facts.curve)
+    # From zero on, the points of a good file would all lie at the upper edge.
     floor = min(ROUND * (lowest // ROUND), 1 - ROUND)
 
     def mark(images: int, right: float, score: float) -> Mark:
@@ -390,5 +391,6 @@ def command(view: RunView, facts: UnknownFacts) -> str:
     """Return the command that exports the file with one more class; empty if there is no file."""
     if not facts.file or not view.folder:
         return ""
-    is_export = view.next_command.startswith("advisor export")  # the pick is that of another question
+    # The pick is that of another question.
+    is_export = view.next_command.startswith("advisor export")
     return f"{view.next_command if is_export else f'advisor export {view.folder} --to bundle'} --unknown-class"

@@ -181,7 +181,8 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     if view.unknown_conditions(pick) and not view.demonstration:
         yield "the accuracy on another visit, camera or day"
     without = view.manifest.get("without_weights") or {}
-    tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
+    # A network without weights is only timed.
+    tried = {row.configuration.card for row in view.ok} - {*without}
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
         more = f"; {len(without)} without weights here: advisor catalog fetch --all" if without else ""

@@ -316,7 +316,8 @@ def _section(section: Section, view: RunView) -> Markup | None:
             return render(section.id, view=view, pick=view.decision.pick, **variables)
         return draw(variables) if variables else None
     except Exception as error:
-        damaged = isinstance(error, UsageError)  # the run folder is at fault, so the code's place tells nothing
+        # The run folder is at fault, so the code's place tells nothing.
+        damaged = isinstance(error, UsageError)
         _log.error("report: the section '%s' could not be made: %s", section.id, error, exc_info=not damaged)
         return render("error", section=section, error=error, kind=type(error).__name__)
 
@@ -343,6 +344,7 @@ def facets(view: RunView) -> list[dict[str, Any]]:
     for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
         labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
         filters.append({"field": field, "title": title, "options": labels})
+    # With one value there is nothing to filter.
     return [facet for facet in filters if len(facet["options"]) > 1]
 
 
@@ -422,6 +424,7 @@ def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object]
     """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
     if quantity is None:
         return None
+    # Thousands of figures share a few sources, so each row has only the number of its source.
     origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
     ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
     return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]

@@ -74,6 +74,7 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
     clear = []
     for row in compared:
         low, high = row.lost_interval or (0.0, 0.0)
+        # The interval allows that nothing is lost.
         if row.lost is None or low <= 0.0:
             continue
         ends = f"{100 * low:.0f} to {100 * high:.0f}"

@@ -67,6 +67,7 @@ def limits(view: RunView) -> tuple[tuple[str, str], ...]:
         (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
         for name, value in budget.limits.items()
     ]
+    # What the user did not set is no limit to name.
     words = (
         ("confidence", "" if budget.confidence == CONFIDENCE else show_probability(budget.confidence)),
         ("licence", ", ".join(budget.licence)),
@@ -287,7 +288,8 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         stages[StageName.STOP] = None
     for stage in sorted(stages, key=lambda stage: order.get(stage, len(order))):
         lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
-        if stage == StageName.STOP:  # most of those that a search did not reach have no row
+        # Most of those that a search did not reach have no row.
+        if stage == StageName.STOP:
             lost += ["not reached"] * (configurations.unreached - len(lost))
         left -= len(lost)
         reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))

@@ -202,7 +202,8 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
     if len(groups) == 1:
         share = f"There are fewer than {FEW_GROUPS} groups of images"
-    lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
+    # Nothing shows how another group differs, see docs/decisions/0051.
+    lone = few[worst] == 1
     then = "expect less in new conditions than is estimated, and add" if lone else "add"
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
@@ -264,7 +265,8 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
     # With another metric, what a compressed file loses of top-1 is not known.
     known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT
     if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
-        lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
+        # Cross-validation judged the float head.
+        lost = evaluation.drop.value if evaluation.drop else 0.0
         crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
         difference = 100 * crossed.value - judged.value - lost
         allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
@@ -305,6 +307,7 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
     if room < 0:
         return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
     level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
+    # The machine of a search is rarely the one that the file ships to.
     if device == HOST:
         said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
         return Risk(NOT_YOUR_DEVICE, Level.SOME, f"{said} Name the device to ship on: --device.")
@@ -371,5 +374,6 @@ def _licence(limits: Budget, evaluation: Evaluation) -> Risk:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
     if allows((PERMISSIVE_WORD,), licence):
         return Risk("Licence", Level.LOW, f"{licence}: permissive; keep its notice in the app.")
+    # Who has set a limit of licences has admitted this one.
     level = Level.SOME if limits.licence else Level.HIGH
     return Risk("Licence", level, f"{licence}: not permissive; have it reviewed before you ship it.")

@@ -215,6 +215,7 @@ class Runs:
         """Return the names of the runs, the newest first."""
         with os.scandir(self.folder) as entries:
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        # A run that lost its request is listed as damaged, not passed over.
         runs = (path for path in folders if (path / "request.yaml").exists() or (path / "artifacts").is_dir())
         return sorted((path.name for path in runs), reverse=True)
 
@@ -323,11 +324,13 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     by_device = defaultdict[str, Counter[str]](Counter)
     for evaluation in evaluations:
         by_device[evaluation.configuration.target.device][evaluation.status.value] += 1
+    # With several devices, each configuration has a row for each of them.
     done = max(by_device.values(), key=Counter.total, default=Counter[str]())
     state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.
-    changed, old = ([problem for problem in problems if problem.kind == kind] for kind in (CHANGED, OLD))
+    changed = [problem for problem in problems if problem.kind == CHANGED]
+    old = [problem for problem in problems if problem.kind == OLD]
     faults = []
     for problem in problems:
         serious = state is RunState.FINISHED or "is damaged" in problem.what or problem in changed

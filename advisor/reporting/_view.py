@@ -309,6 +309,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
         labels=read_label_check(run.folder),
+        # A search that runs replaces its files meanwhile.
         problems=() if running else tuple(map(str, run.problems)),
         incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )

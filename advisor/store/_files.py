@@ -197,7 +197,8 @@ def is_unchanged(folder: Path) -> bool:
         _log.warning("%s has changed since it was cached: the result is made again", changed)
         return False
     if not _hashes_of(folder).exists():
-        with contextlib.suppress(OSError):  # a full disk, or a cache that is read only
+        # A full disk, or a cache that is read only.
+        with contextlib.suppress(OSError):
             write_hashes(folder, folder)
     with contextlib.suppress(OSError):
         os.utime(folder)  # the least recently used result goes first

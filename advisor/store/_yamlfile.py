@@ -132,7 +132,8 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
     """Open a file that a user names, to read its bytes; :func:`read_bytes` has the errors."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+        # A pipe without a writer is not waited for.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
     except ValueError as error:  # a NUL character in the path

@@ -102,6 +102,7 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
             first.setdefault(owners.get(index, index), step)
         for index in operator.inputs:
             last[owners.get(index, index)] = step
+    # The caller reads and writes these outside of a run, so nothing else may have their place.
     boundary = (*graph.inputs, *variables, *graph.outputs)
     last.update(dict.fromkeys((owners.get(index, index) for index in boundary), end))
     return tuple(
@@ -258,8 +259,9 @@ def _lifetimes(graph: Subgraph) -> list[Lifetime]:
         first.update(dict.fromkeys(operator.outputs, step))
         last.update(dict.fromkeys((*operator.inputs, *operator.outputs), step))
     last.update(dict.fromkeys(graph.outputs, len(graph.operators)))
-    return [
-        Lifetime(_round_up(tensor.size_bytes, MICRO_ALIGNMENT), first[index], last[index])
-        for index, tensor in enumerate(graph.tensors)
-        if index in first and not tensor.is_constant and not tensor.is_variable
-    ]
+    lifetimes = []
+    for index, tensor in enumerate(graph.tensors):
+        if index in first and not tensor.is_constant and not tensor.is_variable:
+            size_bytes = _round_up(tensor.size_bytes, MICRO_ALIGNMENT)
+            lifetimes.append(Lifetime(size_bytes, first[index], last[index]))
+    return lifetimes

@@ -41,7 +41,8 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
     sparse = [tensor for tensor in graph.tensors if tensor.sparsity is not None]
     for tensor in sparse:
         kind = _SPARSE.get(tensor.type)
-        if kind is None or (content := content_of(model, tensor)) is None:
+        content = None if kind is None else content_of(model, tensor)
+        if kind is None or content is None:
             raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
         try:
             values = dense(
@@ -126,12 +127,11 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
     """Return a file in which integers that stand for real numbers are these numbers."""
     model = unpack(data, name)
     known = read(data, name)
-    rounded = [
-        (tensor, seen)
-        for graph, known_graph in zip(model.subgraphs, known.subgraphs, strict=True)
-        for tensor, seen in zip(graph.tensors, known_graph.tensors, strict=True)
-        if seen.quantization and seen.dtype != "float32"
-    ]
+    rounded = []
+    for graph, known_graph in zip(model.subgraphs, known.subgraphs, strict=True):
+        for tensor, seen in zip(graph.tensors, known_graph.tensors, strict=True):
+            if seen.quantization and seen.dtype != "float32":
+                rounded.append((tensor, seen))
     if not rounded:
         return data
     for tensor, seen in rounded:

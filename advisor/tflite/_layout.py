@@ -200,7 +200,8 @@ class _Relayout:
         moved = copy.copy(operator)
         moved.inputs = [self._nhwc(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
         moved.builtinOptions = copy.copy(operator.builtinOptions)
-        if name == "RESHAPE":  # it may read the counterpart where both have the same values in the same order
+        # It may read the counterpart where both have the same values in the same order.
+        if name == "RESHAPE":
             can_move = _is_view(self._shape(moved.inputs[0]), TO_NCHW)
         else:
             can_move = self._move_axes(moved, name)
@@ -265,7 +266,8 @@ class _Relayout:
         axes = self._numbers(operator.inputs[1])
         if axes is None:
             return False
-        left = [TO_NCHW[axis] for axis in range(_IMAGE_RANK) if axis not in [int(axis) % _IMAGE_RANK for axis in axes]]
+        reduced = {int(axis) % _IMAGE_RANK for axis in axes}
+        left = [TO_NCHW[axis] for axis in range(_IMAGE_RANK) if axis not in reduced]
         # The sides that are left would come in another order, as nothing holds their places.
         if not operator.builtinOptions.keepDims and left != sorted(left):
             return False
@@ -408,6 +410,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         one, other = pair
         values = [[_floats(model, graph, int(tensor)) for tensor in layer.inputs[1:]] for layer in pair]
         sums = [left + right for left, right in zip(*values, strict=True) if left is not None and right is not None]
+        # A bias that only one of the two has cannot be added.
         if len(sums) < len(values[0]):
             continue
         scale, last = _scale_after(model, graph, total, readers)

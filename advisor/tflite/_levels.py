@@ -175,6 +175,7 @@ def attach_head(
     graph.outputs = [output]
     signature.outputs[0].name = (scores or PROBABILITIES).encode()
     signature.outputs[0].tensorIndex = output
+    # A head of the last features alone leaves the means of the levels without a reader.
     prune(model, graph)
     return pack(model)
 

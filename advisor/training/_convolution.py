@@ -24,7 +24,8 @@ def convolve_depthwise(
 ) -> tf.Tensor:
     """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m), ``padding`` SAME or VALID."""
     height, width, *channels = (int(side) for side in kernel.shape)
-    steps, (down, right) = [1, *strides, 1], strides
+    steps = [1, *strides, 1]
+    down, right = strides
 
     def in_parts(maps: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
         def gradients(after: tf.Tensor) -> Sequence[tf.Tensor]:
@@ -36,18 +37,18 @@ def convolve_depthwise(
             # TensorFlow's SAME: an odd number of added rows has its larger half behind.
             around = [0, rows - maps.shape[1], last + width - maps.shape[2], 0] if padding == "SAME" else [0] * 4
             padded = tf.pad(maps, [(max(border, 0) // 2, max(border, 0) - max(border, 0) // 2) for border in around])
-            parts = [
-                tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
-                    input=padded[:, :rows, first : first + last + columns],
-                    filter_sizes=[height, columns, *channels],
-                    out_backprop=after,
-                    strides=steps,
-                    padding="VALID",
+            parts = []
+            for first in range(0, width, COLUMNS):
+                columns = min(COLUMNS, width - first)
+                parts.append(
+                    tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
+                        input=padded[:, :rows, first : first + last + columns],
+                        filter_sizes=[height, columns, *channels],
+                        out_backprop=after,
+                        strides=steps,
+                        padding="VALID",
+                    )
                 )
-                for first, columns in (
-                    (first_column, min(COLUMNS, width - first_column)) for first_column in range(0, width, COLUMNS)
-                )
-            ]
             return below, tf.concat(parts, axis=1)
 
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding), gradients
@@ -104,7 +105,8 @@ def fold_norms(model: keras.Model, live: Sequence[keras.layers.BatchNormalizatio
     follow. Without them, the outputs are those of the model.
     """
     apart = set(map(id, live))
-    made = dict[int, tuple[Any, Any, Any]]()  # the output of each convolution: its layer, its input, and the output
+    # The output of each convolution: its layer, its input, and the output.
+    made = dict[int, tuple[Any, Any, Any]]()
 
     def call(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
         if isinstance(layer, keras.Model):

@@ -110,7 +110,8 @@ def name_output(data: bytes, name: str, softmax: bool) -> bytes:
     model = unpack(data, name)
     graph = model.subgraphs[0]
     for tensor in graph.tensors:
-        tensor.shapeSignature = None  # the batch stays open in it; the shape itself says one
+        # The batch stays open in it; the shape itself says one.
+        tensor.shapeSignature = None
     for operator in given.operators:
         bias = operator.inputs[2] if operator.inputs[2:] else -1
         if operator.name == "FULLY_CONNECTED" and bias >= 0:

@@ -109,7 +109,8 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
                 non_verbose=True,
             )
         finally:
-            sys.setrecursionlimit(depth)  # onnx2tf lifts it, and deep nesting would then end the process
+            # onnx2tf lifts it, and deep nesting would then end the process.
+            sys.setrecursionlimit(depth)
         return _with_transposes((Path(folder) / "model_float32.tflite").read_bytes(), model)
 
 
@@ -128,11 +129,10 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
     made = {int(place): at for at, operator in enumerate(graph.operators) for place in operator.outputs}
     read = {int(place) for operator in graph.operators for place in operator.inputs}
     there = made.keys() | {int(place) for place in graph.inputs}
-    lost = {
-        name: place
-        for name, place in names.items()
-        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None
-    }
+    lost = {}
+    for name, place in names.items():
+        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None:
+            lost[name] = place
     bridges = []
     for name, place in lost.items():
         same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]

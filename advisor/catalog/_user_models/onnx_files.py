@@ -311,11 +311,11 @@ def _divide_patches(model: ModelProto) -> None:
 
     graph = model.graph
     constants = {initializer.name: initializer for initializer in graph.initializer}
-    patches = {
-        node.output[0]
-        for node in graph.node
-        if node.op_type == "Transpose" and [list(attribute.ints) for attribute in node.attribute] == [_PATCHES]
-    }
+    patches = set()
+    for node in graph.node:
+        orders = [list(attribute.ints) for attribute in node.attribute]
+        if node.op_type == "Transpose" and orders == [_PATCHES]:
+            patches.add(node.output[0])
     nodes: list[NodeProto] = []
     for node in graph.node:
         known = constants.get(node.input[1]) if node.op_type == "Reshape" and node.input[0] in patches else None

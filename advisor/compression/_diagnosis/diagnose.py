@@ -64,11 +64,11 @@ def diagnose(
     raises the errors of :func:`compare_layers` and of what reads the images as UsageErrors.
     """
     graph = read(against)
+    # A damaged file is an error before images are looked for.
     read(model)
     metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
-    known = next(
-        (file_metadata for file_metadata in metadata if file_metadata is not None and file_metadata.mean), None
-    )
+    with_mean = (file_metadata for file_metadata in metadata if file_metadata and file_metadata.mean)
+    known = next(with_mean, None)
     spec = spec_of_file(against.name, graph, known, mean, std)
     files = find_images(calibration) if calibration else ()
     images = draw_paths(files, IMAGES, 0)

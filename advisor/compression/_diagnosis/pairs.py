@@ -72,11 +72,11 @@ def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ..
     ours = working_operators(quantized)
     theirs = working_operators(reference)
     known = _index_outputs(reference, theirs)
-    pair_of = {
-        index: known[key]
-        for key, index in _index_outputs(quantized, ours).items()
-        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
-    }
+    pair_of = {}
+    for key, index in _index_outputs(quantized, ours).items():
+        other = known.get(key)
+        if other is not None and quantized.operators[index].name == reference.operators[other].name:
+            pair_of[index] = other
     taken = set(pair_of.values())
     left = [index for index in ours if index not in pair_of]
     rest = [index for index in theirs if index not in taken]
@@ -135,10 +135,8 @@ def kernel_of(model: Model, index: int) -> Tensor | None:
         return None
     stored = operator.inputs[1]
     if not model.tensors[stored].is_constant:
-        stored = next(
-            (producer.inputs[0] for producer in model.operators if stored in producer.outputs and producer.inputs),
-            stored,
-        )
+        producers = (operator for operator in model.operators if stored in operator.outputs)
+        stored = next((producer.inputs[0] for producer in producers if producer.inputs), stored)
     tensor = model.tensors[stored]
     return tensor if tensor.is_constant else None
 

@@ -42,9 +42,7 @@ class Grid:
 
     def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
-        others = tuple(
-            reduced_axis for reduced_axis in range(kernel.ndim) if not self.per_channel or reduced_axis != axis
-        )
+        others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         # A channel of zeros has no greatest weight, and any step stores it.
         step[step == 0] = 1.0

@@ -104,7 +104,7 @@ def _is_within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
 
 def find_layers(model: Model) -> list[Layer]:
     """Return the layers of the main graph whose kernel and bias are float constants of that layer alone."""
-    layers_read = [layer for operator in model.operators if (layer := _read_layer(model, operator))]
+    layers_read = list(filter(None, (_read_layer(model, operator) for operator in model.operators)))
     # A constant that two layers share cannot be corrected for both.
     used = [index for layer in layers_read for index in (layer.kernel, layer.bias)]
     return [layer for layer in layers_read if used.count(layer.kernel) == used.count(layer.bias) == 1]
@@ -161,7 +161,8 @@ def correct_model(
 
     tables, model = open_model(data)
     editable(tables)
-    with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
+    # The order of additions must not depend on the machine.
+    with threadpool_limits(limits=1, user_api="blas"):
         for layer in find_layers(model):
             grid = grids.of(layer.depthwise)
             if grid is None:

@@ -51,7 +51,8 @@ def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | Non
     model = _with_unique_names(model)
     if ranges:
         rules = [*rules, *_make_no_rules(model)]
-    with contextlib.redirect_stderr(io.StringIO()):  # The calibrator shows a progress bar.
+    # The calibrator shows a progress bar.
+    with contextlib.redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(model)
         tool.load_quantization_recipe(rules)
         try:
@@ -332,7 +333,8 @@ def _reuse_rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel
     theirs = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
     ours = {operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2}
     for layer in find_layers(model):
-        if (output := done.get(ours[layer.kernel])) is not None:
+        output = done.get(ours[layer.kernel])
+        if output is not None:
             kernel, bias = (read_values(earlier_model.tensors[index]) for index in theirs[output][1:3])
             rounded[layer.kernel] = {layer.kernel: kernel, layer.bias: bias}
     return rounded

@@ -156,6 +156,7 @@ def _coco_boxes(
             "bbox is not a list of four numbers": len(edges) != 4,
             "it marks a crowd (iscrowd), not one object": one.get("iscrowd"),
         }
+        # One reason is enough: an image that is missing makes all others follow.
         fault = next((reason for reason, there in faults_of_one.items() if there), "")
         if fault:
             faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
@@ -189,7 +190,8 @@ def _parse_entries(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator
 def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     """Return the folder that the names of the images count from: the one with the most of the first images."""
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
-    places += [folder for place in places[2:] for folder, of in part_folders(place) if of == part]
+    for place in places[2:]:
+        places += [folder for folder, folder_part in part_folders(place) if folder_part == part]
     return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
 
 

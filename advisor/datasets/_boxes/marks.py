@@ -52,9 +52,8 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def edges_around(points: Any) -> Sequence[float]:
     """Return the edges of the box around points."""
-    pairs = (
-        [point for point in points if isinstance(point, list) and len(point) == 2] if isinstance(points, list) else []
-    )
+    listed = points if isinstance(points, list) else []
+    pairs = [point for point in listed if isinstance(point, list) and len(point) == 2]
     if len(pairs) < 2:
         return NO_EDGES
     across = [number(point[0]) for point in pairs]

@@ -124,10 +124,14 @@ class BoxSurvey:
     def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
         """Boxes of each image: index of the class, then top, left, bottom and right in shares of the image."""
         place = {name: label for label, name in enumerate(self.classes)}
-        return tuple(
-            tuple((place[box.label], box.top / h, box.left / w, box.bottom / h, box.right / w) for box in boxes)
-            for boxes, (w, h) in zip(self.boxes, self.sizes, strict=True)
-        )
+        rows = []
+        for boxes, (width, height) in zip(self.boxes, self.sizes, strict=True):
+            row = []
+            for box in boxes:
+                edges = box.top / height, box.left / width, box.bottom / height, box.right / width
+                row.append((place[box.label], *edges))
+            rows.append(tuple(row))
+        return tuple(rows)
 
     @cached_property
     def index(self) -> Mapping[Path, int]:
@@ -177,7 +181,8 @@ def _find_mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative:
     for image, frame in zip(images.dataset.images, _frames(images), strict=True):
         size = entries[image.path].size
         if not relative and size not in (None, frame.stored, frame.upright):
-            source, (width, height) = entries[image.path].source.name, frame.upright
+            source = entries[image.path].source.name
+            width, height = frame.upright
             said = f"'{source}' is for {size[0]}x{size[1]} pixels" if size else ""
             yield Rejected(image.path, f"{said}, the image has {width}x{height}")
 
@@ -217,10 +222,11 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     boxes = named(read.boxes)
     dataset = read.images.dataset
     # Two sets with the same images and other boxes are other data, so the fingerprint has the boxes.
-    rows = sorted(
-        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in image_boxes))
-        for image, image_boxes in zip(dataset.images, boxes, strict=True)
-    )
+    rows = []
+    for image, image_boxes in zip(dataset.images, boxes, strict=True):
+        written = sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in image_boxes)
+        rows.append((image.sha256, written))
+    rows.sort()
     return replace(
         read,
         images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),

@@ -64,7 +64,8 @@ def form_of(file: Path) -> ToolForm | None:
         with open_file(file, MAX_BYTES) as content:
             head = content.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
             content.seek(max(HEAD_BYTES, content.seek(0, os.SEEK_END) - HEAD_BYTES))
-            tail = content.read(HEAD_BYTES).decode("utf-8", "replace")  # Behind an image in the middle of the file
+            # Behind an image in the middle of the file.
+            tail = content.read(HEAD_BYTES).decode("utf-8", "replace")
     except UsageError:
         return None
     suffix = file.suffix.lower()
@@ -87,7 +88,8 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
     """Return the files of tools in a folder with their parts. The first file of a folder tells the form of all."""
     places: list[tuple[Path, str]] = []
     inner = folders_in(path)
-    if len(inner) <= MOST_FOLDERS:  # Supervisely has a folder for each data set, with ``ann`` and ``img``
+    # Supervisely has a folder for each data set, with ``ann`` and ``img``.
+    if len(inner) <= MOST_FOLDERS:
         places = [(folder_in(folder, "ann"), "") for folder in inner if folder_in(folder, "ann") != folder]
     for folder, part in [(path, ""), *part_folders(path)]:
         places += [(folder, part), *((folder_in(folder, name), part) for name in PLACES)]
@@ -277,7 +279,9 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) -> Sequence[float]:
     """Return the edges of a region, whose values are percents of the sides; a box is turned about its first corner."""
-    width, height = (size[0] / PERCENT, size[1] / PERCENT) if size else (1 / PERCENT, 1 / PERCENT)
+    across, down = size or (1, 1)
+    width = across / PERCENT
+    height = down / PERCENT
     if "points" in value:
         left, top, right, bottom = edges_around(value["points"])
     elif "radiusX" in value:
@@ -292,7 +296,8 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
 def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
     """Return the edges of the box around one that is turned clockwise about its first corner, or about its centre."""
     left, top, right, bottom = edges
-    across, down = ((left + right) / 2, (top + bottom) / 2) if about_centre else (left, top)
+    across = (left + right) / 2 if about_centre else left
+    down = (top + bottom) / 2 if about_centre else top
     points = []
     for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
         along = math.cos(turn) * (x - across) - math.sin(turn) * (y - down)

@@ -294,6 +294,7 @@ def list_box_tables(path: Path) -> BoxListing:
         in_folder = part_of(table.parent.name) if table.parent != path else ""
         stated = parts.part_of(table.stem.replace("bbox", ""), parts.TABLE_WORDS)
         parts_of_tables.append("" if stated == parts.UNLABELLED else stated or in_folder)
+    # Two tables of one part, or of none, may be versions of the same boxes.
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
         readings = readings_of_data(tables, "the boxes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,7 @@ def list_yolo(path: Path) -> BoxListing:
     for image, rows in rows_of_images.items():
         uncounted += sum(row.is_uncounted for row in rows)
         shapes[image] = _shapes(image, labels_of[image], rows, names, key_points, faults)
+    # All images decide together: a single one may fit several readings.
     reading = choose_reading(root, shapes)
     stated = _read_stated_parts(file, root) if file is not None else {}
     entries = []
@@ -216,6 +218,7 @@ def _names_of_rows(
     is_list = list(names) == [str(place) for place in range(len(names))]
     numbers = {row.label for row in rows} - set(names.values())
     is_plain = all(label.isdecimal() and len(label) <= MOST_DIGITS for label in numbers)
+    # Only a list can be counted from another number; names that the file numbers itself are as they say.
     if not is_list or not is_plain or first_number(set(map(int, numbers)), len(names)) != 1:
         return names, ()
     shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
@@ -313,7 +316,8 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     Of the readings in pixels that counts by which most boxes are inside their images. YOLO's own order counts if no
     other fits better. Raises UsageError if two others fit equally well.
     """
-    marked = [shape for several in shapes.values() for shape in several if all(map(math.isfinite, shape.box.edges))]
+    all_shapes = chain.from_iterable(shapes.values())
+    marked = [shape for shape in all_shapes if all(map(math.isfinite, shape.box.edges))]
     far = sum(max(map(abs, shape.box.edges)) > FAR for shape in marked)
     # Some boxes reach over the edge, so single values above 1 make no pixels.
     if far <= len(marked) / 2:

@@ -197,7 +197,8 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
             f"fewer than {GOOD_CLASS} images in {listed(small)}",
             f"take more images of these classes; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
         )
-    (fewest, rare), (most, common) = rows[0], rows[-1]
+    fewest, rare = rows[0]
+    most, common = rows[-1]
     if most > MAX_IMBALANCE * max(fewest, 1):
         yield Finding(
             Kind.IMBALANCE,
@@ -225,7 +226,8 @@ def require_usable(dataset: Dataset) -> None:
 def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None:
     """Check that most files were read, and that no class is written in several ways; ``written`` has such spellings."""
     if written:
-        shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in written[:3])
+        quoted = [[f"'{name}'" for name in group] for group in written[:3]]
+        shown = "; ".join(map(" and ".join, quoted))
         raise UsageError(
             f"--data: the classes {shown} differ only by case or blanks",
             "merge them under one name; advisor data check --fix writes a manifest that does",

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -120,8 +121,9 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
     for path, boxes in _images(read):
         pairs = same_places(boxes)
         differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
+        # Of a repeated box the first is kept; of two labels, nobody knows which one is right.
         twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
-        labels[path] = tuple(boxes[index] for index in sorted({index for pair in differ for index in pair}))
+        labels[path] = tuple(boxes[index] for index in sorted(set(chain.from_iterable(differ))))
         tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
     outside = {path: read.outside[index] for path, index in read.index.items()}
     small = f"under {TINY_SIDE:.0f} pixels a side"
@@ -195,9 +197,8 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
     """Yield classes without a box in a part of the user's split, and images in none of its parts."""
     parts = read.images.dataset.own_parts
     for part in dict.fromkeys(filter(None, parts)):
-        there = {
-            label for content, other in zip(read.contents, parts, strict=True) if other == part for label in content
-        }
+        of_part = (content for content, other in zip(read.contents, parts, strict=True) if other == part)
+        there = set(chain.from_iterable(of_part))
         missing = [f"'{name}'" for name in read.classes if name not in there]
         if missing:
             yield Finding(

@@ -158,7 +158,8 @@ class ParquetTable(_Table):
         for group in groups:
             self._starts.append(self._starts[-1] + group.num_rows)
         self._lock = threading.Lock()
-        self._faults: dict[int, str] = {}  # why a row group cannot be read, by its number
+        # Why a row group cannot be read, by its number.
+        self._faults: dict[int, str] = {}
         self._group = lru_cache(maxsize=2)(self._read_group)
         return self._parquet.schema_arrow
 
@@ -193,7 +194,8 @@ class ParquetTable(_Table):
         if not 0 <= row < self._starts[-1]:
             raise IndexError(row)
         number = bisect_right(self._starts, row) - 1
-        with self._lock:  # another thread may want the same group, which is read once
+        # Another thread may want the same group, which is read once.
+        with self._lock:
             if number not in self._faults:
                 try:
                     return self._group(number)[row - self._starts[number]].as_py()
@@ -216,7 +218,8 @@ class ArrowTable(_Table):
         except pa.ArrowInvalid:
             mapped.seek(0)
             self._table = pa.ipc.open_file(mapped).read_all()
-        self._table.validate(full=True)  # a damaged one can name bytes that are not there
+        # A damaged one can name bytes that are not there.
+        self._table.validate(full=True)
         return self._table.schema
 
     def _count_rows(self) -> int:

@@ -103,7 +103,8 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     """
     unsure = {}
     for info in infos:
-        with suppress(UnicodeEncodeError):  # a field beside the name has it in UTF-8
+        # A field beside the name has it in UTF-8.
+        with suppress(UnicodeEncodeError):
             if not info.flag_bits & _IS_UTF8 and not info.filename.isascii():
                 unsure[info.filename] = info.filename.encode("cp437")
     # One program wrote all names, so those that are no UTF-8 are guessed together: one alone says little.
@@ -116,7 +117,8 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
         name = info.filename
         if data is not None and (_is_utf8(data) or not (are_dos or PurePosixPath(name).parent.as_posix().isascii())):
             name = data.decode("utf-8", "surrogateescape")
-        names.append(name.replace("\\", "/"))  # Some programs on Windows write backslashes
+        # Some programs on Windows write backslashes.
+        names.append(name.replace("\\", "/"))
     return names
 
 

@@ -228,7 +228,8 @@ class AdbConnection:
         for threads in job.threads:
             command = self._build_command(job, folder, remote, threads)
             output = self._run_in_shell(command, job.timeout_s, model.name)
-            if not output.strip():  # a phone that disconnects ends adb's shell so, in some releases with status 0
+            # A phone that disconnects ends adb's shell so, in some releases with status 0.
+            if not output.strip():
                 raise StageError(
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )

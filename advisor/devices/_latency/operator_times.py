@@ -279,11 +279,8 @@ def network_times(
 
     ``measured`` is the milliseconds of each network that was measured there, by its name.
     """
-    timed = tuple(
-        (kernel.work, kernel.microseconds)
-        for kernel in profile.kernels
-        if kernel.target == target.name and kernel.form == precision
-    )
+    on_target = (kernel for kernel in profile.kernels if kernel.target == target.name)
+    timed = tuple((kernel.work, kernel.microseconds) for kernel in on_target if kernel.form == precision)
     if not timed:
         return None
     operators = _operator_times(timed)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -346,12 +346,8 @@ def _pair_releases(columns: Sequence[Column], indices: Iterable[int]) -> list[tu
         column = columns[i]
         if column.version:
             alike[column.device, column.kind, column.precision, *column.build, str(column.speed)].append(i)
-    return [
-        pair
-        for group in alike.values()
-        for pair in combinations(group, 2)
-        if other_release(columns[pair[0]], columns[pair[1]])
-    ]
+    pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
+    return [(first, second) for first, second in pairs if other_release(columns[first], columns[second])]
 
 
 def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
@@ -362,9 +358,8 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
     references.
     """
     counts = (~np.isnan(base.table.values)).sum(axis=1)
-    siblings = [
-        int(i) for i in candidates if counts[i] >= _ENOUGH and are_related_releases(base.table.columns[i], column)
-    ]
+    known = (int(place) for place in candidates if counts[place] >= _ENOUGH)
+    siblings = [place for place in known if are_related_releases(base.table.columns[place], column)]
     spreads = []
     for sibling in siblings:
         base, spread = _translate_base(base, column, sibling, candidates)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import starmap
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -206,11 +207,8 @@ def _find_implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iter
 
     ``macs`` are the known multiply-accumulates by model.
     """
-    same = [
-        shipped_profile
-        for shipped_profile in load_shipped().values()
-        if _plain(shipped_profile.soc) == _plain(profile.soc) and shipped_profile.cores
-    ]
+    with_cores = (shipped for shipped in load_shipped().values() if shipped.cores)
+    same = [shipped for shipped in with_cores if _plain(shipped.soc) == _plain(profile.soc)]
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
         stated, *held = (
@@ -272,17 +270,15 @@ def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
 
 def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of a target where int8 is slower than on every shipped one of the kind, and not if the two are swapped."""
-    if (own_ratio := _int8_ratio(profile, target) or 0.0) <= 1.0:
+    own_ratio = _int8_ratio(profile, target) or 0.0
+    if own_ratio <= 1.0:
         return
     alike = TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else {target.runtime}
-    others = [
-        (shipped_profile, shipped_target)
-        for shipped_profile in load_shipped().values()
-        for shipped_target in shipped_profile.targets
-        if shipped_target.runtime in alike
-    ]
+    others = []
+    for shipped in load_shipped().values():
+        others += [(shipped, shipped_target) for shipped_target in shipped.targets if shipped_target.runtime in alike]
     same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
-    known = [ratio for pair in same if (ratio := _int8_ratio(*pair))]
+    known = [ratio for ratio in starmap(_int8_ratio, same) if ratio]
     if len(known) >= FEWEST and own_ratio > max(known) and 1 / own_ratio >= min(known) / 2:
         _log.warning(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "

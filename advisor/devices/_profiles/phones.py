@@ -211,7 +211,8 @@ def phones_named(name: str) -> tuple[PhoneModel, ...]:
     elif network and network[1] in ("4g", "lte"):
         relaxed = tuple(phone for phone in relaxed if _WITHOUT_5G.match(phone.soc)) or relaxed
     if exact:
-        makers = {phone.maker for phone in exact}  # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G
+        # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G.
+        makers = {phone.maker for phone in exact}
         return (*exact, *(phone for phone in relaxed if phone.maker not in makers))
     coded = tuple(phone for phone in read_phones() if any(key.startswith(start) for start in phone.code_starts()))
     if coded:
@@ -358,7 +359,8 @@ def two_lines(name: str) -> str:
     """Return the two lines that describe a device that no table knows, and what to do with them."""
     slug = slug_of(name)[:_LONGEST_SLUG].strip("-") or "phone"
     if "-" not in slug:
-        slug = f"our-{slug}"  # a number alone is no text in YAML, and "host" is this machine
+        # A number alone is no text in YAML, and "host" is this machine.
+        slug = f"our-{slug}"
     return (
         f"or write two lines into {slug}.yaml, then: advisor devices add {slug}.yaml\n"
         f"  name: {slug}\n"

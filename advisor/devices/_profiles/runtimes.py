@@ -211,7 +211,8 @@ def host_profile() -> DeviceProfile:
 def processor_name() -> str:
     """Return the processor's name from the operating system."""
     stated = {key: value for key, value in _read_cpuinfo() if value}
-    for key in ("model name", "Hardware", "Model"):  # x86 also has a "model", which is a number
+    # x86 also has a "model", which is a number.
+    for key in ("model name", "Hardware", "Model"):
         if key in stated:
             return stated[key]
     return platform.processor() or platform.machine() or "unknown processor"
@@ -246,7 +247,8 @@ def _read_cpuinfo() -> list[tuple[str, str]]:
     if not _CPUINFO.is_file():
         return []
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
+    entries = (line.partition(":") for line in lines)
+    return [(key.strip(), value.strip()) for key, _, value in entries]
 
 
 Figure = Literal["macs", "fp16", "dot", "i8mm", "in_order", "int8"]

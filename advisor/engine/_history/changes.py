@@ -243,14 +243,14 @@ def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]
     # Only what an evaluation names is shared: a run folder may also hold what its user has put there.
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
-    names |= {
-        copy.file
-        for evaluation in evaluations
-        for copy in (evaluation.unknown, evaluation.on_all)
-        if copy is not None and copy.file
-    }
+    for evaluation in evaluations:
+        for copy in (evaluation.unknown, evaluation.on_all):
+            if copy is not None and copy.file:
+                names.add(copy.file)
     answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
-    names |= {file for answer in answers if answer is not None for file in (answer.file, answer.shares) if file}
+    for answer in answers:
+        if answer is not None:
+            names.update(filter(None, (answer.file, answer.shares)))
     for name in sorted(names):
         file = source / name
         # Names come from a file that may have been edited: a link or `..` must not take files from elsewhere.

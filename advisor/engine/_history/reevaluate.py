@@ -141,7 +141,8 @@ class Session:
         """Yield the re-evaluation of one run on this machine, then on each device: those start from its new run."""
         self._loaded.clear()
         if origin.device == HOST:
-            yield (outcome := self._on_host(origin))
+            outcome = self._on_host(origin)
+            yield outcome
             # Devices start from the host's new run, so an error there leaves them nothing to start from.
             if outcome.error:
                 return

@@ -86,7 +86,8 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
     """
     given = {key: value for key, value in options.items() if value is not None}
     written = collect_options({**(read_file(file) if file else {}), **given}, table)
-    if written["costs"]:  # its content is kept, not its path: a resumed run notices other costs
+    # Its content is kept, not its path: a resumed run notices other costs.
+    if written["costs"]:
         costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or COST_SAVED}
         written = replace(written, values={**written.values, **costs})
     if written["fleet"]:  # its content, too

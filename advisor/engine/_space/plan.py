@@ -182,7 +182,8 @@ def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[C
     fronts = list[list[Card]]()
     least_macs = list[int]()
     for (_, macs), equal in groupby(sorted(cards, key=_losses), key=_losses):
-        place = bisect_right(least_macs, macs)  # each front before it has a card that dominates these
+        # Each front before it has a card that dominates these.
+        place = bisect_right(least_macs, macs)
         if place == len(fronts):
             fronts.append([])
             least_macs.append(macs)

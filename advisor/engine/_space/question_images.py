@@ -32,7 +32,8 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     """
     if question.data is None:
         return None
-    offline, size = (execution.offline, execution.cache_size) if execution else (False, None)
+    offline = execution.offline if execution else False
+    size = execution.cache_size if execution else None
     # From here on, a path is a local one: no task knows object stores.
     data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
     say(f"reading images of {without_password(str(question.data))}")

@@ -57,7 +57,11 @@ def benchmark_device(
         profile, target = prefer_tflite(device, profile, target)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
-    connection = chosen.connect(target.accelerator) if chosen else runtime.connect(target) if runtime else None
+    connection = None
+    if chosen:
+        connection = chosen.connect(target.accelerator)
+    elif runtime:
+        connection = runtime.connect(target)
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
 
 

@@ -277,8 +277,10 @@ class Prefilter:
         prediction = self.predictor.predict_card(card, recipe, device)
         limit_ms = self.limits.latency_ms
         if isinstance(prediction, str) or limit_ms is None:
-            return ""  # if nothing can be predicted for the card, its file decides later
-        if prediction.unlike and device.profile.connection is None:  # a device that is connected is measured
+            # If nothing can be predicted for the card, its file decides later.
+            return ""
+        # A device that is connected is measured.
+        if prediction.unlike and device.profile.connection is None:
             return f"{device.label}: {prediction.unlike}: not trained"
         probability = prediction.probability(limit_ms)
         if probability >= MIN_BUDGET_PROBABILITY:

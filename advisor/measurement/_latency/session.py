@@ -233,9 +233,11 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
         complete = [_complete_file(file, plan, say) for file in timed]
     except StageError as error:  # the user gave a file that the runtime cannot run
         raise UsageError(error.message, error.hint) from error
-    compared = compare_with_first(
-        [(file.model, row) for file in complete if file.timing for row in file.timing.results]
-    )
+    rows: list[tuple[str, LatencyResult]] = []
+    for file in complete:
+        if file.timing:
+            rows += [(file.model, row) for row in file.timing.results]
+    compared = compare_with_first(rows)
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
 
@@ -304,7 +306,8 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
                 raise
     if plan.contended:
         say(f"{name}: during a load on the other processors")
-        with busy_processes(max(1, host.describe().cores - 1)):  # a single processor is busy, too
+        # A single processor is busy, too.
+        with busy_processes(max(1, host.describe().cores - 1)):
             loaded = measure(file.model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
         file = replace(file, loaded=loaded)
     if plan.sustained_s:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -71,12 +72,9 @@ def benchmark_on_device(
             )
         tell(f"measuring on {connection.label}")
         rows, compared = _measure_files(files, target, connection, threads, effort)
-    delegations = tuple(
-        (file.model, delegate_operators(file.graph, accelerator))
-        for file in files
-        for accelerator in find_serving(target.runtime, target.accelerator)
-        if target.accelerator != "cpu"
-    )
+    # The CPU runs every operator.
+    serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
+    delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()

@@ -68,6 +68,7 @@ def benchmark_on_gpu(
             continue
         adapters[_name_adapter(document["adapter"])] = None
         rows.append(_fill_row(row, document))
+    # One file that fails says something about the file; all of them say that there is no GPU to use.
     if all(row.failure for row in rows):
         raise UsageError(rows[0].failure, NO_GPU)
     named = ", ".join(name for name in adapters if name)

@@ -102,7 +102,8 @@ def tune(
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
         shortened = time.fitted or tuned.out_of_time or tuned.fewer_copies
-        if notes and not shortened:  # what other trainings that ship continued is complete by now
+        # What other trainings that ship continued is complete by now.
+        if notes and not shortened:
             for note in notes.iterdir():
                 if note.name != checkpoints.name:
                     shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)

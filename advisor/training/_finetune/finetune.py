@@ -149,7 +149,8 @@ class _Session:
         self._time = Timer(hyperparameters.seconds)
         self.out_of_time = False
         self._shortened = False
-        self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
+        # None where nothing follows, or once this training has taken the time of what follows.
+        self._alone_s = alone_s
         self._ships_itself = self._fewer_copies = False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()

@@ -101,7 +101,8 @@ def find_cuts(body: keras.Model) -> list[str]:
     """Return the layers through which all data passes, from the lowest to the highest, without input and output."""
     import keras
 
-    operations = body.operations  # the layers, and sums or products of maps that are no layers
+    # The layers, and sums or products of maps that are no layers.
+    operations = body.operations
     place = {operation.name: number for number, operation in enumerate(operations)}
     last_use = [0] * len(place)
     for operation in operations[1:]:
@@ -191,6 +192,7 @@ class MapBatches:
             maps = Computed(lower, images, hyperparameters, plain)
             self.copies = maps.affordable(seconds)
             cache = _file_of(lower, images, replace(hyperparameters, copies=self.copies), folder)
+            # Renamed when it is whole: a killed training leaves no file that looks complete.
             partial = cache.with_suffix(".partial")
             shape = ((1 + self.copies) * len(images), *lower.output.shape[1:])
             rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
@@ -268,7 +270,8 @@ class Computed:
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
         self._of(few, 1)
-        plain_passes = 1 if self._read_plain is None else 0  # passes over the unchanged images
+        # Passes over the unchanged images.
+        plain_passes = 1 if self._read_plain is None else 0
         each_s = (time.monotonic() - began) * len(self._images) / ((1 + plain_passes) * len(few) * self._threads)
         return int(np.clip(_SHARE * seconds // each_s - plain_passes, 0, copies))
 
@@ -290,6 +293,7 @@ class Computed:
             rows_and_maps = []
             for copy in range(1 + copies):
                 pixels = plain
+                # The first copy is the image itself, which the deployed network sees.
                 if copy and capture:
                     pixels, _ = next(self._images.epoch(part, len(part), capture, (seed, copy)))
                 rows = part + copy * len(self._images)

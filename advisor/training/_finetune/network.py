@@ -223,6 +223,7 @@ def first_head(
     levels = level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     last = int(backbone.outputs[0].shape[-1])
+    # The features are those of a file in LiteRT, which may have other levels than this graph.
     if not agrees(backbone, levels, few, features[: len(few)]):
         levels = []
         features = features[:, :last]

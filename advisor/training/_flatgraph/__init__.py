@@ -144,11 +144,10 @@ def read_graph(data: bytes) -> Graph:
         nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
     graph = model.subgraphs[0]
     kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
-    constants = {
-        index: np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
-        for index, tensor in enumerate(model.tensors)
-        if tensor.is_constant and tensor.dtype in kinds
-    }
+    constants = {}
+    for index, tensor in enumerate(model.tensors):
+        if tensor.is_constant and tensor.dtype in kinds:
+            constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
     return Graph(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
 
 

@@ -92,7 +92,8 @@ def find_space(features: Floats, last: int = 0) -> Space:
         scale[last:] /= LEVELS_SCALE
     scale[constant] = 1.0
     some = features[np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)]
-    if not last and features.shape[1] <= DIMENSIONS:  # features of equal spread need no directions
+    # Features of equal spread need no directions.
+    if not last and features.shape[1] <= DIMENSIONS:
         directions = np.eye(features.shape[1], dtype=np.float32)
     else:
         directions = _find_directions(((some - mean) / scale).astype(np.float32))

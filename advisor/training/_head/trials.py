@@ -60,6 +60,7 @@ def fit_strengths(
         if not strength:
             fitted[strength] = _fit_nearest_mean(standard, repeated, classes)
             continue
+        # The next strength starts from the last weights, so a path takes few steps more than its end.
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
             weights, bias = _minimise(standard, some, penalty, squares, weights, bias)
@@ -81,7 +82,8 @@ def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
-    temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5  # there is no direction if no feature varies
+    # There is no direction if no feature varies.
+    temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5
     return _spread_to_all_classes(
         (means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes
     )
