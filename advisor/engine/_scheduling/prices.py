@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from advisor.core import FINETUNE_CACHED, recipe_of
-from advisor.engine._pipeline.graph import FLOAT, CostModel, VariantStages, with_all_before
+from advisor.core import FINETUNE_CACHED, FLOAT, recipe_of
+from advisor.engine._pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine._pipeline.materials import Purpose
 from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._scheduling.belief import CardTraining, FormStep

@@ -10,9 +10,9 @@ from itertools import groupby, product
 from statistics import median
 
 from advisor.catalog import Card
-from advisor.core import Configuration, Evaluation, Status, Target, form_of, shift_of
+from advisor.core import FLOAT, Configuration, Evaluation, Status, Target, form_of, shift_of
 from advisor.engine._pipeline.cost import scoring_s
-from advisor.engine._pipeline.graph import FLOAT, CostModel
+from advisor.engine._pipeline.graph import CostModel
 from advisor.engine._pipeline.materials import Role, Workload
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageName

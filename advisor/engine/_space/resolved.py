@@ -21,6 +21,7 @@ from advisor.catalog import (
 )
 from advisor.compression import RECIPES, Needs, Recipe
 from advisor.core import (
+    FLOAT,
     GP,
     HEAD_SUBSET,
     LOCAL,
@@ -32,7 +33,7 @@ from advisor.core import (
 from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, address_of, class_order
 from advisor.downloads import FetchOptions, WeightsFile
 from advisor.engine._pipeline.cost import CostCalibration
-from advisor.engine._pipeline.graph import FLOAT, CostModel
+from advisor.engine._pipeline.graph import CostModel
 from advisor.engine._pipeline.materials import (
     CAPTURED_IMAGES,
     LARGE,
