@@ -127,16 +127,17 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
-    if view.next_command:
-        yield Labelled(_last_label(view), Span(view.next_command, "command"))
+    label = _last_label(view)
+    if view.next_command and label:
+        yield Labelled(label, Span(view.next_command, "command"))
 
 
 def _last_label(view: RunView) -> str:
-    """Return the label of the last line. One step is next, which the first lines have where there are any."""
-    if not next_steps(view) and not opening(view):
-        return "Next"
-    if view.next_command.endswith(REPORT):
+    """Return the label of the last line, which is not there if it is empty: one step is next, and is said once."""
+    if view.next_command.endswith(REPORT) and opening(view):
         return "Report"
+    if not next_steps(view):
+        return "" if opening(view) else "Next"
     return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
