@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.core._evaluation import Evaluation, Status
 from advisor.core._evaluation_facts import ImageAnswers, TimeSummary, UnknownFacts
-from advisor.core._metrics import COST_SAVED, TOP1
+from advisor.core._metrics import COST_SAVED, METRICS, TOP1
 from advisor.core._quantity import Provenance, Quantity
 
 Rule = Callable[[Evaluation], bool]
@@ -87,8 +87,11 @@ def _counts_fit(answers: ImageAnswers, accuracy: Quantity) -> bool:
 
 
 def _is_a_metric(answers: ImageAnswers, accuracy: Quantity) -> bool:
+    # The usual figure of boxes, mAP@0.5, has no name among the metrics, which are further figures there.
+    if all(name in METRICS and METRICS[name].of_boxes for name in answers.metrics):
+        return True
     top1, *metrics = ((*_ends(q), q.value, q.level, q.n, q.provenance) for q in (accuracy, *answers.metrics.values()))
-    return not metrics or any(all(map(_close, top1, metric)) for metric in metrics)
+    return any(all(map(_close, top1, metric)) for metric in metrics)
 
 
 def _in_order(times: TimeSummary | None) -> bool:

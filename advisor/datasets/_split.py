@@ -170,6 +170,8 @@ def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
     shares = [f"{count:,} of {count + left[part]:,} images {names[part]}" for part, count in counts.items() if count]
     if not shares:
         return ""
+    if sum(counts.values()) == 1:
+        return f"{shares[0]} copies one that is learnt from. It judges nothing: the figures are without it."
     return f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures are without them."
 
 

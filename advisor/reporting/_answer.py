@@ -133,16 +133,17 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
-    if view.next_command:
-        yield Labelled(_last_label(view), Span(view.next_command, "command"))
+    label = _last_label(view)
+    if view.next_command and label:
+        yield Labelled(label, Span(view.next_command, "command"))
 
 
 def _last_label(view: RunView) -> str:
-    """Return the label of the last line. One step is next: where the first lines have it, the last one is another."""
-    if not next_steps(view):
-        return "Next"
-    if view.next_command.endswith(REPORT):
+    """Return the label of the last line, which is not there if it is empty: one step is next, and is said once."""
+    if view.next_command.endswith(REPORT) and opening(view):
         return "Report"
+    if not next_steps(view):
+        return "" if opening(view) else "Next"
     return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
@@ -256,7 +257,7 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -
     if per_row:
         columns.append(TableColumn(f"from ({view.metric}, latency)", left=True))
         shown = [[*row, note] for row, note in zip(shown, notes, strict=True)]
-    legend = [] if layout.written else _legend(view, rows, () if per_row else notes)
+    legend = [] if layout.written else _legend(view, rows, () if per_row else notes, layout.robust)
     if layout.written and _are_judged(rows):
         legend = [JUDGED]
     return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
@@ -320,7 +321,8 @@ def _with_half_width(quantity: Quantity | None) -> str:
     return f"{text.percent(quantity)} ±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
 
 
-def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
+def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], robust: bool) -> list[str]:
+    """Return what explains the columns and marks of a table; ``robust`` if it has that column."""
     lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if _are_judged(rows):
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
@@ -336,7 +338,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
                 hopeless = "other files are closer to the limits"
             why = early if is_early else hopeless
             lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
-        if any(row.capture.holdout for row in rows):
+        if robust and any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:
         lines.append("each file with its figures on its slowest device; the other devices are listed below")

@@ -151,7 +151,8 @@ def _time(view: RunView, pick: Evaluation) -> str:
     machine = "this machine" if target.device == HOST else target.device
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
-    known = {**_on_reference_phones(view), (_unit(target), machine): pick.latency}
+    busy = " while other programs used it" if pick.contended else ""
+    known = {**_on_reference_phones(view), (_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
     # One kind of processor for all places is said once.
     if len(known) > len(units) == 1:

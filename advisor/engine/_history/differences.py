@@ -50,8 +50,12 @@ class Difference:
 
 
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
-    """Return everything that differs between two runs besides figures; a card of one of them is one difference."""
+    """Return everything that differs between two runs besides figures.
+
+    A card of one of them is one difference, and so is a device of one of them.
+    """
     runs = (before, after)
+    devices, other_devices = ({e.configuration.target.device for e in run.evaluations} for run in runs)
     # A card of one run alone would differ in every fact of the catalogue. It is reported as one difference below.
     first, others = (
         {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
@@ -69,7 +73,7 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
             _describe_consideration(first, others, "first"),
             _describe_consideration(others, first, "second"),
         ),
-        *_rows("candidates", _forms(before, first & others), _forms(after, first & others)),
+        *_rows("candidates", *(_forms(run, first & others, devices & other_devices) for run in runs)),
     )
 
 
@@ -120,9 +124,10 @@ def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> 
     return {**dict.fromkeys(sorted(names - others), "candidate"), **dict.fromkeys(sorted(others - names), absent)}
 
 
-def _forms(run: LoadedRun, cards: Set[str]) -> dict[str, str]:
-    """Return the status of each configuration of ``cards``."""
-    evaluations = (e for e in run.evaluations if e.configuration.card in cards)
+def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]:
+    """Return the status of each configuration of ``cards`` on ``devices``."""
+    on_devices = (e for e in run.evaluations if e.configuration.target.device in devices)
+    evaluations = (e for e in on_devices if e.configuration.card in cards)
     return {
         e.configuration.key: str(e.status) + (f": {e.reason}" if e.status is not Status.OK else "") for e in evaluations
     }
