@@ -116,7 +116,7 @@ def count_graph(card: Card) -> Counts:
         path = fetch_weights(card, FetchOptions(offline=True)).path
         cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
         return Counts(cost.parameters, cost.parameters, cost.macs)
-    if card.architecture == GRAPH_FILE:
+    if card.architecture == GRAPH_FILE or card.whole:
         from advisor.catalog._graph_file import graph_of
         from advisor.tflite import count, read
 

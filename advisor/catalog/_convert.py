@@ -37,10 +37,10 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
     Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
     """
-    if card.architecture == GRAPH_FILE:
+    if card.architecture == GRAPH_FILE or card.whole:
         from advisor.catalog._keras_graph import keras_graph
 
-        return keras_graph(_fill_graph_file(card, weights), card.name)
+        return keras_graph(fill_graph_file(card, weights), card.name)
     if card.own_file:
         from advisor.catalog._keras_graph import keras_graph
         from advisor.catalog._user_models import master
@@ -118,7 +118,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
         return convert_own(card, weights, path)
     if not card.needs_converter:
-        path.write_bytes(_fill_graph_file(card, weights))
+        path.write_bytes(fill_graph_file(card, weights))
         made = card.filled_graph or card.conversion
         return {"difference": made.difference if made else 0.0}
     import keras
@@ -140,7 +140,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
     return {"difference": differences["probabilities"], "features_difference": differences["features"]}
 
 
-def _fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
+def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
     """Return the file of a card whose graph is a file, with its weights or random ones."""
     from advisor.catalog._weights import readers
 

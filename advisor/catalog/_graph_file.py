@@ -36,6 +36,33 @@ IGNORED = ("num_batches_tracked",)
 
 
 @dataclass(frozen=True)
+class BoxCode:
+    """The anchors of a detector, and how its encodings move them."""
+
+    levels: tuple[AnchorLevel, ...]  # the maps that have anchors, in the order of the outputs
+    order: tuple[int, ...]  # where y, x, height and width are among the four encodings
+    scales: tuple[float, ...]  # what each of the four encodings is multiplied by, in the network's own order
+    background: bool  # the first logit is that of the background, and a softmax makes scores
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> BoxCode:
+        """Return what a graph file says."""
+        levels = tuple(
+            AnchorLevel(tuple(level["cells"]), tuple(tuple(sides) for sides in level["sides"]))
+            for level in said["levels"]
+        )
+        return cls(levels, tuple(said["order"]), tuple(said["scales"]), said["background"])
+
+
+@dataclass(frozen=True)
+class AnchorLevel:
+    """The anchors of one map: those of each place are around its middle."""
+
+    cells: tuple[int, ...]  # rows and columns
+    sides: tuple[tuple[float, ...], ...]  # height and width of each anchor of a place, in shares of the image
+
+
+@dataclass(frozen=True)
 class GraphFile:
     """A network without weights.
 
@@ -46,6 +73,7 @@ class GraphFile:
         shapes: shape of each tensor of a checkpoint by its name.
         indices: positions in a tensor's values, for constants that are gathered.
         layers: the layers whose weights the tensors are, in the layout of Keras; none if the tensors have PyTorch's.
+        boxes: the boxes that the graph's encodings move, if it is a detector's.
     """
 
     graph: bytes
@@ -54,6 +82,7 @@ class GraphFile:
     shapes: Mapping[str, tuple[int, ...]]
     indices: Mapping[str, Array]
     layers: tuple[LayerSpec, ...] = ()
+    boxes: BoxCode | None = None
 
     def tensors_of(self, port: str, tensors: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return a file's tensors under the names of this graph.
@@ -216,6 +245,7 @@ def read_graph(path: Path) -> GraphFile:
                 shapes,
                 {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
                 tuple(_layer(entry, shapes, said["norms"]) for entry in said.get("layers", ())),
+                BoxCode.from_json(said["detector"]) if "detector" in said else None,
             )
     except UsageError:
         raise

@@ -72,6 +72,7 @@ class PublishedEntry(Strict):
     source: Text
     top1: Percent | None = None
     top5: Percent | None = None
+    map: Percent | None = None
     params: Count | None = None
     macs: Count | None = None
     note: str = ""

@@ -152,6 +152,7 @@ def print_card(card: Card, here: bool) -> None:
             f"{record.precision:<9}",
             record.top1 is not None and f"top-1 {record.top1:g} %",
             record.top5 is not None and f"top-5 {record.top5:g} %",
+            record.map is not None and f"COCO's mAP {record.map:g} %",
             record.params is not None and f"{record.params:,} parameters",
             record.macs is not None and f"{record.macs:,} MACs",
         )

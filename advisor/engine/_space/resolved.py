@@ -341,8 +341,10 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     cards = [card for card in cards if card not in others]
     if side:
         sized = [card.at(side) for card in cards]
-        # A graph that is a file has one side. A user's own detector keeps its own.
-        cards = [card for card in sized if card.own_file or card.input_size == side]
+        # A graph that is a file has one side. A user's own detector keeps its own, and a whole network that of its
+        # training unless the question names another.
+        keeps_side = [card.own_file or (card.whole and not question.input_size) for card in sized]
+        cards = [card for card, fixed in zip(sized, keeps_side, strict=True) if fixed or card.input_size == side]
         if not cards:
             raise UsageError(
                 f"--candidates: {sized[0].name} takes images of {sized[0].input_size} pixels only, this task {side}",
@@ -356,7 +358,10 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
     # The phones of a fleet need small and large networks.
     ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
-    return tuple(sorted(ordered, key=lambda card: not card.form))
+    whole = [card for card in ordered if card.whole]
+    # Half of the cards that are tried: how far a start from other images carries is only known after a training.
+    leading = whole[: question.of_task.cards // 2]
+    return tuple(sorted(ordered, key=lambda card: (not card.form, card not in leading)))
 
 
 def names_networks(question: Question, catalogue: Catalogue) -> bool:

@@ -26,7 +26,7 @@ LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour 
 THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
 
 SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113
-CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
+CANDIDATES = 9  # Places of each level whose anchors a box may be assigned to, the nearest ones: the figure of ATSS
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
@@ -36,7 +36,11 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
     boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
     """
-    anchors = anchors_of([shape[:2] for shape in shapes])
+    return learn_boxes(make_head(shapes, classes), anchors_of([shape[:2] for shape in shapes]))
+
+
+def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
+    """Return a network from maps to logits (n, N, C) and encodings (n, N, 4), with loss and targets for its anchors."""
 
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
         import tensorflow as tf
@@ -69,7 +73,7 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     def complete(raw: bytes) -> bytes:
         return append_postprocess(raw, anchors.boxes, Suppression())
 
-    return TrainableHead(make_head(shapes, classes), loss, targets, outputs, complete)
+    return TrainableHead(model, loss, targets, outputs, complete)
 
 
 def _compute_loss(logits: tf.Tensor, predicted: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -170,6 +174,7 @@ class Anchors:
 
     boxes: Floats  # float32 (N, 4): centre y and x, height and width
     counts: tuple[int, ...]  # number of anchors of each map
+    of_place: int = 1  # number of anchors of each place
 
     @property
     def edges(self) -> Floats:
@@ -215,7 +220,8 @@ def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     centres = anchors.boxes[:, :2]
     distances = np.square(centres[:, None] - (boxes[None, :, :2] + boxes[None, :, 2:]) / 2).sum(axis=-1)
     levels = [(end - count, end) for count, end in zip(anchors.counts, np.cumsum(anchors.counts), strict=True)]
-    order = [start + np.argsort(distances[start:end], axis=0, kind="stable")[:CANDIDATES] for start, end in levels]
+    most = CANDIDATES * anchors.of_place
+    order = [start + np.argsort(distances[start:end], axis=0, kind="stable")[:most] for start, end in levels]
     near = np.concatenate(order)
     for number, box in enumerate(boxes):
         mine = near[:, number]
