@@ -293,6 +293,7 @@ def _build_document(profile: DeviceProfile) -> dict[str, object]:
     connection = {}
     if settings := profile.connection:
         connection = asdict(settings)
+        del connection["upload"]  # a profile is shared: it says where a device is, and never what may be sent there
         connection[connection.pop("way")] = connection.pop("address")
         connection["python"] = settings.python if settings.way == "ssh" else ""
         connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
