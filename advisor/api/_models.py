@@ -244,6 +244,7 @@ def benchmark_device(
         counts,
         options["effort"],
         tell or (lambda _text: None),
+        options,
     )
 
 

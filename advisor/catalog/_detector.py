@@ -54,7 +54,9 @@ def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
     parts = {output: tuple(model.get_layer(name) for name in layers) for output, layers in names.items()}
     for output, layers in parts.items():
         if len(layers) != len(code.levels):
-            raise StageError(f"{card.name}: {len(layers)} layers give its {output}, and it has {len(code.levels)} levels")
+            raise StageError(
+                f"{card.name}: {len(layers)} layers give its {output}, and it has {len(code.levels)} levels"
+            )
     maps = [model.output[name] for name in sorted(model.output) if name.startswith(MAP)]
     return WholeDetector(keras.Model(model.inputs[0], maps), parts[LOGITS], parts[ENCODINGS], code)
 

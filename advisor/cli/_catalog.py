@@ -253,6 +253,7 @@ def list_devices(
     phones: Annotated[
         bool, option("", "List the phones that are known by their names, predicted or measured.", "--phones")
     ] = False,
+    cloud: Annotated[str, option("NAME", "List the devices of this device cloud: aihub.")] = "",
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,
@@ -260,6 +261,8 @@ def list_devices(
     """List the devices with their targets and the number of known measurements.
 
     Example: advisor devices list --filter kind=board --filter 'cores=*cortex-a76*'
+
+    Example: advisor devices list --cloud aihub
     """
     from advisor import devices
     from advisor.devices import listing
@@ -267,7 +270,7 @@ def list_devices(
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
-        rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones))
+        rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones, cloud=cloud))
     if as_json:
         print_document(devices=[listing.row_json(profile) for profile in rows])
     else:

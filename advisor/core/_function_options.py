@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from advisor.core._option import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, Numbers, Option, Place, Text
-from advisor.core._options import _CACHE_SIZE
+from advisor.core._options import _CACHE_SIZE, UploadOptions
 from advisor.core._tasks import DEFAULT_TASK, needs
 
 
@@ -119,7 +119,7 @@ class BenchmarkKeywords(TypedDict, total=False):
     force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
 
 
-class _ConnectionKeywords(TypedDict, total=False):
+class _ConnectionKeywords(UploadOptions, total=False):
     """How to reach a device, and where its profile may lie."""
 
     ssh: Annotated[
@@ -155,8 +155,8 @@ class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
         Option(
             DEVICES,
             "NAME",
-            "Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this "
-            "machine. Measured over its connection, else predicted. Default: this machine.",
+            "Device profile, or name:target; aihub:NAME is one of a cloud; host:litert,host:onnxruntime compares "
+            "runtimes of this machine. Measured over its connection, else predicted. Default: this machine.",
             "",
         ),
     ]

@@ -31,19 +31,26 @@ Folders = Sequence[str | Path]
 
 
 @speak_python
-def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[DeviceProfile, ...]:
+def list_devices(*, profiles: Folders = (), phones: bool = False, cloud: str = "") -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
 
     Args:
         profiles: further folders of your own device profiles.
         phones: return the phones that are known by their names instead, in the order of their makers. The profile of
             a phone that nobody measured is predicted from the cores of its system on chip.
+        cloud: return the devices of this device cloud instead, such as ``aihub``, by the names that ``--device`` takes.
 
     Raises:
-        UsageError: a profile that is refused.
+        UsageError: a profile that is refused, an unknown cloud, or one whose client or token is missing.
+        StageError: the cloud does not answer.
     """
     from advisor.devices._profiles import HOST
     from advisor.devices._profiles.listing import load_known_devices
+
+    if cloud:
+        from advisor.devices._profiles.clouds import list_in_cloud
+
+        return list_in_cloud(cloud, load_known_devices(profiles))
 
     if phones:
         from advisor.devices._profiles.phones import list_phones
@@ -198,7 +205,9 @@ def calibrate(
     stated = ConnectionSettings.from_options(
         options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
     )
-    connection = (stated or profile.connection or ConnectionSettings()).connect()
+    settings = (stated or profile.connection or ConnectionSettings()).allow_upload(options)
+    settings.require_leave()
+    connection = settings.connect()
     cards = load_catalogue().select(options["candidates"] or ("*",))
     if any(card.needs_converter for card in cards):
         require_training("a calibration by models without a graph file")

@@ -5,7 +5,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -276,7 +276,7 @@ class _Search:
                 self._calibration.keep(disturbed=_was_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
-                self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
+                self._write_manifest(candidates, plan, evaluating_s, evaluator)
 
     async def _evaluate(
         self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
@@ -290,6 +290,9 @@ class _Search:
         # In this order: a timing that succeeds now can make the rescue of skipped configurations needless.
         await self._search_loop.retry_timings(evaluator)
         await self._search_loop.rescue(evaluator, plan)
+        await self._search_loop.finish_beside(evaluator)
+        for remark in evaluator.remarks:
+            self._progress.say(remark)
         # After an interrupt the cards without a result are not recorded: the resumed run still evaluates them.
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
@@ -343,11 +346,15 @@ class _Search:
         candidates: Candidates,
         plan: Plan,
         evaluating_s: float | None = None,
-        environments: Mapping[str, str] | None = None,
+        evaluator: MultiDeviceEvaluator | None = None,
     ) -> None:
         """Write the manifest; at the end of a search, with its durations."""
         durations = {"search": round(time.monotonic() - self._started, 1)}
-        more: dict[str, Any] = {"targets": environments} if environments else {}
+        more: dict[str, Any] = {}
+        if evaluator is not None and evaluator.environments:
+            more["targets"] = evaluator.environments
+        if evaluator is not None and evaluator.remarks:
+            more["remarks"] = [*self._resolved.remarks, *evaluator.remarks]
         if evaluating_s is not None:
             durations["evaluating"] = round(evaluating_s, 1)
             durations |= {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}

@@ -79,6 +79,7 @@ class Timing:
     cpu_ms: float | None = None  #: median CPU time of the runs at one thread, None if the tool does not tell
     waited_share: float | None = None  #: share of the time that the threads waited for a processor, None if unknown
     placement: str = ""  #: how many operators an accelerator ran, in words; empty for the CPU
+    remarks: tuple[str, ...] = ()  #: further facts in words: the job of a cloud, the answers to the user's images
 
     def __post_init__(self) -> None:
         """Refuse figures that no measurement has; ValueError."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from advisor.core import UsageError
 from advisor.devices._connections.attached import AttachedPhone
 from advisor.devices._connections.settings import ConnectionSettings
-from advisor.devices._profiles.phones import SeveralPhones, find_device, slug_of
+from advisor.devices._profiles.phones import PhoneModel, SeveralPhones, find_device, slug_of
 from advisor.devices._profiles.runtimes import find_core_of_part
 from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import Cluster, DeviceProfile, DeviceTarget
@@ -21,7 +21,7 @@ ACCELERATORS = (
 """Targets that ``benchmark_model`` can be asked for on a phone besides its CPU. Whether the phone has them shows when a
 network is timed there."""
 
-_LONGEST_NAME = 40
+LONGEST_NAME = 40
 
 
 def describe_phone(
@@ -41,7 +41,7 @@ def describe_phone(
     Raises:
         UsageError: neither its model nor its system on chip is known, and it does not tell its cores.
     """
-    known = _find_known(phone, profiles)
+    known = find_known((phone.model, phone.device), phone.soc, profiles)
     soc = next(filter(None, map(find_soc, phone.soc)), None)
     cores = read_clusters(phone) or (known.cores if known else soc.cores if soc else ())
     if not cores:
@@ -56,7 +56,7 @@ def describe_phone(
         targets.setdefault(accelerator.name, accelerator)
     soc_name = title_with_maker(soc.maker, soc.name) if soc else next(iter(phone.soc), title)
     facts = known or DeviceProfile(
-        name=slug_of(title)[:_LONGEST_NAME].strip("-"),
+        name=slug_of(title)[:LONGEST_NAME].strip("-"),
         title=title,
         kind="phone",
         soc=soc_name,
@@ -94,15 +94,30 @@ def read_clusters(phone: AttachedPhone) -> tuple[Cluster, ...]:
     return tuple(clusters)
 
 
-def _find_known(phone: AttachedPhone, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
-    """Return the known profile of the phone by what its maker calls it; of several, the one with its chip."""
-    for name in filter(None, (phone.model, phone.device)):
+def find_known(
+    names: Sequence[str], chips: Sequence[str], profiles: Mapping[str, DeviceProfile]
+) -> DeviceProfile | None:
+    """Return the known profile of a phone by one of its names; of several phones, that with one of the chips.
+
+    A chip may be named without what its maker adds for one phone: ``Snapdragon 8 Gen 3`` is also the one ``for
+    Galaxy``.
+    """
+    chip_names = _name_chips(chips)
+    for name in filter(None, names):
         try:
             profile = find_device(name, profiles)
         except SeveralPhones as several:
-            chips = {find_soc(soc) for soc in phone.soc} - {None}
-            fitting = [variant for variant in several.phones if find_soc(variant.soc) in chips]
+            fitting = [variant for variant in several.phones if _has_chip(variant, chip_names)]
             profile = find_device(fitting[0].slug, profiles) if len(fitting) == 1 else None
         if profile is not None:
             return profile
     return None
+
+
+def _has_chip(phone: PhoneModel, chip_names: tuple[str, ...]) -> bool:
+    return any(name.startswith(chip_names) for name in _name_chips([phone.soc])) if chip_names else False
+
+
+def _name_chips(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the known ones of some systems on chip as the table writes them."""
+    return tuple(soc.name for soc in map(find_soc, names) if soc is not None)

@@ -300,6 +300,7 @@ def _build_document(profile: DeviceProfile) -> dict[str, object]:
     settings = profile.connection
     if settings:
         connection = asdict(settings)
+        del connection["upload"]  # a profile is shared: it says where a device is, and never what may be sent there
         connection[connection.pop("way")] = connection.pop("address")
         connection["python"] = settings.python if settings.way == "ssh" else ""
         # Relative paths would count from the folder of the profile, and not from where the user typed it.

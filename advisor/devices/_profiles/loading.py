@@ -12,7 +12,8 @@ from statistics import median
 from types import MappingProxyType
 
 from advisor.core import Problems, UsageError, nearest, visible
-from advisor.devices._profiles import phones
+from advisor.devices._connections.clouds import split_selector
+from advisor.devices._profiles import clouds, phones
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import FORMS, SUFFIX, Kernel, read_kernels, read_measurements
 from advisor.devices._profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
@@ -38,7 +39,7 @@ class Profiles(dict[str, DeviceProfile]):
         super().__init__((profile.name, profile) for profile in profiles)
 
     def profile(self, name: str) -> DeviceProfile:
-        """Return the profile called ``name``, or of the phone, board or SoC that people call so.
+        """Return the profile called ``name``, or of the phone, board, SoC or device of a cloud that people call so.
 
         UsageError: an unknown name (the message names the nearest), or one that several phones have.
         """
@@ -46,6 +47,8 @@ class Profiles(dict[str, DeviceProfile]):
         # An exact name of a profile comes before what people call a phone.
         if known in self:
             return self[known]
+        if in_cloud := clouds.select_in_cloud(name, self):
+            return in_cloud[0]
         profile = phones.find_device(name, self) or phones.find_soc_profile(name)
         if profile is None:
             raise self._unknown(name)
@@ -56,6 +59,9 @@ class Profiles(dict[str, DeviceProfile]):
         name = canonical(selector)
         if name in self:
             return self[name], self[name].target()
+        if in_cloud := clouds.select_in_cloud(name, self):
+            profile, chosen = in_cloud
+            return profile, chosen or profile.target()
         device, _, target = name.rpartition(":")
         if not device:
             profile = self.profile(name)
@@ -83,7 +89,8 @@ class Profiles(dict[str, DeviceProfile]):
 def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
     """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
     # Files of a search are `.tflite`, and some phones have a default target that runs another format.
-    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
+    named = split_selector(selector)[2] if profile.connection and profile.connection.in_cloud else ":" in selector
+    if named or target.runtime in TFLITE_RUNTIMES:
         return profile, target
     tflite = [other_target for other_target in profile.targets if other_target.runtime in TFLITE_RUNTIMES]
     return profile, max(tflite, key=lambda other_target: other_target.threads, default=target)

@@ -34,7 +34,7 @@ from advisor.core import (
     require_known,
     units,
 )
-from advisor.devices import canonical, find_shipped_fleets
+from advisor.devices import ConnectionSettings, canonical, find_shipped_fleets
 from advisor.engine._question.values import (
     FREE_ON_RESUME,
     PRECISION,
@@ -85,23 +85,34 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
         table: the options that there are.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    written = collect_options({**(read_file(file) if file else {}), **given}, table)
+    written = collect_options({**(_read_request(file) if file else {}), **given}, table)
     # Its content is kept, not its path: a resumed run notices other costs.
     if written["costs"]:
         costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or COST_SAVED}
         written = replace(written, values={**written.values, **costs})
     if written["fleet"]:  # its content, too
         written = replace(written, values={**written.values, "fleet": _fleet_text(written["fleet"])})
-    request = Request(_question(written), _execution(written), written.parsed("out"), written.to_dict())
+    # Leave to send files is never stored: each command needs the user's word.
+    stored = {**written.to_dict(), "upload": False}
+    request = Request(_question(written), _execution(written), written.parsed("out"), stored)
     for refusals in (
         _contradictions(request.question, written["training"]),
         _refuse_metrics(request.question, written),
         _refuse_execution(request.execution),
+        _refuse_cloud(request),
         _refuse_ship_on(request),
     ):
         for message, hint in refusals:
             raise UsageError(message, hint)
     return request
+
+
+def _read_request(file: Path) -> Mapping[str, object]:
+    """Return the options of a request file; refuse one that allows to send files, because files are passed on."""
+    values = read_file(file)
+    if values.get("upload"):
+        raise UsageError(f"--request: '{file}' may not allow to send files", "remove 'upload', and type --upload")
+    return values
 
 
 def resolve_resumed(
@@ -114,7 +125,7 @@ def resolve_resumed(
     """
     previous = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
-    changes = {**(read_file(file) if file else {}), **given, "out": previous.written["out"]}
+    changes = {**(_read_request(file) if file else {}), **given, "out": previous.written["out"]}
     if extend and units.seconds(extend, "--extend"):
         changes["time_limit"] = extend
     cluster = previous.written["executor"]
@@ -373,6 +384,13 @@ def _refuse_ship_on(request: Request) -> Refusals:
         yield f"{option} learns from images, and --data is not given", "add --data DIR, or leave --ship-on out"
     if not question.of_task.probabilities:
         yield f"{option} is not for --task {question.task}: only classifiers learn from all images", "leave it out"
+
+
+def _refuse_cloud(request: Request) -> Refusals:
+    devices = (*request.question.devices, *request.question.limits.must_run_on)
+    named = next((device for device in devices if ConnectionSettings.names_cloud(device)), None)
+    if named is not None and request.execution.offline:
+        yield f"--offline opens no connection, and '{named}' is in a device cloud", "leave one of the two out"
 
 
 def _refuse_execution(execution: Execution) -> Refusals:

@@ -150,6 +150,9 @@ class Execution:
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every machine of a cluster sees under the same name; None to send files to Ray's.
         cache_size: limit of the cache in bytes; None for the usual.
+        upload: files may be sent to a device cloud.
+        upload_images: folder of images that may be sent there, too; None for none.
+        cloud_limit: time that a cloud may take for a file, its queue included, as the user wrote it.
     """
 
     sampler: str = ADVISOR
@@ -168,6 +171,9 @@ class Execution:
     workers: int = 0
     shared_folder: Path | None = None
     cache_size: int | None = None
+    upload: bool = False
+    upload_images: str | None = None
+    cloud_limit: str | None = None
 
     def least_gain(self, question: Question) -> float:
         """Return the points of accuracy that a CPU hour more must be expected to gain; 0 to evaluate everything.

@@ -115,7 +115,7 @@ class SearchLoop:
         scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
 
         def record(evaluation: Evaluation) -> None:
-            self._run.append(evaluation)
+            self._run.append(evaluator.newest(evaluation))
             # A file must do on every device of the question, so the study and the rule learn from its slowest device.
             worst = evaluator.on_worst_device(evaluation)
             study.tell(worst)
@@ -205,6 +205,17 @@ class SearchLoop:
         evaluator.stop_screening()
         await self._evaluate_again(evaluator, again)
 
+    async def finish_beside(self, evaluator: MultiDeviceEvaluator) -> None:
+        """Wait for devices of clouds as long as the search may take; what they have not measured stays predicted."""
+        if not evaluator.measures_beside:
+            return
+        self._progress.say("waiting for the device cloud")
+        measuring = asyncio.ensure_future(evaluator.finish_beside())
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        timeout = self._answer_left()
+        await asyncio.wait({measuring, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
+        await _cancel([measuring, stopped])
+
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
         failed = [
@@ -226,7 +237,7 @@ class SearchLoop:
         await _cancel(late)
         for task in tasks:
             if task in done:
-                self._run.append(task.result())
+                self._run.append(evaluator.newest(task.result()))
 
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.

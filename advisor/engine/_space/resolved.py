@@ -29,6 +29,8 @@ from advisor.core import (
     WeightsError,
     install_extra,
     nearest,
+    plural,
+    show_bytes,
 )
 from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, address_of, class_order
 from advisor.downloads import FetchOptions, WeightsFile
@@ -74,6 +76,8 @@ READING_IMAGE_S = 0.004
 """Share of a time limit that the work on the drawn images may take, heads that a search is expected to train in it, and
 CPU seconds of reading an image before. An AMD EPYC takes 1 ms for JPEGs of 160 pixels a side, 2 ms for 1,280, and 24 ms
 for 4,000 x 3,000."""
+
+FLOAT_BYTES = 4  # Of a parameter in the largest form of a network
 
 TO_IMPORT = (".keras", ".onnx", ".pt2")
 """Endings of users' files that ``advisor catalog add`` makes a card of."""
@@ -171,6 +175,7 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
         )
     resolved = within_time_limit(resolve_cards(request))
     question = resolved.question
+    _require_leave(resolved)
     images = read_images(question, say, request.execution)
     require_known_classes(question, resolved.cards, images)
     if images is not None:
@@ -179,6 +184,20 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
     for remark in remarks:
         say(remark)
     return replace(resolved, images=images, remarks=remarks)
+
+
+def _require_leave(resolved: Resolved) -> None:
+    """Refuse to send files to a device cloud without leave: UsageError with the most files, and the largest."""
+    for device in resolved.targets.in_cloud:
+        if resolved.execution.upload or not resolved.cards:
+            continue
+        files = resolved.cards_to_try * len(resolved.recipes) * len(resolved.trainings)
+        largest = max(FLOAT_BYTES * card.params for card in resolved.cards)
+        raise UsageError(
+            f"--device: up to {plural(files, 'file')} of at most {show_bytes(largest)} each would be sent to the "
+            f"cloud of {device.label}; no image would be",
+            "allow it with --upload, or name the device without its cloud for a prediction",
+        )
 
 
 def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str, ...]:
@@ -270,7 +289,7 @@ def resolve_cards(request: Request) -> Resolved:
     """Find all parts of a question but its images, which take longest."""
     question = request.question
     recipes = choose_recipes(question)
-    targets = select_targets(question)
+    targets = select_targets(question).allow_upload(request.execution)
     catalogue = load_catalogue(question.catalog)
     return Resolved(request, catalogue, targets, recipes, choose_cards(question, catalogue, targets))
 

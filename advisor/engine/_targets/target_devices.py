@@ -30,6 +30,7 @@ from advisor.measurement import find_interpreter, interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices import Connection
+    from advisor.engine._question.values import Execution
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,18 @@ class TargetDevice:
             return None
         return LocalTarget(self.profile.name, self.target)
 
+    @property
+    def in_cloud(self) -> bool:
+        """True if the device is in a cloud: it is measured beside the search, and keeps its prediction otherwise."""
+        return self.profile.connection is not None and self.profile.connection.in_cloud
+
+    def allow_upload(self, execution: Execution) -> TargetDevice:
+        """Return the device with what may be sent to it if it is in a cloud."""
+        connection = self.profile.connection
+        if connection is None or not connection.in_cloud:
+            return self
+        return replace(self, profile=replace(self.profile, connection=connection.allow_upload(vars(execution))))
+
     def connect(self) -> Connection:
         """Return what measures files on the device, which is connected."""
         if self.runtime is not None:
@@ -74,6 +87,15 @@ class TargetDevices:
 
     host: bool
     devices: tuple[TargetDevice, ...] = ()
+
+    @property
+    def in_cloud(self) -> tuple[TargetDevice, ...]:
+        """The devices of clouds."""
+        return tuple(device for device in self.devices if device.in_cloud)
+
+    def allow_upload(self, execution: Execution) -> TargetDevices:
+        """Return the devices with what may be sent to those of clouds."""
+        return replace(self, devices=tuple(device.allow_upload(execution) for device in self.devices))
 
     @property
     def lead(self) -> TargetDevice | None:

@@ -47,8 +47,11 @@ def benchmark_on_device(
     threads: Sequence[int] = (),
     effort: str = "quick",
     tell: Tell = lambda _text: None,
+    keeps_prediction: bool = False,
 ) -> DeviceBenchmark:
     """Measure files on a device over its connection; without one, predict their latencies.
+
+    With ``keeps_prediction``, a file that could not be measured keeps its prediction, with the reason.
 
     Thread counts are those of the target by default; no others can be predicted. The predictor is made only if it is
     needed. ``tell`` is called with a line for each step. UsageError if a file is missing or damaged, or the target does
@@ -71,11 +74,19 @@ def benchmark_on_device(
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        rows, compared = _measure_files(files, target, connection, threads, effort)
+        try:
+            rows, compared = _measure_files(files, target, connection, threads, effort)
+        except AdvisorError as error:
+            if not keeps_prediction:
+                raise
+            rows = [_row(file, target.threads, error.message) for file in files]
+        if keeps_prediction and any(row.failure for row in rows):
+            rows = _predict_failed(rows, files, profile, target, predictor())
     # The CPU runs every operator.
     serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
     delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
-    remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
+    measured = connection if any(_is_measured(row) for row in rows) or not keeps_prediction else None
+    remark = "" if measured else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
     downloads = [
@@ -84,7 +95,7 @@ def benchmark_on_device(
         if row.page_bytes is not None
     ]
     notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_list_exceeded(rows, profile))))
-    reached = connection.label if connection else ""
+    reached = measured.label if measured else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
 
@@ -125,6 +136,30 @@ def _predict_files(
         except UsageError as error:
             rows.append(_row(file, target.threads, f"{file.path.name}: {error.message}"))
     return rows
+
+
+def _is_measured(row: DeviceRow) -> bool:
+    return row.latency is not None and row.latency.provenance is Provenance.MEASURED
+
+
+def _predict_failed(
+    rows: Sequence[DeviceRow],
+    files: Sequence[ModelFile],
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    predictor: Predictor,
+) -> list[DeviceRow]:
+    """Return the rows with a prediction, and the reason, in place of each that failed at the target's threads."""
+    by_model = {file.model: file for file in files}
+    predicted_rows = []
+    for row in rows:
+        if row.failure and row.threads == target.threads:
+            (predicted,) = _predict_files([by_model[row.model]], profile, target, predictor, ())
+            reason = "; ".join(filter(None, (f"not measured: {row.failure}", predicted.reason)))
+            predicted_rows.append(replace(predicted, reason=reason))
+        else:
+            predicted_rows.append(row)
+    return predicted_rows
 
 
 def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
@@ -189,7 +224,9 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
         memory_bytes=timing.memory_bytes,
         page_bytes=timing.details.get("page_bytes"),
         throttled=timing.throttled,
-        reason="; ".join(filter(None, (timing.throttled or (result.reason if result else ""), timing.placement))),
+        reason="; ".join(
+            filter(None, (timing.throttled or (result.reason if result else ""), timing.placement, *timing.remarks))
+        ),
     )
 
 

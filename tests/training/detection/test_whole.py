@@ -26,8 +26,7 @@ from advisor.training._detection.boxes import SIDE, anchors_of
 from advisor.training._detection.whole import begin_detector, place_anchors, reorder_encodings
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import KeptMaps, Objects
-from advisor.training._on_maps.train import join_head
-from tests.training.detection.squares import VIEW, fitted
+from tests.training.detection.squares import fitted
 from tests.training.nets import WIDE
 
 pytestmark = pytest.mark.integration
