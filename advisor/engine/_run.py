@@ -107,6 +107,8 @@ def _run_search(
     ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, progress.say)
+    # From here on, `resolved` has the question that is answered: a time limit may read fewer images. The run folder keeps
+    # the request as it was written.
     # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
     require_cache()
     sweep_folders()
