@@ -178,11 +178,11 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         from advisor.reporting import write_own
 
         outcome = run_search(_request(options), progress, folder, verbose, started)
-        if outcome.stop.why not in ("interrupt", "time_limit"):  # seconds for each form
+        if not outcome.stop.lacked_time:  # seconds for each form
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)
         progress.say("writing the report")
-        run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
+        run = Run(outcome.run.path, outcome.stop.interrupted, outcome.stop.text if outcome.stop.early else "")
         write_own(outcome.run, run.view)
         if shown is not None:
             shown.answer(run.view)

@@ -115,6 +115,9 @@ class Status(StrEnum):
 class Evaluation:
     """A configuration with its status and figures."""
 
+    # Begins the reason of one that a search did not begin. Runs keep the text, so it never changes.
+    NOT_STARTED = "not started"
+
     configuration: Configuration  #: what was evaluated
     status: Status  #: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``
     family: str = ""  #: the card's family, for colours and filters
@@ -179,6 +182,11 @@ class Evaluation:
     unknown: UnknownFacts | None = field(default=None, compare=False)
     #: the file that ships instead if it is to learn from all images; None if there is none.
     on_all: OnAllImages | None = field(default=None, compare=False)
+
+    @property
+    def was_begun(self) -> bool:
+        """False if the search ended, or had no time, before it began the configuration."""
+        return not self.reason.startswith(self.NOT_STARTED)
 
 
 def is_wholly_tuned(evaluation: Evaluation) -> bool:
