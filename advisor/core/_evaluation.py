@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from advisor.core._codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core._evaluation_facts import (
@@ -195,10 +195,18 @@ def is_wholly_tuned(evaluation: Evaluation) -> bool:
     return tunes and evaluation.tuning is not None and not evaluation.tuning.shortened
 
 
-def variant_of(evaluation: Evaluation) -> tuple[str, str, str]:
-    """Return the variant: card, training and compression, without the target."""
+class Variant(NamedTuple):
+    """The identity of one file: a card with its recipes, whatever device it runs on."""
+
+    card: str
+    training: str
+    compression: str
+
+
+def variant_of(evaluation: Evaluation) -> Variant:
+    """Return the variant of an evaluation: its configuration without the target."""
     configuration = evaluation.configuration
-    return (configuration.card, configuration.training, configuration.compression)
+    return Variant(configuration.card, configuration.training, configuration.compression)
 
 
 def network_of(evaluation: Evaluation) -> tuple[str, str]:
