@@ -182,11 +182,11 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
 
         outcome = run_search(_request(options), progress, folder, verbose, started)
         # It takes seconds for each form, which nobody has who interrupted or set a limit.
-        if outcome.stop.why not in ("interrupt", "time_limit"):
+        if not outcome.stop.lacked_time:
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)
         progress.say("writing the report")
-        run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
+        run = Run(outcome.run.path, outcome.stop.interrupted, outcome.stop.text if outcome.stop.early else "")
         write_own(outcome.run, run.view)
         if shown is not None:
             shown.answer(run.view)

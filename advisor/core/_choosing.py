@@ -11,6 +11,7 @@ from advisor.core._evaluation import (
     Configuration,
     Evaluation,
     Status,
+    Variant,
     accuracy_of,
     is_wholly_tuned,
     latency_of,
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-File = tuple[str, str, str]
-"""Card, training and compression of a file."""
 
 Costs = tuple[float, ...]
 """Accuracy negated, latency and size: less is better."""
@@ -163,7 +161,7 @@ class Chooser:
 
         return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
 
-    def _steady(self, pool: Sequence[Evaluation]) -> tuple[Evaluation, dict[File, float]]:
+    def _steady(self, pool: Sequence[Evaluation]) -> tuple[Evaluation, dict[Variant, float]]:
         """Return the first of the pool that no other file replaces more often, and how often each file is chosen.
 
         Images and timings are resampled. A file stays in a draw unless another one is better there by more than the
@@ -193,15 +191,15 @@ class Chooser:
         return losses
 
 
-def _count_by_file(pool: Sequence[Evaluation], wins: Sequence[int]) -> dict[File, int]:
+def _count_by_file(pool: Sequence[Evaluation], wins: Sequence[int]) -> dict[Variant, int]:
     """Return how often each file is chosen; it has one evaluation for each number of threads."""
-    counts = dict[File, int]()
+    counts = dict[Variant, int]()
     for evaluation, count in zip(pool, wins, strict=True):
         counts[variant_of(evaluation)] = counts.get(variant_of(evaluation), 0) + count
     return counts
 
 
-def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[File, float]) -> dict[str, float]:
+def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[Variant, float]) -> dict[str, float]:
     """Return the shares above 0 by key: that of the pick, then of each other file's fastest evaluation, by size."""
     chances = {pick.configuration.key: round(shares[variant_of(pick)], CHANCE_DIGITS)}
     for file in sorted(shares, key=lambda file: -shares[file]):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from advisor.core._budget import Budget
 from advisor.core._choosing import Chooser, costs, front
@@ -14,13 +15,19 @@ from advisor.core._reasons import comparison, not_the_faster, reason
 from advisor.core._relaxation import Relaxation, excess_texts, just_beyond, loosening, overrun, relaxations
 from advisor.core._units import show_bytes, show_ms
 
-LATENCY_BUDGET = "latency budget"
-
 PREDICTED_APART = 0.05
 """Share by which a predicted latency must be below another one to answer a tighter budget. Predictions that differ by
 less do not show which is faster."""
 
 UNRANKED = "No candidate has an accuracy: none is published and none was measured. Give labelled images with --data."
+
+
+class _OtherPick(NamedTuple):
+    """The pick under another condition."""
+
+    condition: str  # in words
+    pick: Evaluation
+    for_accuracy: bool = False  # under the condition, accuracy alone counts
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def decide(
         return Decision(None, False, UNRANKED)
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
-        return _closest(known, budget)
+        return _pick_closest(known, budget)
     # Only now are the limits known to be reachable: a preference that is scaled by them ranks what meets them.
     preference = preference.within(budget.limits)
     chooser = Chooser(Posterior(known, answers), preference, judged_first)
@@ -102,8 +109,8 @@ def decide(
         ties=tuple(e for e in choice.tied if variant_of(e) != variant_of(pick)),
         noise_points=choice.noise_points,
         unjudged=choice.unjudged,
-        flips=_flips(feasible, pick, chooser),
-        loosenings=_loosenings(known, feasible, pick, budget, chooser),
+        flips=_find_flips(feasible, pick, chooser),
+        loosenings=_find_loosenings(known, feasible, pick, budget, chooser),
         front=front(feasible),
         rule=preference.rule,
         why_not_faster=not_the_faster(choice, preference),
@@ -111,7 +118,7 @@ def decide(
     )
 
 
-def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
+def _pick_closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     if not known:
         return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
@@ -126,22 +133,22 @@ def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     )
 
 
-def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> tuple[Flip, ...]:
+def _find_flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> tuple[Flip, ...]:
     """Decide again with tighter limits, then with other preferences; keep the first change to each other artefact."""
     flips = list[Flip]()
-    for changes in (_tighter(feasible, pick, chooser), _preferences(feasible, chooser)):
+    for others in (_tighten_limits(feasible, pick, chooser), _change_preferences(feasible, chooser)):
         first = dict[str, Flip]()
-        for condition, other in changes:
+        for condition, other, for_accuracy in others:
             key = other.configuration.key
             # Priors may order files of one accuracy: a reader would see the same figure twice.
-            is_gain = "accuracy" not in condition or accuracy_of(other) > accuracy_of(pick)
+            is_gain = not for_accuracy or accuracy_of(other) > accuracy_of(pick)
             if is_gain and variant_of(other) != variant_of(pick):
                 first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
         flips += first.values()
     return tuple(flips)
 
 
-def _loosenings(
+def _find_loosenings(
     known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, chooser: Chooser
 ) -> tuple[Relaxation, ...]:
     """Decide again with each limit a little looser; keep the smallest change that gives the best other pick."""
@@ -155,19 +162,24 @@ def _loosenings(
     return tuple(loosenings)
 
 
-def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[tuple[str, Evaluation]]:
+def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[_OtherPick]:
+    """Yield the pick among what is below its latency, then among what is below its size."""
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
-        margin = PREDICTED_APART if limit == LATENCY_BUDGET and predicted else 0.0
-        bound = figure(pick) * (1 - margin)
-        below = [e for e in feasible if figure(e) < bound and variant_of(e) != variant_of(pick)]
-        if below:
-            yield f"the {limit} is below {show(bound)}", chooser.pick(below)
+    latency_ms = p90_of(pick) * (1 - (PREDICTED_APART if predicted else 0.0))
+    others = [evaluation for evaluation in feasible if variant_of(evaluation) != variant_of(pick)]
+    faster = [evaluation for evaluation in others if p90_of(evaluation) < latency_ms]
+    if faster:
+        yield _OtherPick(f"the latency budget is below {show_ms(latency_ms)}", chooser.pick(faster))
+    smaller = [evaluation for evaluation in others if size_of(evaluation) < size_of(pick)]
+    if smaller:
+        yield _OtherPick(f"the size budget is below {show_bytes(size_of(pick))}", chooser.pick(smaller))
 
 
-def _preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[tuple[str, Evaluation]]:
+def _change_preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[_OtherPick]:
+    """Yield the pick under other weights of accuracy, latency and size."""
     for name in ("latency", "size"):
         doubled = replace(chooser, preference=chooser.preference.doubled(name))
-        yield f"{name} matters twice as much", doubled.pick(feasible)
+        yield _OtherPick(f"{name} matters twice as much", doubled.pick(feasible))
     for name in ("accuracy", "latency", "size"):
-        yield f"only {name} matters", replace(chooser, preference=PREFERENCES[name]).pick(feasible)
+        other = replace(chooser, preference=PREFERENCES[name]).pick(feasible)
+        yield _OtherPick(f"only {name} matters", other, for_accuracy=name == "accuracy")

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from advisor.core._codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core._evaluation_facts import (
@@ -115,6 +115,9 @@ class Status(StrEnum):
 class Evaluation:
     """A configuration with its status and figures."""
 
+    # Begins the reason of one that a search did not begin. Runs keep the text, so it never changes.
+    NOT_STARTED = "not started"
+
     configuration: Configuration  #: what was evaluated
     status: Status  #: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``
     family: str = ""  #: the card's family, for colours and filters
@@ -180,6 +183,11 @@ class Evaluation:
     #: the file that ships instead if it is to learn from all images; None if there is none.
     on_all: OnAllImages | None = field(default=None, compare=False)
 
+    @property
+    def was_begun(self) -> bool:
+        """False if the search ended, or had no time, before it began the configuration."""
+        return not self.reason.startswith(self.NOT_STARTED)
+
 
 def is_wholly_tuned(evaluation: Evaluation) -> bool:
     """Return whether the network was fine-tuned for all of its epochs; False where that is not known."""
@@ -187,10 +195,18 @@ def is_wholly_tuned(evaluation: Evaluation) -> bool:
     return tunes and evaluation.tuning is not None and not evaluation.tuning.shortened
 
 
-def variant_of(evaluation: Evaluation) -> tuple[str, str, str]:
-    """Return the variant: card, training and compression, without the target."""
+class Variant(NamedTuple):
+    """The identity of one file: a card with its recipes, whatever device it runs on."""
+
+    card: str
+    training: str
+    compression: str
+
+
+def variant_of(evaluation: Evaluation) -> Variant:
+    """Return the variant of an evaluation: its configuration without the target."""
     configuration = evaluation.configuration
-    return (configuration.card, configuration.training, configuration.compression)
+    return Variant(configuration.card, configuration.training, configuration.compression)
 
 
 def network_of(evaluation: Evaluation) -> tuple[str, str]:

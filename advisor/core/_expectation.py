@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from advisor.core._evaluation import Evaluation, Status, latency_of, p90_of, variant_of
+from advisor.core._evaluation import Evaluation, Status, Variant, latency_of, p90_of, variant_of
 from advisor.core._evaluation_facts import DeviceFigures, NewConditions
 from advisor.core._metrics import TOP1
 from advisor.core._quantity import Provenance, Quantity
@@ -202,9 +202,6 @@ def _share(log_odds: float) -> float:
     return float(log_odds > 0) if abs(log_odds) >= certain else 1 / (1 + math.exp(-log_odds))
 
 
-Artefact = tuple[str, str, str]
-
-
 def on_device(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluation, ...]:
     """Return the evaluations on one device."""
     return tuple(e for e in evaluations if e.configuration.target.device == device)
@@ -260,9 +257,9 @@ def figures_of(evaluation: Evaluation) -> DeviceFigures:
     )
 
 
-def _best(evaluations: Iterable[Evaluation]) -> dict[Artefact, Evaluation]:
+def _best(evaluations: Iterable[Evaluation]) -> dict[Variant, Evaluation]:
     """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
-    best: dict[Artefact, Evaluation] = {}
+    best: dict[Variant, Evaluation] = {}
     for evaluation in evaluations:
         artefact = variant_of(evaluation)
         if artefact not in best or _rank(evaluation) < _rank(best[artefact]):

@@ -192,13 +192,13 @@ def calibrate(
         StageError: the device could not be measured, or it slowed down. Only kernels that were timed are kept.
     """
     from advisor.catalog import load_catalogue
-    from advisor.core import milliseconds, require_training
+    from advisor.core import require_training, units
     from advisor.devices import _calibration as calibration
     from advisor.devices._connections.settings import ConnectionSettings
     from advisor.devices._prediction import device_predictor
     from advisor.devices._profiles.listing import load_known_devices
 
-    budget_ms = milliseconds(options["budget"], "--budget") if options["budget"] else None
+    budget_ms = units.milliseconds(options["budget"], "--budget") if options["budget"] else None
     wanted = bounded("models", options["models"])
     profile, target = load_known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)

@@ -18,7 +18,7 @@ from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
 from advisor.downloads import WeightsFile
 from advisor.engine._pipeline.cost import CostCalibration, rough_ms, rough_size
 from advisor.engine._pipeline.graph import VariantStages
-from advisor.engine._pipeline.materials import Images, Variant
+from advisor.engine._pipeline.materials import Images, RecipePair
 from advisor.engine._pipeline.rule import RuleNeeds
 from advisor.engine._pipeline.stage import Stage
 from advisor.engine._pipeline.walker import CachedResults, Lookup, Point
@@ -174,7 +174,7 @@ class _SearchSpace:
         first_s = self._first_s(card, wanted)
         return CardForecast(card.name, on_disk, self.downloads[card.name], wall_s, first_s, wall_s - heads_s)
 
-    def _wanted(self, card: Card) -> list[Variant]:
+    def _wanted(self, card: Card) -> list[RecipePair]:
         """Return the variants of a card that no rule leaves out."""
         plan = self.plan
         threads = plan.threads[0]
@@ -184,14 +184,14 @@ class _SearchSpace:
             if plan.configuration(card.name, recipe, threads, training) not in self.filtered
         ]
 
-    def _first_s(self, card: Card, wanted: Sequence[Variant]) -> float:
+    def _first_s(self, card: Card, wanted: Sequence[RecipePair]) -> float:
         """Return the seconds by the clock until the first result of a card: a form of its lightest training."""
         lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
         plan = self.plan
         seconds = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
         return min(seconds, default=float("inf"))
 
-    def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
+    def _left(self, card: Card, variants: Collection[RecipePair]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
         references = (VariantStages(card, *variant, self.plan.workload).reference for variant in variants)
         floats = ((reference.training, reference.compression) for reference in references)

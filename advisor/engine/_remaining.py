@@ -9,18 +9,19 @@ from typing import Any
 from advisor.core import Configuration, parse_known, show_seconds, to_json, types_of
 from advisor.engine._pipeline.cost import PACE_S, Paces, judging_s
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
-from advisor.engine._pipeline.materials import Role, Variant
+from advisor.engine._pipeline.materials import RecipePair, Role
 from advisor.engine._pipeline.stage import EventKind, Stage, StageEvent, StageName
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 
-FORMS = 10
-"""Configurations that weigh as much as the plan in the share of forms that are made."""
+PRIOR_CONFIGURATIONS = 10
+"""Weight of the plan, in configurations, in the share of forms that are made: the plan says that all are."""
 
 MOST_DONE = 0.9
-KNOWN_AHEAD = 0.2
-"""Largest share of a running stage without epochs that counts as done, and share of one with epochs after which its own
-pace weighs as much as the expected seconds."""
+"""Largest share of a running stage without epochs that counts as done."""
+
+PRIOR_SHARE = 0.2
+"""Share of a running stage with epochs after which its own pace weighs as much as the expected seconds."""
 
 CAPTURED_FILES = 2
 """Files that run under capture conditions: the pick and the runner-up."""
@@ -48,9 +49,13 @@ class Remaining:
         self._finished: set[Stage[Any]] = set()
         self._running: dict[Stage[Any], _Running] = {}
         self._judged: set[tuple[str, str]] = set()
-        self._captured = self._evaluated = self._made = 0
+        self._captured = 0
+        self._evaluated = 0
+        self._made = 0
+        # The planned seconds of the stages of a name that have run here, and the seconds that they took.
         self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-        self._jobs_s = self._alone_s = 0.0
+        self._jobs_s = 0.0
+        self._alone_s = 0.0
 
     def note(self, event: StageEvent, now: float) -> None:
         """Record an event of a stage at ``now`` seconds of the monotonic clock."""
@@ -68,17 +73,18 @@ class Remaining:
         elif event.kind in (EventKind.DONE, EventKind.CACHED):
             self._running.pop(stage, None)
             self._finished.add(stage)
+            # The stages that judge finalists belong to no evaluation of the plan.
             if stage not in self._planned:
-                # Stages that are not planned judge finalists, which are known only at the end of the search.
-                self._captured += stage.name is StageName.CAPTURE
-                if stage.name is StageName.SCORE:
+                if stage.name is StageName.CAPTURE:
+                    self._captured += 1
+                elif stage.name is StageName.SCORE:
                     self._judged.add((stage.scope.card, stage.scope.training))
             if event.kind is EventKind.DONE:
                 self._add(stage, planned, event.seconds)
 
     def _add(self, stage: Stage[Any], planned: float, seconds: float) -> None:
-        priced, took = self._took[stage.name]
-        self._took[stage.name] = priced + planned, took + seconds
+        planned_before, took_before = self._took[stage.name]
+        self._took[stage.name] = planned_before + planned, took_before + seconds
         if stage.resources.alone:
             self._alone_s += seconds
         else:
@@ -96,7 +102,8 @@ class Remaining:
 
     def seconds(self, now: float) -> float:
         """Return the expected seconds to the end."""
-        alone_s = jobs_s = 0.0
+        alone_s = 0.0
+        jobs_s = 0.0
         for stage, share in self._stages():
             expected = share * self._plan.costs.seconds(stage) * self._pace(stage.name)
             if stage in self._running:
@@ -122,8 +129,8 @@ class Remaining:
             for configuration in self._left - self._deferred
         }
         needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
-        # As if FORMS configurations had been made before: the first one that is skipped does not halve the estimate.
-        made = (self._made + FORMS) / (self._evaluated + FORMS)
+        # As if so many configurations had been made before: the first one that is skipped does not halve the estimate.
+        made = (self._made + PRIOR_CONFIGURATIONS) / (self._evaluated + PRIOR_CONFIGURATIONS)
         for stage in needed:
             yield stage, made if stage.scope.compression else 1.0
         expected = {
@@ -147,8 +154,9 @@ class Remaining:
         measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
         jobs = [job for stage, job in running if not stage.resources.alone]
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
+        # A measurement has the machine for itself, so the time of jobs is what measurements left of it.
         elapsed = now - self._started - self._alone_s - measuring_s
-        # All cores are assumed for the first PACE_S seconds, until what was seen weighs more.
+        # All cores for the first PACE_S seconds, as the plan assumes: a few seconds of work tell little.
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
 
     def _left_of(self, running: _Running, expected: float, now: float) -> float:
@@ -158,7 +166,7 @@ class Remaining:
             # A stage that takes longer than expected keeps a tenth, so that the time left never reads 0 while it runs.
             return expected - min(worked_s, MOST_DONE * expected)
         # After few epochs their pace is not certain, so the expected seconds still count.
-        whole_s = (worked_s + KNOWN_AHEAD * expected) / (running.reached + KNOWN_AHEAD)
+        whole_s = (worked_s + PRIOR_SHARE * expected) / (running.reached + PRIOR_SHARE)
         return (1 - running.reached) * whole_s
 
     def _worked_s(self, running: _Running, now: float) -> float:
@@ -166,6 +174,7 @@ class Remaining:
         return now - running.since - (self._alone_s - running.alone_s)
 
     def _capturing_s(self) -> float:
+        """Return the seconds that runs under capture conditions still take; for a robust question, stages are these."""
         images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0
         files = max(0, CAPTURED_FILES - self._captured)
         if not images or not files or self._plan.workload.question.robust:
@@ -174,7 +183,7 @@ class Remaining:
         return files * self._pace(StageName.CAPTURE) * sum(prices) / len(prices)
 
     @cached_property
-    def _by_variant(self) -> Mapping[tuple[str, Variant], tuple[Stage[Any], ...]]:
+    def _by_variant(self) -> Mapping[tuple[str, RecipePair], tuple[Stage[Any], ...]]:
         """The stages of each variant until it is evaluated."""
         workload = self._plan.workload
         return {

@@ -26,15 +26,16 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
     limited = question.limits.latency_ms is not None
     # From cheap to expensive: the plan alone, a prediction, a timing of the backbone, and then results of lighter
     # recipes.
-    rules = (
-        (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
-        (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
-        (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
-        (images and on_host and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
-        (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
-    )
-    listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)
-    return Rules(question.limits, tuple(listed))
+    rules = [
+        RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
+        RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
+    ]
+    if elsewhere:
+        rules.append(RejectionRule(RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason))
+    if images and on_host and limited:
+        rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)))
+    rules.append(RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless))
+    return Rules(question.limits, tuple(rules))
 
 
 def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,8 @@ def _run_search(
     ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, progress.say)
+    # From here on, `resolved` has the question that is answered: a time limit may read fewer images. The run folder
+    # keeps the request as it was written.
     # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
     require_cache()
     sweep_folders()
@@ -362,7 +364,7 @@ class _Search:
             more |= {
                 "host": executor.host.to_json(),
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
-                "stopped": asdict(self._stop),
+                "stopped": {"why": self._stop.why, "text": self._stop.text},
             }
             trainers = self._trainers()
             if trainers is not None and trainers.gpu_failed:

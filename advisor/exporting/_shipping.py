@@ -272,9 +272,9 @@ class Shipping:
         answers: name of the model's answers.
         card: template of the model card.
         snippets: path of the code for each platform.
-        edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         answering: function that makes the expected answers of test vectors.
         found: function that reads what a photograph shows from the outputs, one array for each, the surest first.
+        edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         coreml: there is a Core ML package.
         page: the page for browsers.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
@@ -288,9 +288,9 @@ class Shipping:
     answers: str
     card: str
     snippets: Mapping[str, str]
-    edgetpu: str
     answering: Answering
     found: Callable[[Sequence[Any], ShippedModel], tuple[Found, ...]]
+    edgetpu: str = ""
     coreml: bool = False
     page: Page = field(default_factory=Page)
     least: float | None = None

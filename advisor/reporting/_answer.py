@@ -14,7 +14,7 @@ from advisor.reporting import _blocks as blocks, _figures as figures, _text as t
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import NOT_YET, TITLE, explanation, incumbent_sentences, opening
+from advisor.reporting._explanation import TITLE, explanation, incumbent_sentences, opening
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, risks, warnings
@@ -78,10 +78,8 @@ def print_answer(
 
 def first_lines(view: RunView) -> Iterator[Block]:
     """Return what stands above the table: the lines of every answer, the main risk, and the next step."""
-    lines = opening(view)
+    lines = opening(view, step_follows=is_int8_next(view))
     for number, line in enumerate(lines):
-        if is_int8_next(view) and line.startswith(NOT_YET):
-            continue  # the next step says the same
         # A path that is broken cannot be copied.
         yield Paragraph(line, "" if number else "strong whole")
     if lines:

@@ -26,7 +26,6 @@ from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8
 from advisor.reporting._view import RunView
 
 TITLE = "What you ship today"
-NOT_YET = "Not compressed yet"
 UNJUDGED = "; it did not run on the hold-out"
 WORTHLESS = "Not worth shipping yet. The best so far:"
 LEARNT = "Its figures are too high if it has learnt from your images."
@@ -39,10 +38,11 @@ REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flags
 code of a bundle uses."""
 
 
-def opening(view: RunView) -> tuple[str, ...]:
+def opening(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
     """Return the lines that every form of an answer begins with; none without a pick.
 
     They are the file to ship, how often it is right, how long it takes, what was not made of it, and what is not known.
+    What was not made is left out if the next step, which makes it, ``step_follows``.
     """
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None:
@@ -58,7 +58,7 @@ def opening(view: RunView) -> tuple[str, ...]:
         f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
         " ".join(filter(None, (_right(view, pick), _leaks(view)))),
         _time(view, pick),
-        _explain_compression(view, pick),
+        "" if step_follows else _explain_compression(view, pick),
         f"Not known: {unknown}." if unknown else "",
     )
     return tuple(filter(None, lines))
@@ -76,7 +76,7 @@ def _explain_compression(view: RunView, pick: Evaluation) -> str:
         return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
     if view.unfinished or not lacks_int8(view, pick):
         return ""
-    return f"{NOT_YET}: the search did not reach int8{int8_size(pick)}."
+    return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
 
 
 def _right(view: RunView, pick: Evaluation) -> str:

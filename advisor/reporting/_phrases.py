@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""
 
-NOT_STARTED = "not started"
-"""Begins the reason of a configuration that a search did not begin; the list of failures and skips has it."""
-
 WRONG_NAMED = 3
 """Images with a likely wrong label that are named; the others are counted."""
 
@@ -269,7 +266,7 @@ def rank_begun(view: RunView) -> tuple[Evaluation, ...]:
         groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
         return groups.index(True), -accuracy_of(row)
 
-    return tuple(sorted((row for row in view.evaluations if not row.reason.startswith(NOT_STARTED)), key=rank))
+    return tuple(sorted((row for row in view.evaluations if row.was_begun), key=rank))
 
 
 def funnel(view: RunView) -> tuple[Step, ...]:

@@ -27,7 +27,7 @@ from advisor.core import Evaluation, Status, UsageError
 from advisor.engine import _question as question
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._run import SearchResult
-from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.reporting import _files as files
 from advisor.store import RunFolder
 from tests.builders import evaluation
@@ -147,7 +147,7 @@ def test_a_search_that_its_time_limit_ended_is_not_diagnosed_after_it(
 ) -> None:
     run, asked = write_run(tmp_path), list[RunFolder]()
     monkeypatch.setattr("advisor.engine._history.insights.diagnose_run", asked.append)
-    monkeypatch.setattr("advisor.engine._run.run_search", lambda *_: SearchResult(run, Stop(why, "stopped")))
+    monkeypatch.setattr("advisor.engine._run.run_search", lambda *_: SearchResult(run, Stop(StopKind(why), "stopped")))
     assert search(quiet=True).report.is_file()
     assert len(asked) == diagnosed
 

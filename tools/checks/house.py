@@ -3,7 +3,7 @@
 The ladder of rooms in CONTRIBUTING.md and the table of rooms in ``docs/design.md`` are the first contract of
 pyproject.toml, and its exit codes are those of ``ExitCode``. The examples of ``docs/extend.md`` import what the rooms
 have. The files that these pages and the READMEs of the rooms name exist, and a file defines what they say is in it:
-```NAME`` of ``file.py```, or ```NAME`` (``file.py``)``.
+"`NAME` of `file.py`", or "`NAME` (`file.py`)".
 """
 
 import ast

@@ -1,7 +1,6 @@
 """Timings that a page posted from the browser of some phone, as a new run beside the one whose files it timed."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def record_timings(
     for evaluation, timing in timings:
         target = Target(device, runtime, "cpu", timing.threads)
         moved = move_to_target(evaluation, target)
-        evaluations.append(replace(moved, **vars(figures_of(timing, effort, device))))
+        evaluations.append(figures_of(timing, effort, device).apply_to(moved))
     # Each measurement is another environment: nobody can tell what else the phone did.
     environment = sha256_json([device, datetime.now(UTC).isoformat(), [timing.median_ms for _, timing in timings]])
     child = Child(evaluations, device, environment, {"devices": {device: environment}})

@@ -382,7 +382,7 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
     if not reason:
         try:
             timings = await walker.run(timing(scope_of(evaluation), artefact_of(run.folder, evaluation)))
-            return replace(moved, **vars(timings[target.threads]))
+            return timings[target.threads].apply_to(moved)
         except StageAborted as end:
             reason = end.reason
     return replace(moved, status=Status.FAILED, stage=StageName.TIMING, reason=reason)

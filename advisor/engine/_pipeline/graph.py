@@ -16,7 +16,7 @@ from advisor.catalog import Card
 from advisor.compression import Needs, Recipe, lighter_recipes, recipe
 from advisor.core import FLOAT, NewConditions, Status, form_of, recipe_of
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, Role, Variant, Workload, input_spec
+from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, RecipePair, Role, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine._pipeline.stages.adjusting import can_adjust, replace_head
 from advisor.engine._pipeline.stages.artefacts import (
@@ -313,7 +313,7 @@ class CardCosts:
 
     shared_s: float
     trained_s: Mapping[str, float]
-    own_s: Mapping[Variant, float]
+    own_s: Mapping[RecipePair, float]
 
 
 class CostModel:
@@ -357,7 +357,7 @@ class CostModel:
         by_clock = {**usual, **(wall or {}), StageName.FEATURES: 1.0 / cores}
         return sum(self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name) for stage in stages)
 
-    def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:
+    def stages(self, card: Card, variants: Collection[RecipePair] | None = None) -> tuple[Stage[Any], ...]:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""
         wanted = self.workload.variants_of(card) if variants is None else variants
         chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
@@ -371,7 +371,7 @@ class CostModel:
             return 1
         return len(workload.recipes_of(scope.training)) if scope.training else len(workload.variants)
 
-    def variant_s(self, card: Card, variant: Variant) -> float:
+    def variant_s(self, card: Card, variant: RecipePair) -> float:
         """Return the seconds of one variant, with its share of what the card's variants have in common.
 
         The variants of the lightest training share these seconds, because the others begin only after them.

@@ -216,7 +216,7 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
     )
 
 
-Variant = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
+RecipePair = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
 
 
 class Purpose(StrEnum):
@@ -257,7 +257,7 @@ class Workload:
     classes: int = 2
 
     @property
-    def variants(self) -> tuple[Variant, ...]:
+    def variants(self) -> tuple[RecipePair, ...]:
         """Every training with every compression."""
         return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
 
@@ -265,7 +265,7 @@ class Workload:
         """Return the compression recipes of a training; a quick head takes float32 alone."""
         return ("float32",) if recipe_of(training).quick_head else self.recipes
 
-    def variants_of(self, card: Card) -> tuple[Variant, ...]:
+    def variants_of(self, card: Card) -> tuple[RecipePair, ...]:
         """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
         if not card.as_it_is:
             return self.variants

@@ -236,7 +236,11 @@ class Options:
         return require_known(flag(name), value, option.choices) if option.choices and isinstance(value, str) else value
 
     def fields_of(self, kind: type) -> dict[str, Any]:
-        """Return the parsed values of the options that have the same name as a field of a dataclass."""
+        """Return the parsed values of the options that have the same name as a field of a dataclass.
+
+        So an option acts because ``Question`` or ``Execution`` has a field of its name. Options whose value has another
+        name, such as limits, or is made of several, are read one by one in ``engine/_question/__init__.py``.
+        """
         return {field.name: self.parsed(field.name) for field in fields(kind) if field.name in self.values}
 
     def to_dict(self) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core import Configuration
 from advisor.engine._scheduling.belief import CardTraining, FormStep
-from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.engine._scheduling.stopping import COMPLETE, end_early
 from advisor.engine._scheduling.suggesting import Admits
 from advisor.engine._scheduling.worth import WorthRule
@@ -75,7 +75,7 @@ class Scheduler:
         if not left or not self._chooses:
             return COMPLETE
         how = f"because a CPU hour more is expected to add less than {self._rule.stops_below}"
-        return end_early("gain", how, left)
+        return end_early(StopKind.GAIN, how, left)
 
     def refused(self) -> Iterator[tuple[Configuration, str]]:
         """Yield each configuration that fine-tunes a network and does not start, with the reason."""

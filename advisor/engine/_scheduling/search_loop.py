@@ -20,7 +20,7 @@ from advisor.engine._question import Request
 from advisor.engine._scheduling.belief import CardTraining
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
-from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.engine._scheduling.stopping import PickSoFar, end_early, finalists, list_named_files, score
 from advisor.engine._scheduling.study import Study
 from advisor.engine._scheduling.worth import WorthRule
@@ -160,11 +160,11 @@ class SearchLoop:
     def _explain_end(self, study: Study, scheduler: Scheduler, left: int, cut_off: bool) -> Stop:
         """Return why the search ended with ``left`` configurations; ``cut_off``: the time did not last for them."""
         execution = self._execution
-        out_of_time = partial(end_early, "time_limit", f"at --time-limit {execution.time_limit}")
+        out_of_time = partial(end_early, StopKind.TIME_LIMIT, f"at --time-limit {execution.time_limit}")
         if cut_off:
             return out_of_time(left)
         if left and not scheduler.trials_left:
-            return end_early("max_trials", f"at --max-trials {execution.max_trials}", left)
+            return end_early(StopKind.MAX_TRIALS, f"at --max-trials {execution.max_trials}", left)
         if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)

@@ -1,21 +1,45 @@
 """The end of a search."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StopKind(StrEnum):
+    """What ended a search."""
+
+    COMPLETE = "complete"
+    TIME_LIMIT = "time_limit"
+    MAX_TRIALS = "max_trials"
+    GAIN = "gain"  # What is left is expected to gain too little
+    INTERRUPT = "interrupt"
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of a search: ``complete``, ``time_limit``, ``max_trials``, ``gain`` or ``interrupt``, and its reason."""
+    """The end of a search: what ended it, the reason in words, and how many configurations were left, if any."""
 
-    why: str
-    text: str
+    why: StopKind
+    reason: str
+    left: int | None = None
 
     @property
     def early(self) -> bool:
         """True if something was left to evaluate."""
-        return self.why != "complete"
+        return self.why is not StopKind.COMPLETE
 
     @property
-    def reason(self) -> str:
-        """The text without what was left."""
-        return self.text.partition(": ")[0]
+    def interrupted(self) -> bool:
+        """True if the user ended it."""
+        return self.why is StopKind.INTERRUPT
+
+    @property
+    def lacked_time(self) -> bool:
+        """True if the user or the time limit ended it."""
+        return self.why in (StopKind.INTERRUPT, StopKind.TIME_LIMIT)
+
+    @property
+    def text(self) -> str:
+        """The reason, and what was left."""
+        if self.left is None:
+            return self.reason
+        return f"{self.reason}: {self.left} configuration{'' if self.left == 1 else 's'} not evaluated"

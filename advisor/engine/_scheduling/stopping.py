@@ -21,7 +21,7 @@ from advisor.core import (
 )
 from advisor.engine._decide import FLOAT
 from advisor.engine._pipeline.evaluation.scorer import Scorer
-from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
@@ -53,13 +53,13 @@ YOUNG_S = 3.0
 """Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
 scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
 
-COMPLETE = Stop("complete", "every configuration was evaluated")
-INTERRUPTED = Stop("interrupt", "interrupted")
+COMPLETE = Stop(StopKind.COMPLETE, "every configuration was evaluated")
+INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")
 
 
-def end_early(why: str, how: str, left: int) -> Stop:
+def end_early(why: StopKind, how: str, left: int) -> Stop:
     """Return the end of a search with a number of configurations left."""
-    return Stop(why, f"stopped {how}: {left} configuration{'' if left == 1 else 's'} not evaluated")
+    return Stop(why, f"stopped {how}", left)
 
 
 def finalists(

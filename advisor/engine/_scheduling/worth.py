@@ -73,7 +73,7 @@ EARLY = 0.25
 EXTREME = 3.1
 """Standard deviations beyond which a result is not expected: one in a thousand."""
 
-NO_TIME = "not started: it would not end within the time limit"
+NO_TIME = f"{Evaluation.NOT_STARTED}: it would not end within the time limit"
 
 IDLE = 0.01
 HOUR_S = 3600.0

@@ -277,7 +277,7 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     named = {evaluation.configuration.card for evaluation in run.evaluations()}
     for configuration in plan.configurations():
         if configuration.card not in named:
-            run.append(plan.skipped(configuration, f"not started: {why}", StageName.STOP))
+            run.append(plan.skipped(configuration, f"{Evaluation.NOT_STARTED}: {why}", StageName.STOP))
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:

@@ -20,6 +20,7 @@ from advisor.core import (
     Quantity,
     Status,
     TimingFacts,
+    Variant,
     on_device,
     show_latency,
     variant_of,
@@ -72,7 +73,7 @@ def measure_over_connection(before: Evaluation, device: TargetDevice, model: Pat
 
 async def measure_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
     """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
-    return await _after(walker, before, stage, lambda figures: replace(before, **vars(figures)))
+    return await _after(walker, before, stage, lambda figures: figures.apply_to(before))
 
 
 async def check_arena(
@@ -133,9 +134,6 @@ def _p90(timing: Timing) -> float:
     return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))
 
 
-Artefact = tuple[str, str, str]
-
-
 class MultiDeviceEvaluator:
     """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
 
@@ -160,7 +158,7 @@ class MultiDeviceEvaluator:
         self._run = run
         self._prefilter = prefilter
         self._beside = BesideSearch(run)
-        self._other_devices: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
+        self._other_devices: dict[Variant, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
 
     def stop_screening(self) -> None:

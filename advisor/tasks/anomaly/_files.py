@@ -26,13 +26,16 @@ HOT = "#e5342c"
 BINS = 4096  # Steps of the scores by which pixels are ranked
 
 SHIPPING = Shipping(
-    "finds anomalies in images",
-    "maps",
-    "anomaly_card.md.j2",
-    {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
-    "",
-    mark_map,
-    lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
+    does="finds anomalies in images",
+    answers="maps",
+    card="anomaly_card.md.j2",
+    snippets={
+        "android": "android/AnomalyDetector.kt",
+        "ios": "ios/AnomalyDetector.swift",
+        "python": "python/anomaly.py",
+    },
+    answering=mark_map,
+    found=lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
     page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
     least=LEAST,
     said=lambda answers, least: answers[0].label if answers[0].score >= least else "good",

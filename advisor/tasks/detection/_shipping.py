@@ -8,25 +8,23 @@ from advisor.tasks.detection._files import PAGE, detect_objects, find_boxes, fin
 from advisor.tflite import Suppression
 
 SHIPPING = Shipping(
-    "finds objects in images",
-    "boxes",
-    "detector_card.md.j2",
-    {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
-    "",
-    detect_objects,
-    find_boxes,
+    does="finds objects in images",
+    answers="boxes",
+    card="detector_card.md.j2",
+    snippets={"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
+    answering=detect_objects,
+    found=find_boxes,
     page=PAGE,
     least=Suppression().score,
 )
 
 COUNTER = Shipping(
-    "counts objects in images",
-    "scores",
-    "counter_card.md.j2",
-    {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
-    "",
-    mark_map,
-    find_centre_points,
+    does="counts objects in images",
+    answers="scores",
+    card="counter_card.md.j2",
+    snippets={"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
+    answering=mark_map,
+    found=find_centre_points,
     page=PAGE,
     least=average_precision.LEAST_SCORE,
 )

@@ -8,13 +8,12 @@ from advisor.tasks.segmentation._files import colour_mask, find_areas, mask_imag
 from advisor.tasks.segmentation._masks import BACKGROUND
 
 SHIPPING = Shipping(
-    "tells the class of each pixel",
-    "masks",
-    "segmenter_card.md.j2",
-    {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
-    "",
-    mask_images,
-    find_areas,
+    does="tells the class of each pixel",
+    answers="masks",
+    card="segmenter_card.md.j2",
+    snippets={"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
+    answering=mask_images,
+    found=find_areas,
     page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
     said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "nothing",
     layer=lambda outputs, model: colour_mask(outputs[0].argmax(axis=-1), model.labels),

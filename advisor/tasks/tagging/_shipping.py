@@ -7,13 +7,12 @@ from advisor.tasks.classification._files import classify_images
 from advisor.tasks.tagging._files import LEAST, find_tags
 
 SHIPPING = Shipping(
-    "gives images their labels",
-    "scores",
-    "tagger_card.md.j2",
-    {"android": "android/Tagger.kt", "ios": "ios/Tagger.swift", "python": "python/tag.py"},
-    "",
-    classify_images,
-    find_tags,
+    does="gives images their labels",
+    answers="scores",
+    card="tagger_card.md.j2",
+    snippets={"android": "android/Tagger.kt", "ios": "ios/Tagger.swift", "python": "python/tag.py"},
+    answering=classify_images,
+    found=find_tags,
     page=Page("templates/tags.js", {"least": LEAST}, __package__),
     least=LEAST,
     said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "no label",

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.core import Budget, Evaluation, Provenance, Quantity, Status, decide
+from advisor.engine._scheduling.stop import StopKind
 from advisor.engine._scheduling.stopping import end_early, finalists, pick_capture_finalists
 from tests.builders import evaluation
 
@@ -86,6 +87,9 @@ def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on
 
 
 def test_reasons_say_what_was_left() -> None:
-    late, counted = end_early("time_limit", "at --time-limit 10min", 3), end_early("", "at --max-trials 40", 1)
+    late, counted = (
+        end_early(StopKind.TIME_LIMIT, "at --time-limit 10min", 3),
+        end_early(StopKind.MAX_TRIALS, "at --max-trials 40", 1),
+    )
     assert late.text == "stopped at --time-limit 10min: 3 configurations not evaluated"
     assert counted.text == "stopped at --max-trials 40: 1 configuration not evaluated"

@@ -18,6 +18,7 @@ from advisor.engine import Images, Progress, Question, Request, Role, StageName,
 from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
+from advisor.engine._scheduling.stop import StopKind
 from advisor.engine._scheduling.stopping import end_early
 from advisor.engine._space.plan import record_unevaluated, skip_ruled_out
 from advisor.engine._space.question_images import read_images
@@ -193,7 +194,7 @@ def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
     run.append(replace(of_file(evaluation()), configuration=PLAN.configuration(EVALUATED, "float32", 1)))
     run.append(Evaluation(PLAN.configuration(EVALUATED, "float16", 1), Status.FAILED, reason="killed"))
-    record_unevaluated(run, PLAN, end_early("max_trials", "at --max-trials 1", 7).reason)
+    record_unevaluated(run, PLAN, end_early(StopKind.MAX_TRIALS, "at --max-trials 1", 7).reason)
     return run
 
 
@@ -205,7 +206,7 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
     }
     assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 2
     before = run.evaluations()
-    record_unevaluated(run, PLAN, end_early("max_trials", "at --max-trials 1", 7).reason)
+    record_unevaluated(run, PLAN, end_early(StopKind.MAX_TRIALS, "at --max-trials 1", 7).reason)
     assert run.evaluations() == before
 
 

@@ -14,6 +14,7 @@ from advisor.core import (
     Agreement,
     CaptureAccuracy,
     ConditionAccuracy,
+    Evaluation,
     ImageAnswers,
     Interval,
     OtherImagesRange,
@@ -47,6 +48,10 @@ class AccuracyVerdict:
     answers: ImageAnswers = field(default_factory=ImageAnswers)
     agreement: Agreement | None = None
     capture: CaptureAccuracy = field(default_factory=CaptureAccuracy)
+
+    def apply_to(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation with these figures, whose names are those of its fields."""
+        return replace(evaluation, **vars(self))
 
 
 def read_answers(probabilities: Path) -> tuple[int, ...]:

@@ -86,9 +86,10 @@ class Evaluator:
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
         timings = await self.walker.run(timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH))
-        return replace(evaluation, **vars(timings[evaluation.configuration.target.threads]))
+        return timings[evaluation.configuration.target.threads].apply_to(evaluation)
 
     async def _evaluate(self, configuration: Configuration) -> Evaluation:
+        """Run the stages of a variant, and put their results together; StageAborted if one fails or is ruled out."""
         training = configuration.training
         compression = configuration.compression
         stages = self.stages_of(configuration)
@@ -97,7 +98,8 @@ class Evaluator:
         tuning = None
         if stages.made_here and self._workload.images:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
-            if ships.name is StageName.CONFIDENCE:  # it waits for these scores
+            # The scores calibrate the file's probabilities, so that stage waits for them: the model is its first input.
+            if ships.name is StageName.CONFIDENCE:
                 ships = ships.after[0]
             if ships.resources.pool is Pool.TRAINERS:  # it takes long; beside it, the compared file is scored
                 beside = stages if compression in ALWAYS else stages.reference
@@ -133,7 +135,7 @@ class Evaluator:
             head=head,
             tuning=tuning,
         )
-        return with_new_conditions(replace(evaluation, **vars(verdict), **vars(timed)))
+        return with_new_conditions(timed.apply_to(verdict.apply_to(evaluation)))
 
     async def _screen(self, configuration: Configuration, card: Card) -> None:
         """Ask the rules about predictions and the float backbone; seconds here save minutes of training."""

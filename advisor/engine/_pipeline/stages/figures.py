@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression import PHOTOGRAPHS_VERSION
-from advisor.core import Quantity, TimingFacts, facts_from_json, parse
+from advisor.core import Evaluation, Quantity, TimingFacts, facts_from_json, parse
 from advisor.datasets import VERSION as CAPTURE_VERSION, InputSpec
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import Materials, Purpose, Role, read_result, versions
@@ -46,6 +46,10 @@ class ThreadTiming:
     memory: Quantity | None = None
     contended: bool = False
     timing: TimingFacts | None = None
+
+    def apply_to(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation with these figures, whose names are those of its fields."""
+        return replace(evaluation, **vars(self))
 
 
 Timings = Mapping[int, ThreadTiming]  # Timings of one file by number of CPU threads
