@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import UsageError, plural, registered, seconds, show_bytes
+from advisor.core import UsageError, plural, seconds, show_bytes
 
 if TYPE_CHECKING:
     from advisor.devices._connections.protocol import Connection
@@ -18,6 +18,10 @@ HERE = "here"
 CLOUDS = "advisor.device_clouds"
 """Entry points of :class:`advisor.devices._connections.clouds.DeviceCloud`, by the name that stands before a device:
 ``aihub:Samsung Galaxy S24``."""
+
+CLOUD_NAMES = ("aihub",)
+"""The clouds among the entry points. They are listed here because the schema of profiles names them, and it is made
+before the package with its entry points is installed."""
 
 CLOUD_LIMIT_S = 1800.0
 """Seconds that a device of a cloud may take for one file if the user states no other limit, its queue included."""
@@ -53,13 +57,13 @@ class ConnectionSettings:
     @property
     def in_cloud(self) -> bool:
         """True if the device is in a cloud, which runs several files at once and may let them wait for hours."""
-        return self.way in registered(CLOUDS)
+        return self.way in CLOUD_NAMES
 
     @staticmethod
     def names_cloud(selector: str) -> bool:
         """Return whether the name of a device, such as ``aihub:Samsung Galaxy S24``, begins with that of a cloud."""
         cloud, colon, _ = selector.partition(":")
-        return bool(colon) and cloud in registered(CLOUDS)
+        return bool(colon) and cloud in CLOUD_NAMES
 
     @classmethod
     def from_options(
