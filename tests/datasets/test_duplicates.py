@@ -26,16 +26,6 @@ def test_looking_hashes_up_by_pieces_finds_what_comparing_all_finds(rows: list[t
         assert close_pairs(whole, second) == set(all_close(whole, second))
 
 
-def test_a_large_set_has_the_same_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(0)
-    thumbnails = random.integers(0, 256, (60, 32, 32)).astype(np.uint8)
-    thumbnails[30:] = np.clip(thumbnails[:30] + random.integers(-9, 10, (30, 32, 32)), 0, 255)
-    before = near_duplicates(thumbnails)
-    assert len(before) >= 25
-    monkeypatch.setattr(duplicates, "MANY", 10)
-    assert near_duplicates(thumbnails) == before
-
-
 @pytest.mark.parametrize("orientation", ROTATED)
 def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.Image], orientation: int) -> None:
     root = make(tmp_path, cat=9, dog=9)

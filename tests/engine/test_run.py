@@ -56,9 +56,7 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
 
 
 @pytest.mark.parametrize(("others", "wanted", "taken"), [(0.0, 2, 0.0), (1.0, 2, 0.5), (1.0, 1, 0.0), (1.5, 1, 0.5)])
-def test_other_programs_first_take_the_cores_that_a_search_does_not_want(
-    others: float, wanted: int, taken: float
-) -> None:
+def test_others_first_take_the_cores_that_a_search_leaves(others: float, wanted: int, taken: float) -> None:
     assert compute_taken_share(2, others, wanted) == taken
 
 

@@ -1,22 +1,19 @@
 """What ``--sampler`` names.
 
-What a study's sampler is told before it suggests. A run's study in optuna-dashboard: the real server over the
-journal that a search leaves.
+What a study's sampler is told before it suggests. A run's study in optuna-dashboard: what the real one
+answers over the journal that a search leaves.
 """
 
 import json
-import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from wsgiref.util import setup_testing_defaults
 
 import optuna
+import optuna_dashboard
 import pytest
 
 from advisor.catalog import load_catalogue
@@ -43,7 +40,6 @@ from advisor.engine._scheduling.suggesting import Suggester, make_suggester, par
 from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import planned
-from tests.processes import PATIENCE_S, free_port, until
 
 CARDS = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
 PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
@@ -165,35 +161,13 @@ def test_a_measured_latency_reaches_the_sampler() -> None:
     assert order == CARDS
 
 
-@contextmanager
-def dashboard(journal: Path) -> Iterator[str]:
-    """Serve a journal; yields the server's address."""
-    port = free_port()
-    command = [Path(sys.executable).with_name("optuna-dashboard"), "--port", str(port), "--quiet", journal]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(PATIENCE_S)
+def asked_of_dashboard(file: Path, address: str) -> Any:
+    """Return what the dashboard of a journal answers."""
+    request: dict[str, Any] = {"PATH_INFO": address}
+    setup_testing_defaults(request)
+    return json.loads(b"".join(optuna_dashboard.wsgi(journal(file))(request, lambda *_: None)))
 
 
-def asked_of_dashboard(address: str) -> Any:
-    """Return what the server answers, once it is there."""
-    until(lambda: answers(address))
-    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
-        return json.load(answer)
-
-
-def answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=PATIENCE_S):
-            return True
-    except (urllib.error.URLError, ConnectionError):
-        return False
-
-
-@pytest.mark.integration
 def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:
     plan = planned(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
     kept = study(tmp_path / "study.journal", plan)
@@ -201,9 +175,8 @@ def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(t
     assert skipped is not None
     kept.tell(result(done))
     kept.tell(Evaluation(skipped, Status.SKIPPED, reason="it cannot", stage="compress"))
-    with dashboard(tmp_path / "study.journal") as address:
-        (summary,) = asked_of_dashboard(f"{address}/api/studies")["study_summaries"]
-        shown = asked_of_dashboard(f"{address}/api/studies/{summary['study_id']}")
+    (summary,) = asked_of_dashboard(tmp_path / "study.journal", "/api/studies")["study_summaries"]
+    shown = asked_of_dashboard(tmp_path / "study.journal", f"/api/studies/{summary['study_id']}")
     assert summary["directions"] == ["maximize", "minimize", "minimize"]
     assert shown["objective_names"] == ["accuracy", "latency", "size"]
     first, second = shown["trials"]

@@ -132,8 +132,7 @@ def test_of_networks_that_promise_as_much_the_first_answer_comes_from_the_cheape
     begun = []
     for early in (worth.EARLY, 0.0):
         monkeypatch.setattr(worth, "EARLY", early)
-        (step,) = rule(plan, 240.0).next()
-        begun.append(step.network.card)
+        begun.append(rule(plan, 240.0).next()[0].network.card)
     assert begun == [quick, good]
 
 
@@ -151,12 +150,6 @@ def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -
     assert not search.tuned
     assert search.rule.out_of_time
     assert search.rule.reason(CardTraining(OTHER, TUNED)).startswith(NO_TIME)
-
-
-def test_a_limit_is_planned_backwards_fine_tuning_is_begun_while_it_fits() -> None:
-    search = Search(left_s=240.0).finish()
-    assert len(search.tuned) == 1
-    assert search.now <= 240.0 + 1e-6  # fine-tuning fills what is left: a sum of rounded seconds
 
 
 def test_the_first_step_surely_ends_in_time_and_without_time_nothing_begins() -> None:

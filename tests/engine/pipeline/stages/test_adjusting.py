@@ -115,7 +115,7 @@ def test_the_file_that_ships_takes_the_head_that_the_pass_over_its_backbone_gave
 
 
 @pytest.mark.integration
-def test_the_file_that_ships_keeps_its_head_without_a_pass_where_the_compared_one_did(
+def test_a_head_that_the_compared_file_keeps_is_kept_without_a_pass(
     made: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("advisor.training._head.quantized.refit_head", lambda *_: None)
