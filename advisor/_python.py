@@ -57,7 +57,8 @@ def speak_python(function: Callable[P, R]) -> Callable[P, R]:
             return function(*given, **named)  # type: ignore[arg-type]
         except Exception as error:
             message, hint = getattr(error, "message", None), getattr(error, "hint", None)
-            if message is not None and hint is not None:  # an ``AdvisorError``; this module imports no room
+            # An ``AdvisorError``; this module imports no room.
+            if message is not None and hint is not None:
                 lines = [in_python(message, parameters), f"hint: {in_python(hint, parameters)}"]
                 error.args = ("\n".join(lines if hint else lines[:1]),)
             raise

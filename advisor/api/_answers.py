@@ -119,7 +119,8 @@ def report(
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)
-    view = view if images else replace(view, images=None)
+    if not images:
+        view = replace(view, images=None)
     if folder == loaded.folder.path:
         return Report(view, write_own(loaded.folder, view))
     if folder and view.next_command.endswith("/report.html"):
@@ -252,6 +253,7 @@ def log_to(run: str | Path, place: str) -> str:
     view = load_view(folder)
     if not view.decision.feasible:
         return log.log_run(view, folder.path, address, None)
+    # The log has copies of its own, so the bundle goes afterwards.
     with Scratch() as scratch:
         export(folder.path, scratch / "bundle")
         return log.log_run(view, folder.path, address, scratch / "bundle")
@@ -390,8 +392,10 @@ def reevaluate(
         return run_search(request, Progress()).run
 
     devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
+    # A single run has nothing to compute while its files are written.
     with Writers(usable_cores() - 1 if run is None else 0) as writers:
         session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
         results = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
+        # Once all are written: a report that fails makes no answer wrong, but its caller has to know.
         results = tuple(replace(result, error=result.error or writers.problem(result.run)) for result in results)
     return tuple(result for result in results if result.new) if since_last else results

@@ -132,6 +132,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
 def _claim_copies(of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, int]]) -> dict[int, str]:
     """Return the part that claims each new image which shows the same as an image of the run, by its place."""
     claims: dict[int, str] = {}
+    # The hold-out claims first: an image that is learnt from must not judge.
     for old, new in pairs:
         if old < len(of_run) <= new:
             parts = (of_run[old].part, claims.get(new, of_run[old].part))
@@ -207,6 +208,7 @@ def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]])
         label = images[unit[0]].label
         part = "train"
         for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
+            # A unit that is too large for the rest of a share is learnt from: the shares are never exceeded.
             if taken[label, name] + len(unit) <= share * total[label]:
                 part = name
                 break

@@ -158,10 +158,12 @@ def check_data(
     from advisor.downloads import in_store, local
     from advisor.engine import data_check
 
-    data, say = Path(data), tell or (lambda _text: None)
+    data = Path(data)
+    say = tell or (lambda _text: None)
     if in_store(data) and options["fix"]:
         why = "--fix: a manifest would name copies in the cache, which removes them in time"
         raise UsageError(why, "copy the objects into a folder, and check that")
+    # Before minutes of reading: a manifest that cannot be written is an error at once.
     manifest = writable(Path(options["fix"])) if options["fix"] else None
     checker = None
     if options["labels"]:
@@ -242,6 +244,7 @@ def benchmark_device(
         counts,
         options["effort"],
         tell or (lambda _text: None),
+        options,
     )
 
 

@@ -35,9 +35,9 @@ def choices(option: str) -> tuple[str, ...]:
         return SEARCH[option].choices if option in SEARCH else ()
     module, value = LISTED[option]
     listed = getattr(import_module(module), value)
-    return tuple(
-        choice if isinstance(choice, str) else choice.name for choice in (listed() if callable(listed) else listed)
-    )
+    if callable(listed):
+        listed = listed()
+    return tuple(choice if isinstance(choice, str) else choice.name for choice in listed)
 
 
 def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:
@@ -61,6 +61,7 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
     if not path.absolute().parent.is_dir():
         raise UsageError(f"the folder '{path.parent}' does not exist", "create it, or give another folder")
     given = {name: value for name, value in options.items() if value is not None}
+    # A request that is refused is not written.
     resolve(given)
     write_atomically(path, "\n".join(_lines(path, given)) + "\n")
     return path
@@ -90,6 +91,7 @@ def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
 def _line(option: str, value: object) -> str:
     import yaml
 
+    # An option without a value stands for its default.
     if value in ("", (), 0) and not isinstance(value, bool):
         return f"{option}:"
     if isinstance(value, list | tuple):

@@ -150,6 +150,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
         WeightsError: none of the candidates has weights that can be fetched.
     """
+    # A time limit counts from the command, whose imports take seconds on a slow machine.
     started = COMMAND_BEGAN.get() or time.monotonic()
     require_memory("a search", *SEARCH_BYTES)
     from advisor.engine import STARTING, Progress, display
@@ -167,18 +168,21 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         write_all(view, run.path)
         return so_far(view) if shown is None else shown.answer(view)
 
-    folder = Path(resume) if (resume := options.get("resume")) is not None else None
+    resume = options.get("resume")
+    folder = None if resume is None else Path(resume)
     with Progress(None if quiet else shown or display(), answer) as progress:
         # The other imports take a second of the processor: first the user sees that the search begins.
         progress.say(STARTING)
-        with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
+        # Its progress bar misses widgets in a notebook, and is not used.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "IProgress not found")
             import_module("optuna")
         from advisor.engine import diagnose_run, run_search
         from advisor.reporting import write_own
 
         outcome = run_search(_request(options), progress, folder, verbose, started)
-        if not outcome.stop.lacked_time:  # seconds for each form
+        # It takes seconds for each form, which nobody has who interrupted or set a limit.
+        if not outcome.stop.lacked_time:
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)
         progress.say("writing the report")
@@ -232,12 +236,15 @@ def _request(given: Mapping[str, Any]) -> Request:
 
     options = {name: given.get(name) for name, option in SEARCH.items() if option.kept}
     file = Path(given["request"]) if given.get("request") else None
-    resume, extend = given.get("resume"), given.get("extend")
+    resume = given.get("resume")
+    extend = given.get("extend")
     if resume is not None:
         run = RunFolder.open(Path(resume))
-        for name in (name for name in ("request.yaml", "manifest.json") if not run.is_unchanged(name)):
-            what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
-            raise UsageError(what, "start a new run: unchanged work is taken from the cache")
+        # The rows of the run answer the question that was asked, not one that was edited since.
+        for name in ("request.yaml", "manifest.json"):
+            if not run.is_unchanged(name):
+                what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
+                raise UsageError(what, "start a new run: unchanged work is taken from the cache")
         return locate_paths(resolve_resumed(read_stored_request(run), options, file, extend), run)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
@@ -245,6 +252,7 @@ def _request(given: Mapping[str, Any]) -> Request:
     if asked.question.fleet:
         from advisor.fleet import read_fleet
 
+        # A fleet that cannot be read is an error before anything is spent.
         read_fleet(asked.question.fleet, asked.question.profiles)
     return asked
 
@@ -320,7 +328,8 @@ def _training() -> Iterator[Check]:
     from advisor.core import install_extra
     from advisor.devices import find_version
 
-    versions = [f"{package} {version}" for package in TRAINING if (version := find_version(package))]
+    found = {package: find_version(package) for package in TRAINING}
+    versions = [f"{package} {version}" for package, version in found.items() if version]
     hint = f"advisor search needs it: {install_extra('train')}"
     yield _check("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
 
@@ -345,6 +354,7 @@ def _cache() -> Iterator[Check]:
     root = cache_root()
     try:
         root.mkdir(parents=True, exist_ok=True)
+        # Permissions do not tell all: a disk may be full or mounted to be read only.
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as error:

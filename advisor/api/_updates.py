@@ -221,10 +221,11 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
     old = merged.holdout(new=False)
     new = merged.holdout(new=True)
     photographs = [image.path for image in (*old, *new)]
-    answers = [
-        [answer.found[0].label if answer.found else "" for answer in predict(folder, photographs)]
-        for folder in (earlier.folder.path, run)
-    ]
+    answers = []
+    for folder in (earlier.folder.path, run):
+        answered = predict(folder, photographs)
+        # A photograph without an answer counts as wrong.
+        answers.append([answer.found[0].label if answer.found else "" for answer in answered])
     return compare_answers(earlier.name, str(run), merged, *answers)
 
 
@@ -248,6 +249,7 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
     on_old = _judge(right[0][: len(old)], right[1][: len(old)])
     on_new = _judge(right[0][len(old) :], right[1][len(old) :]) if new else None
     every = _judge(*right)
+    # The whole interval lies below zero: less would let chance keep a better file from shipping.
     loses = on_old.high < 0
     ship = every.low > 0 and not loses
     gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, " if on_new else ""
@@ -287,6 +289,7 @@ def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
     wins = sum(now and not then for then, now in zip(before, after, strict=True))
     losses = sum(then and not now for then, now in zip(before, after, strict=True))
     differ = wins + losses
+    # The function is not defined at its ends.
     low = float(betaincinv(wins, losses + 1, TAIL)) if wins else 0.0
     high = float(betaincinv(wins + 1, losses, 1 - TAIL)) if losses else 1.0
     points = 100 * differ / count

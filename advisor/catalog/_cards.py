@@ -24,6 +24,11 @@ OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(
 )
 """The tasks of users' own ``.tflite`` files, by the architecture in their cards."""
 
+WHOLE_NETWORKS: Mapping[str, TaskFacts] = MappingProxyType(
+    {task.whole_networks: task for task in TASKS.values() if task.whole_networks}
+)
+"""The tasks of networks that learnt a whole task on other images, by the architecture in their cards."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
@@ -43,6 +48,7 @@ class Published:
     source: str  #: where the figures are from
     top1: float | None = None  #: share in % of the ImageNet validation set whose first answer is right
     top5: float | None = None  #: share in % with the right answer among the first five
+    map: float | None = None  #: COCO's mean average precision in % on its validation images of 2017
     params: int | None = None  #: number of parameters as the source rounds it; the card's own is exact
     macs: int | None = None  #: number of multiply-accumulates for one image, likewise
     note: str = ""  #: why a figure differs from those of the card
@@ -101,9 +107,14 @@ class Card:
         return self.architecture in OWN_FILES
 
     @property
+    def whole(self) -> bool:
+        """True if the network learnt a whole task on other images, as a detector with its neck and its head."""
+        return self.architecture in WHOLE_NETWORKS
+
+    @property
     def by_file(self) -> bool:
         """True if no Keras graph is built for the card: its graph is a file, of the catalogue or the user's own."""
-        return self.own_file or self.architecture == GRAPH_FILE
+        return self.own_file or self.whole or self.architecture == GRAPH_FILE
 
     @property
     def needs_converter(self) -> bool:
@@ -117,8 +128,9 @@ class Card:
 
     @property
     def task(self) -> str:
-        """The only task of a user's own file; empty for a network, which is trained for any task."""
-        return OWN_FILES[self.architecture].name if self.own_file else ""
+        """The only task of a user's own file or a whole network; empty for a card that is trained for any task."""
+        task = OWN_FILES.get(self.architecture) or WHOLE_NETWORKS.get(self.architecture)
+        return task.name if task else ""
 
     @property
     def as_it_is(self) -> bool:
@@ -149,4 +161,5 @@ class Card:
         """
         if self.by_file:
             return self
+        # Layers cost in proportion to their pixels; the dense layer at the end does not, and is a small part.
         return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))

@@ -38,6 +38,7 @@ LARGE = 500_000
 _log = logging.getLogger(__name__)
 _FOLDER = "catalogues"
 _MOST_FILES = 64
+# The code that makes cards of a text: kept cards of another version do not count.
 _READERS = ("_cards.py", "../downloads/_files.py", "_catalogue.py", "_schema.py", "../store/_yamlfile.py")
 _LIST_HINT = "`advisor catalog list` shows every card"
 
@@ -79,7 +80,11 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     import yaml
 
     # As text: dumping the whole file again would lose the comments that people keep in it.
-    begins, column = (read_text(file), _find_column(file)) if file.is_file() else (_NEW_FILE, 2)
+    begins = _NEW_FILE
+    column = 2
+    if file.is_file():
+        begins = read_text(file)
+        column = _find_column(file)
     dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
     return begins.rstrip("\n") + "\n" + "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
 
@@ -138,8 +143,10 @@ class _Listener:
 
 @lru_cache(maxsize=64)  # a process asks for the same cards again and again
 def _read(path: Path, place: Path, text: str, listener: _Listener) -> CardFile:
-    if (known := recall_cards(place, text)) is not None:
+    known = recall_cards(place, text)
+    if known is not None:
         return CardFile(YamlDocument(path, None, text), *known)
+    # Only where the reading is felt: a line about every file would be noise.
     if listener.tell is not None and len(text) > LARGE:
         listener.tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
     from advisor.catalog._schema import read_cards
@@ -251,6 +258,7 @@ def recall_cards(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ..
     """Return the cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
     try:
         stored = read_text(_place(path))
+        # A digest beside the key: a process that ends while it writes may leave half a body.
         key, digest, body = stored.split("\n", 2)
         if key != _key(path, text) or digest != _digest(body):
             return None
@@ -272,7 +280,8 @@ def remember_cards(path: Path, text: str, cards: Sequence[Card], indices: Sequen
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         content = "\n".join((_key(path, text), _digest(body), body))
-        write_atomically(place, content, _MOST_FILES)  # catalogues move and disappear
+        # Catalogues move and disappear.
+        write_atomically(place, content, _MOST_FILES)
     except OSError as error:
         _log.debug("the cards of %s are not remembered: %s", path, error)
 

@@ -14,6 +14,7 @@ from advisor.downloads import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
 from advisor.store import sha256_file
 
+# Sources differ by biases, additions and pooling, which some count as MACs.
 MACS_TOLERANCE = 0.02
 CHILDREN = 2
 # A note explains a difference where it speaks of what is counted.
@@ -92,6 +93,7 @@ def check_catalogue(
     wrong = [_finding_of_error(error) for error in (*mistakes, *find_repeated_names(files))]
     places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
     cards = {card.name: card for file in files for card in file.cards}
+    # Minutes of building are wasted on a catalogue with mistakes: it has to be checked again.
     counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
     for card in cards.values():
         card_counts = counts.get(card.name)
@@ -114,7 +116,7 @@ def count_graph(card: Card) -> Counts:
         path = fetch_weights(card, FetchOptions(offline=True)).path
         cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
         return Counts(cost.parameters, cost.parameters, cost.macs)
-    if card.architecture == GRAPH_FILE:
+    if card.architecture == GRAPH_FILE or card.whole:
         from advisor.catalog._graph_file import graph_of
         from advisor.tflite import count, read
 
@@ -137,6 +139,7 @@ def count_graph(card: Card) -> Counts:
         values = sum(prod(variable.shape) for variable in model.variables)
         return Counts(graph.count_parameters(model), values, graph.count_macs(model))
     finally:
+        # A child counts many graphs, and Keras keeps every one until its session is cleared.
         keras.backend.clear_session()
 
 
@@ -207,10 +210,15 @@ def _check_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
 
 def _check_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
     notes = f"{published.note} {card.note}".casefold()
+    # Some sources count the moving statistics of BatchNorm, so either number may be theirs.
     params = (card.params, counts.values) if counts else (card.params,)
     compared = (("parameters", published.params, params, 0.0), ("MACs", published.macs, (card.macs,), MACS_TOLERANCE))
     for what, theirs, ours, tolerance in compared:
-        if theirs is None or min(abs(count - theirs) for count in ours) <= max(tolerance * theirs, rounding_of(theirs)):
+        if theirs is None:
+            continue
+        # Sources round: 4.2 million may be any number of the next digit.
+        allowed = max(tolerance * theirs, rounding_of(theirs))
+        if min(abs(count - theirs) for count in ours) <= allowed:
             continue
         if any(word in notes for word in _EXPLAINS[what]):
             yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
@@ -226,6 +234,7 @@ def count_verified(cards: Sequence[Card]) -> Verified:
     known = sum(all(member.key for member in source.members) for source in sources)
     cache = Cache(FetchOptions().cache_root)
     cached = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
+    # `find` hashes the file, and does not return one that is damaged.
     hashes_right = {(name, cache.find(source) is not None) for name, source in cached}
     return Verified(
         counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),

@@ -37,15 +37,16 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
     Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
     """
-    if card.architecture == GRAPH_FILE:
+    if card.architecture == GRAPH_FILE or card.whole:
         from advisor.catalog._keras_graph import keras_graph
 
-        return keras_graph(_fill_graph_file(card, weights), card.name)
+        return keras_graph(fill_graph_file(card, weights), card.name)
     if card.own_file:
         from advisor.catalog._keras_graph import keras_graph
         from advisor.catalog._user_models import master
 
         data, has_features = master.master_of(card, master.content_of_own(card, weights), softmax=False)
+        # Without features there is no layer to put a new head on.
         if not has_features:
             raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
         return keras_graph(data, card.name)
@@ -59,7 +60,8 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
             mapping.map_weights(weights.port, layers_of(model), readers.read_tensors(weights.format, weights.path)),
         )
     elif card.filled_graph:
-        fill_layers(model, graph_of(card).random())  # the weights of the converted file
+        # The weights of the converted file.
+        fill_layers(model, graph_of(card).random())
     else:
         fill_randomly(model)
     return model
@@ -79,7 +81,8 @@ def fill_randomly(model: keras.Model) -> None:
         # The names of Slim's and torch's layers do not say that they are depthwise.
         whole = isinstance(layer, layers.DepthwiseConv2D)
         for variable in layer.trainable_variables:
-            if len(shape := variable.shape) >= 2:
+            shape = variable.shape
+            if len(shape) >= 2:
                 depthwise = whole or (isinstance(layer, layers.SeparableConv2D) and variable is layer.depthwise_kernel)
                 fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
                 variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
@@ -91,6 +94,7 @@ def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
     from keras import layers
 
     norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
+    # Fine-tuning of the model needs them again.
     momenta = [layer.momentum for layer in norms]
     for layer in norms:
         layer.momentum = 0.0
@@ -114,7 +118,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
         return convert_own(card, weights, path)
     if not card.needs_converter:
-        path.write_bytes(_fill_graph_file(card, weights))
+        path.write_bytes(fill_graph_file(card, weights))
         made = card.filled_graph or card.conversion
         return {"difference": made.difference if made else 0.0}
     import keras
@@ -136,7 +140,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
     return {"difference": differences["probabilities"], "features_difference": differences["features"]}
 
 
-def _fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
+def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
     """Return the file of a card whose graph is a file, with its weights or random ones."""
     from advisor.catalog._weights import readers
 
@@ -156,6 +160,7 @@ def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.floa
     differences = {}
     for name in OUTPUTS:
         wanted = np.asarray(expected[name])
+        # A probability is at most 1; features have no scale of their own.
         scale = max(float(np.abs(wanted).max()), 1e-12) if name == "features" else 1.0
         differences[name] = float(np.abs(wanted - actual[name]).max()) / scale
     return differences

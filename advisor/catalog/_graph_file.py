@@ -36,6 +36,33 @@ IGNORED = ("num_batches_tracked",)
 
 
 @dataclass(frozen=True)
+class BoxCode:
+    """The anchors of a detector, and how its encodings move them."""
+
+    levels: tuple[AnchorLevel, ...]  # the maps that have anchors, in the order of the outputs
+    order: tuple[int, ...]  # where y, x, height and width are among the four encodings
+    scales: tuple[float, ...]  # what each of the four encodings is multiplied by, in the network's own order
+    background: bool  # the first logit is that of the background, and a softmax makes scores
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> BoxCode:
+        """Return what a graph file says."""
+        levels = tuple(
+            AnchorLevel(tuple(level["cells"]), tuple(tuple(sides) for sides in level["sides"]))
+            for level in said["levels"]
+        )
+        return cls(levels, tuple(said["order"]), tuple(said["scales"]), said["background"])
+
+
+@dataclass(frozen=True)
+class AnchorLevel:
+    """The anchors of one map: those of each place are around its middle."""
+
+    cells: tuple[int, ...]  # rows and columns
+    sides: tuple[tuple[float, ...], ...]  # height and width of each anchor of a place, in shares of the image
+
+
+@dataclass(frozen=True)
 class GraphFile:
     """A network without weights.
 
@@ -46,6 +73,7 @@ class GraphFile:
         shapes: shape of each tensor of a checkpoint by its name.
         indices: positions in a tensor's values, for constants that are gathered.
         layers: the layers whose weights the tensors are, in the layout of Keras; none if the tensors have PyTorch's.
+        boxes: the boxes that the graph's encodings move, if it is a detector's.
     """
 
     graph: bytes
@@ -54,6 +82,7 @@ class GraphFile:
     shapes: Mapping[str, tuple[int, ...]]
     indices: Mapping[str, Array]
     layers: tuple[LayerSpec, ...] = ()
+    boxes: BoxCode | None = None
 
     def tensors_of(self, port: str, tensors: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return a file's tensors under the names of this graph.
@@ -79,6 +108,7 @@ class GraphFile:
         for place, terms in self.constants.items():
             value = reduce(np.add, (self.term(term, arrays) for term in terms))
             entry = graph.tensors[place]
+            # Rounded once, after all terms: folded in single precision, the errors of the factors would add up.
             content = np.ascontiguousarray(value.reshape([int(side) for side in entry.shape]), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
         return pack(model)
@@ -97,6 +127,7 @@ class GraphFile:
         elif "matrix" in term:
             matrix = tensors[term["matrix"]].astype(np.float64)
             by = term["by"]
+            # The constant that a BatchNorm adds passes through the next matrix too.
             vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
@@ -151,6 +182,7 @@ class GraphFile:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
         draw = np.random.default_rng(0)
         weights = dict[str, Array]()
+        # Keras' kernels have the outputs last, PyTorch's first.
         fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
         for name, shape in self.shapes.items():
             end = name.rpartition(".")[2]
@@ -158,6 +190,7 @@ class GraphFile:
                 spread = (2.0 / max(fans_in.get(name, prod(shape[1:])), 1)) ** 0.5
                 weights[name] = draw.normal(0.0, spread, shape).astype(np.float32)
             else:
+                # A BatchNorm that changes nothing: a random scale would let the activations grow or die.
                 weights[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
         return weights
 
@@ -179,7 +212,8 @@ def make_identity(shape: Sequence[int]) -> Array:
 def graph_of(card: Card) -> GraphFile:
     """Return the graph of a card; UsageError if its file is missing, damaged or another one than the card names."""
     named = card.filled_graph
-    file, sha256 = (named.file, named.sha256) if named else (card.keywords.get("file", ""), card.keywords.get("sha256"))
+    file = named.file if named else card.keywords.get("file", "")
+    sha256 = named.sha256 if named else card.keywords.get("sha256")
     path = shipped_folder("catalogs") / "graphs" / str(file)
     if path.is_file():
         hash_now = sha256_file(path)
@@ -198,6 +232,7 @@ def read_graph(path: Path) -> GraphFile:
     """Read a graph file; UsageError if it is missing or damaged."""
     try:
         with open_file(path, MAX_BYTES) as file, zipfile.ZipFile(io.BytesIO(file.read())) as archive:
+            # A small archive can unpack to gigabytes.
             if sum(entry.file_size for entry in archive.infolist()) > 8 * MAX_BYTES:
                 raise ValueError("it is too large")
             said = json.loads(archive.read(CONSTANTS))
@@ -210,6 +245,7 @@ def read_graph(path: Path) -> GraphFile:
                 shapes,
                 {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
                 tuple(_layer(entry, shapes, said["norms"]) for entry in said.get("layers", ())),
+                BoxCode.from_json(said["detector"]) if "detector" in said else None,
             )
     except UsageError:
         raise

@@ -52,7 +52,8 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     import keras
 
     model = read(data, name)
-    graph, (signature,) = model.subgraphs[0], model.signatures
+    graph = model.subgraphs[0]
+    (signature,) = model.signatures
     image = model.inputs[0]
     values: dict[int, Any] = {graph.inputs[0]: keras.Input(image.shape[1:], batch_size=1, name="image")}
     first = values[graph.inputs[0]]
@@ -180,7 +181,8 @@ def _depthwise(node: _Node) -> Any:
 def _dense(node: _Node) -> Any:
     from keras import layers
 
-    if not _is_constant(node.inputs[1]):  # attention can multiply two activations so
+    # Attention can multiply two activations so.
+    if not _is_constant(node.inputs[1]):
         return _of_all_axes(node)
     kernel = _constant(node.inputs[1]).T
     bias = _bias(node)
@@ -193,7 +195,8 @@ def _pad(node: _Node) -> Any:
     from keras import layers, ops
 
     sides = tuple((int(before), int(after)) for before, after in _constant(node.inputs[1])[1:3])
-    if len(node.inputs) > 2:  # the value to pad with, such as the least number before a maximum
+    # The value to pad with, such as the least number before a maximum.
+    if len(node.inputs) > 2:
         return ops.pad(node.inputs[0], ((0, 0), *sides, (0, 0)), constant_values=float(_constant(node.inputs[2])))
     return layers.ZeroPadding2D(sides, name=node.name)(node.inputs[0])
 
@@ -229,6 +232,7 @@ def _mean(node: _Node) -> Any:
 
     axes = tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1))
     keeps_axes = bool(node.operator.options.get("keep_dims"))
+    # The layer, not the operation: fine-tuning finds the pooled features by it.
     if axes == (1, 2):
         return layers.GlobalAveragePooling2D(keepdims=keeps_axes, name=node.name)(node.inputs[0])
     return ops.mean(node.inputs[0], axes, keepdims=keeps_axes)
@@ -256,6 +260,7 @@ def _resize(node: _Node) -> Any:
     options = node.operator.options
     value = node.inputs[0]
     name = node.operator.name
+    # Keras resizes with half-pixel centres only; the nearest neighbour is a choice of rows, which any centre allows.
     half = 0.5 if options.get("half_pixel_centers") else 0.0
     if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
         raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")

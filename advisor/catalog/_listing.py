@@ -103,12 +103,12 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
     options = options or FetchOptions()
     path = options.mirror_path
     cache = Cache(options.cache_root)
-    return any(
-        cache.holds(source)
-        or (path is not None and Mirror(path).holds(source))
-        or (source.kind == "file" and Path(source.file.path).is_file())
-        for source in card.weights
-    )
+    mirror = None if path is None else Mirror(path)
+    for source in card.weights:
+        own_file = source.kind == "file" and Path(source.file.path).is_file()
+        if own_file or cache.holds(source) or (mirror is not None and mirror.holds(source)):
+            return True
+    return False
 
 
 def place_of(source: WeightSource) -> str:
@@ -144,8 +144,11 @@ def _fetch(options: FetchOptions, card: Card) -> Fetched:
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
     same = (weights.member, weights.format, weights.port)
+    # A file in the mirror may fit several sources of the card, so its hash decides, where the source has one.
     source = next(
-        s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", weights.sha256)
+        source
+        for source in card.weights
+        if (source.file.path, source.format, source.port) == same and source.file.sha256 in ("", weights.sha256)
     )
     if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"

@@ -72,6 +72,7 @@ class PublishedEntry(Strict):
     source: Text
     top1: Percent | None = None
     top5: Percent | None = None
+    map: Percent | None = None
     params: Count | None = None
     macs: Count | None = None
     note: str = ""
@@ -118,6 +119,7 @@ class SourceEntry(Strict):
         if missing:
             raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
         members = [member.value() for member in (self.file, *self.companions)]
+        # An MD5 can be forged, and so can an answer over http.
         weak = any(member.checkable and not member.strong for member in members)
         if weak and self.url and not self.url.startswith("https://"):
             raise ValueError("a file that is known by an md5 or by a part of its hash is fetched over https only")
@@ -128,6 +130,7 @@ class SourceEntry(Strict):
         source: WeightSource = super().value()
         archive = source.package_file.key
         if source.kind == "huggingface" and not source.file.checkable:
+            # Without a hash, the name of the repository is the key in the cache: the hub's hash is kept on first use.
             archive = f"hub-{hashlib.sha256(source.label.encode()).hexdigest()[:16]}"
         file, *companions = (replace(member, archive=archive) for member in source.members)
         return replace(source, file=file, companions=tuple(companions))
@@ -216,6 +219,7 @@ def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlD
                     f"architectures: {', '.join(architectures.NAMES)}",
                 )
             folder = Path(file.folder or path.parent).absolute()
+            # Absolute: a run is continued from another folder than it was begun in.
             cards[index] = replace(card, weights=tuple(_anchor_paths(source, folder) for source in card.weights))
         except UsageError as error:
             if wrong is None:
@@ -244,8 +248,10 @@ def _explain_error(error: ValidationError, schema: type[BaseModel], document: Ya
     first = min(error.errors(), key=lambda problem_facts: problem_facts["type"] != "extra_forbidden")
     location = first["loc"]
     line = document.line((*place, *location))
-    if place and location and location[0] not in document.values["cards"][place[1]]:
-        line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
+    in_card = not place or not location or location[0] in document.values["cards"][place[1]]
+    # A wrong value that the card has from the defaults of the file is shown where it stands.
+    if not in_card and location[0] in document.values.get("defaults", {}):
+        line = document.line(("defaults", *location))
     name = ".".join(str(step) for step in location) or "the file"
     if first["type"] == "extra_forbidden":
         models = (schema, PreprocessingEntry, PublishedEntry, SourceEntry, MemberEntry, GraphEntry)
@@ -253,5 +259,7 @@ def _explain_error(error: ValidationError, schema: type[BaseModel], document: Ya
         problem = f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), keys)}"
         return UsageError(problem, f"keys: {', '.join(keys)}")
     stated = repr(first["input"])
-    value = f" (found {stated if len(stated) <= 60 else f'{stated[:57]}...'})" if first["type"] != "missing" else ""
+    if len(stated) > 60:
+        stated = f"{stated[:57]}..."
+    value = f" (found {stated})" if first["type"] != "missing" else ""
     return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", "docs/catalogue.md lists the keys")

@@ -18,6 +18,7 @@ from advisor.cli._output import (
     progress,
     show_answer,
     warn_of_problems,
+    write_sentences,
 )
 from advisor.core import LIMITS, ExitCode, UsageError, nearest
 
@@ -209,7 +210,7 @@ def predict(
         print_document(predictions=[prediction.to_json() for prediction in predictions])
     else:
         for prediction in predictions:
-            typer.echo(plain(f"{prediction.photograph}: {prediction.sentence}"))
+            write_sentences(plain(f"{prediction.photograph}: {prediction.sentence}"))
     if any(prediction.error for prediction in predictions):
         raise typer.Exit(ExitCode.UNSATISFIED)
 
@@ -262,7 +263,7 @@ def compare(
     if form == "json":
         print_json(comparison_json(comparison))
     else:
-        typer.echo(render_comparison(comparison, form), nl=False)
+        write_sentences(render_comparison(comparison, form).removesuffix("\n"))
     if comparison.recommends_otherwise:
         raise typer.Exit(ExitCode.CHANGED)
     if comparison.incomplete:
@@ -297,7 +298,7 @@ def update(
         print_json(answer.to_json())
     else:
         for line in answer.lines:
-            typer.echo(plain(line))
+            write_sentences(plain(line))
     if not answer.ship:
         raise typer.Exit(ExitCode.CHANGED)
 
@@ -366,7 +367,7 @@ def reevaluate(
     if form == "json":
         print_json(reevaluations_json(shown))
     else:
-        typer.echo(render_reevaluations(shown, form), nl=False)
+        write_sentences(render_reevaluations(shown, form).removesuffix("\n"))
     if any(result.changed for result in results):
         raise typer.Exit(ExitCode.CHANGED)
     if run is not None and any(result.error for result in results):
@@ -387,7 +388,7 @@ def _reevaluate_fleet(run: str | None, asked: ReevaluateOptions, form: str) -> N
         print_json(change.to_json())
     else:
         for sentence in (*change.sentences, f"Next: advisor export {change.run} --to bundle --tiers"):
-            typer.echo(sentence)
+            write_sentences(sentence)
     if change.changed:
         raise typer.Exit(ExitCode.CHANGED)
 
@@ -417,7 +418,7 @@ def verify(
         print_json(verification.to_json())
     else:
         for sentence in verification.sentences:
-            typer.echo(sentence)
+            write_sentences(sentence)
     if not verification.good:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

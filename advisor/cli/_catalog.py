@@ -9,7 +9,7 @@ import typer
 from advisor.cli import _options as options
 from advisor.cli._options import Commands, annotations_of, argument, channels, completion_of, option, split, takes
 from advisor.cli._output import download_bars, print_document, progress
-from advisor.core import DeviceBenchmarkKeywords, ExitCode, StageError, options_of
+from advisor.core import AddPhoneKeywords, DeviceBenchmarkKeywords, ExitCode, StageError, UsageError, options_of
 
 cards_app = Commands.group(
     "catalog",
@@ -253,6 +253,7 @@ def list_devices(
     phones: Annotated[
         bool, option("", "List the phones that are known by their names, predicted or measured.", "--phones")
     ] = False,
+    cloud: Annotated[str, option("NAME", "List the devices of this device cloud: aihub.")] = "",
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,
@@ -260,6 +261,8 @@ def list_devices(
     """List the devices with their targets and the number of known measurements.
 
     Example: advisor devices list --filter kind=board --filter 'cores=*cortex-a76*'
+
+    Example: advisor devices list --cloud aihub
     """
     from advisor import devices
     from advisor.devices import listing
@@ -267,7 +270,7 @@ def list_devices(
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
-        rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones))
+        rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones, cloud=cloud))
     if as_json:
         print_document(devices=[listing.row_json(profile) for profile in rows])
     else:
@@ -292,24 +295,50 @@ def show_device(name: DeviceName, profiles: options.ProfileFolders = None, as_js
 
 
 @devices_app.command("add", short_help="Add a profile of your own.")
+@takes(annotations_of(options_of(AddPhoneKeywords, "into", "force")))
 def add_device(
-    file: Annotated[str, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")],
+    file: Annotated[str | None, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")] = None,
+    *,
+    usb: Annotated[bool, option("", "Add the phone that is attached by USB.", "--usb")] = False,
     into: Annotated[str | None, option("DIR", "Folder that takes the profile. Default: your own.")] = None,
     force: Annotated[bool, option("", "Replace your profile of the same name.", "--force")] = False,
     as_json: options.AsJson = False,
+    **attached: Any,
 ) -> None:
-    """Check a device profile and copy it with its measurements to your own profiles.
+    """Check a device profile and copy it with its measurements to your own profiles, or add an attached phone.
+
+    With --usb or --adb, the phone is asked what it is, and a first network is timed on its CPU, GPU and NPU. The
+    profile has the connection: a search with this device measures on the phone.
 
     Example: advisor devices add our-board.yaml
+
+    Example: advisor devices add --usb
     """
     from advisor import devices
     from advisor.reporting import print_added_device
 
-    added = devices.add(file, into=into, force=force)
+    given = {setting: value for setting, value in attached.items() if value}
+    if file is not None:
+        if usb or given:
+            setting = "usb" if usb else next(iter(given))
+            raise UsageError(
+                f"--{setting.replace('_', '-')} is for an attached phone, and '{file}' is a profile",
+                "give one of the two",
+            )
+        added = devices.add(file, into=into, force=force)
+        if as_json:
+            print_document(device=added.profile.name, path=str(added.path), replaced=added.replaced)
+        else:
+            print_added_device(added)
+        return
+    if not usb and "adb" not in given:
+        raise UsageError("there is nothing to add", "name a profile (YAML), or --usb for the phone that is attached")
+    with progress("looking for the phone") as tell:
+        phone = devices.add_phone(into=into, force=force, tell=tell, **given)
     if as_json:
-        print_document(device=added.profile.name, path=str(added.path), replaced=added.replaced)
+        print_document(**phone.to_json())
     else:
-        print_added_device(added)
+        print_added_device(phone.device, phone)
 
 
 @devices_app.command("remove", short_help="Remove a profile of your own.")

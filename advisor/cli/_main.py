@@ -21,7 +21,7 @@ from advisor.cli._catalog import cards_app, devices_app
 from advisor.cli._clock import began_with_process
 from advisor.cli._files import benchmark, compress, profile
 from advisor.cli._options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
-from advisor.cli._output import print_document, progress
+from advisor.cli._output import print_document, progress, write_sentences
 from advisor.cli._search import data_app, init, plan, search
 from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, visible, without_password
 from advisor.version import __version__
@@ -262,9 +262,9 @@ def _complain(message: str, hint: str) -> None:
     colour = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
     with contextlib.suppress(OSError):  # the exit code says it where nothing can be written
         try:
-            typer.secho(f"error: {_readable(message)}", err=True, fg=colour)
+            write_sentences(f"error: {_readable(message)}", err=True, colour=colour)
             if hint:
-                typer.secho(f"hint:  {_readable(hint)}", err=True)
+                write_sentences(f"hint:  {_readable(hint)}", err=True)
         except MemoryError:  # colours and tables of characters need some, too
             os.write(2, _OUT_OF_MEMORY)
 

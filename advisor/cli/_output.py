@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,13 +37,39 @@ WAIT_S = 2.0
 EVERY_S = 30.0
 """Seconds after which a log gets a line even if every step is short."""
 
+_OPTION = r"--?[\w-]+(?:[ =][^- ,;:()][^ ,;:()]*)?"
+_PATH = r"[^ ,;:()]*[/.][^ ,;:()]+"
+COMMAND = re.compile(rf"advisor(?: [a-z-]+){{1,2}}(?: (?:{_OPTION}|\[[^]]*\]|{_PATH}))*")
+"""A command inside a sentence with its options, their values and paths: it is copied, so it stays on one line."""
+
 Tell = Callable[[str], None]
+
+
+def write_sentences(text: str, err: bool = False, colour: str | None = None) -> None:
+    """Write lines, on standard error if ``err``; on a terminal, long ones are folded between words."""
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(fold_line(line, width) for line in text.split("\n"))
+    typer.secho(text, err=err, fg=colour)
+
+
+def fold_line(line: str, width: int) -> str:
+    """Return a line that is folded between words where it is too wide; commands stay whole."""
+    if len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    kept = COMMAND.sub(lambda command: command[0].replace(" ", "\0"), line)
+    folder = textwrap.TextWrapper(
+        width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
+    return folder.fill(kept).replace("\0", " ")
 
 
 def note(text: str) -> None:
     """Write a line on standard error that is neither the answer nor an error."""
     if not QUIET.get():
-        typer.echo(visible(text), err=True)
+        write_sentences(visible(text), err=True)
 
 
 @contextmanager
@@ -201,7 +230,7 @@ def log_run_to(run: Path, place: str | None) -> None:
             logged = api.log_to(run, place)
         note(f"logged to {shown} as {logged}")
     except AdvisorError as error:  # the answer is there: only its copy is missing
-        typer.echo(f"error: {error.message}\nhint:  {error.hint}", err=True)
+        write_sentences(f"error: {error.message}\nhint:  {error.hint}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
 
 
@@ -210,4 +239,4 @@ def warn_of_problems(run: str, artefacts: bool = False) -> None:
     from advisor import api
 
     for problem in api.check_run(run, artefacts=artefacts):
-        typer.echo(visible(f"warning: {run}: {problem}"), err=True)
+        write_sentences(visible(f"warning: {run}: {problem}"), err=True)

@@ -143,12 +143,14 @@ def spec_of_file(
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
         shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
         raise UsageError(f"{name} takes {shapes}, not one square RGB image", "the input must be 1 x size x size x 3")
+    # One without the other would silently take the missing one from the file.
     if (mean is None) != (std is None):
         raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
     if mean is not None and std is not None:
         return InputSpec(shape[1], _require_three("--mean", mean), _require_three("--std", std, positive=True))
     steps = model.inputs[0].quantization
     if (metadata is None or not metadata.mean) and steps and model.inputs[0].dtype in _FIRST_OF_BYTE:
+        # A pixel becomes (pixel - zero) x scale, so mean and deviation follow from the steps.
         zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
         return InputSpec(
             shape[1], _require_three(name, (zero,)), _require_three(name, (1 / steps.scales[0],), positive=True)

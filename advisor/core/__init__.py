@@ -124,7 +124,9 @@ if TYPE_CHECKING:
     )
     from advisor.core._forms import FORMS, FileFeatures, Traits, form_of
     from advisor.core._function_options import (
+        AddPhoneKeywords,
         BenchmarkKeywords,
+        CalibrateKeywords,
         CheckDataKeywords,
         CompressKeywords,
         DeviceBenchmarkKeywords,
@@ -197,7 +199,6 @@ if TYPE_CHECKING:
         paired_difference,
         paired_shares,
         show_probability,
-        whole_percent,
         wilson,
     )
     from advisor.core._relaxation import Relaxation, excess_texts
@@ -297,6 +298,7 @@ __all__ = [
     "TOP5",
     "TPE",
     "WORST_GROUP",
+    "AddPhoneKeywords",
     "AdvisorError",
     "Agreement",
     "AmbiguousInput",
@@ -307,6 +309,7 @@ __all__ = [
     "BoxGuarantee",
     "BoxScores",
     "Budget",
+    "CalibrateKeywords",
     "CaptureAccuracy",
     "CardFacts",
     "CheckDataKeywords",
@@ -457,7 +460,6 @@ __all__ = [
     "variant_of",
     "visible",
     "whole_number",
-    "whole_percent",
     "wilson",
     "with_budget_probability",
     "with_new_conditions",

@@ -97,11 +97,11 @@ class Budget:
 
     def probabilities(self, evaluation: Evaluation) -> dict[str, float]:
         """Return how probably (0-1) the limits that images decide about are met: of accuracy, drop and metrics."""
-        shares = {
-            name: belief.below(self.limits[name])
-            for name, belief in self._beliefs(evaluation).items()
-            if name in self.limits and belief is not None and not belief.certain
-        }
+        shares = {}
+        for name, belief in self._beliefs(evaluation).items():
+            # A measured figure holds a limit or does not: there is no probability to tell.
+            if name in self.limits and belief is not None and not belief.certain:
+                shares[name] = belief.below(self.limits[name])
         return {name: round(1 - share if is_floor(name) else share, 4) for name, share in shares.items()}
 
     def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:

@@ -54,9 +54,14 @@ def dominates(first: Costs, second: Costs) -> bool:
 
 def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     """Return the evaluations that no other dominates, fastest first, of those that are ok with the three figures."""
-    points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
+    points: list[tuple[Evaluation, Costs]] = []
+    for evaluation in evaluations:
+        cost = costs(evaluation)
+        if cost is not None:
+            points.append((evaluation, cost))
     best: list[tuple[Evaluation, Costs]] = []
-    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):  # what dominates a point comes before it
+    # What dominates a point comes before it.
+    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):
         if not any(dominates(other, cost) for _, other in best):
             best.append((evaluation, cost))
     return tuple(evaluation for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration)))

@@ -61,16 +61,19 @@ def document(value: Any) -> Any:
         return {name: document(entry) for name, entry in value.items()}
     if isinstance(value, tuple | list):
         return [document(entry) for entry in value]
-    return value.value if isinstance(value, Enum) else str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
     """Return a dataclass as a JSON object; ``defaults`` writes its fields with default values too, not nested ones."""
-    return {
-        field.name: _plain(getattr(value, field.name))
-        for field in fields(value)
-        if defaults or getattr(value, field.name) != _default(field)
-    }
+    plain = {}
+    for field in fields(value):
+        entry = getattr(value, field.name)
+        if defaults or entry != _default(field):
+            plain[field.name] = _plain(entry)
+    return plain
 
 
 def _plain(value: Any) -> Any:

@@ -214,7 +214,8 @@ class ConfidenceFacts:
         plain = self.threshold if asked.plain is not None else None
         if plain is None and self.coverage is not None and self.coverage.kept:
             plain = self.coverage.at
-        by_class = {name: one.score for name in asked.by_class if (one := self.by_class.get(name))}
+        chosen = {name: self.by_class.get(name) for name in asked.by_class}
+        by_class = {name: one.score for name, one in chosen.items() if one}
         recall = {name: one.score for name, one in self.recall.items() if one.kept}
         return ShippedThresholds(
             None if plain is None else _down(plain.score),

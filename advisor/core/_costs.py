@@ -64,7 +64,12 @@ def parse_costs(text: str, file: str = "") -> Costs:
     where = f"'{plain(file)}'" if file else "the table"
     try:
         reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
-        lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+        lines = []
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            # Sheets have empty rows behind the last one.
+            if any(cells):
+                lines.append((reader.line_num, cells))
     except csv.Error as error:
         raise UsageError(f"--costs: {where} cannot be read as CSV: {error}", LAYOUT) from None
     if len(lines) < 2 or len(lines[0][1]) < 3:
@@ -90,12 +95,10 @@ def parse_costs(text: str, file: str = "") -> Costs:
     for name in answers:
         if name not in names:
             raise UsageError(f"--costs: {where} has a column for the class '{plain(name)}' and no row", LAYOUT)
-    by_name = {
-        name: tuple(
-            _cost(cell, answer, name, f"line {line} of {where}") for cell, answer in zip(cells, answers, strict=True)
-        )
-        for line, (name, *cells) in table
-    }
+    by_name = {}
+    for line, (name, *cells) in table:
+        place = f"line {line} of {where}"
+        by_name[name] = tuple(_cost(cell, answer, name, place) for cell, answer in zip(cells, answers, strict=True))
     rows = tuple(by_name[name] for name in answers)
     if not any(map(any, rows)):
         raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)

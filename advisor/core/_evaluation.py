@@ -296,11 +296,12 @@ def _require_unique_entries() -> None:
 
 def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the evaluation as a JSON object."""
+    quantities = {name: getattr(evaluation, name) for name in _QUANTITIES}
     return {
         "configuration": asdict(evaluation.configuration),
         "status": evaluation.status.value,
         **{name: getattr(evaluation, name) for name in ("family", "reason", "stage")},
-        **{name: to_json(quantity) if (quantity := getattr(evaluation, name)) else None for name in _QUANTITIES},
+        **{name: to_json(quantity) if quantity else None for name, quantity in quantities.items()},
         **{name: getattr(evaluation, name) for name in ("contended", "artefact", "artefact_sha256")},
         "details": _details(evaluation),
         "key": evaluation.configuration.key,
@@ -370,7 +371,8 @@ def _read(name: str, details: Mapping[str, Any]) -> Any:
 def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
     """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError: a needed one is unknown."""
     entries = with_new_names(details)
-    named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
+    wanted = {name: entry_name(name) for name in types_of(kind)}
+    named = {name: entries[entry] for name, entry in wanted.items() if entry in entries}
     return kind(**parse_known(types_of(kind), named))
 
 

@@ -137,7 +137,8 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
         return evaluation
     finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
     estimate = in_new_conditions(plain, facts, finetuned)
-    if judged and judged.value < estimate.value:  # validation may flatter a candidate
+    # Validation may flatter a candidate.
+    if judged and judged.value < estimate.value:
         low = estimate.value if estimate.low is None else estimate.low
         estimate = replace(estimate, value=judged.value, low=min(low, judged.value))
     return replace(evaluation, new_conditions=estimate)
@@ -214,11 +215,12 @@ def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tup
     """
     best = {device: _best(on_device(evaluations, device)) for device in devices}
     artefacts = dict.fromkeys(artefact for by_artefact in best.values() for artefact in by_artefact)
-    return tuple(
-        _worst({device: best[device][artefact] for device in devices})
-        for artefact in artefacts
-        if all(artefact in best[device] for device in devices)
-    )
+    rows = []
+    for artefact in artefacts:
+        # A file that lacks a figure on one device cannot be the file for all.
+        if all(artefact in best[device] for device in devices):
+            rows.append(_worst({device: best[device][artefact] for device in devices}))
+    return tuple(rows)
 
 
 def with_required_figures(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from advisor.core._option import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, Numbers, Option, Place, Text
-from advisor.core._options import _CACHE_SIZE
+from advisor.core._options import _CACHE_SIZE, UploadOptions
 from advisor.core._tasks import DEFAULT_TASK, needs
 
 
@@ -119,7 +119,35 @@ class BenchmarkKeywords(TypedDict, total=False):
     force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
 
 
-class DeviceBenchmarkKeywords(TypedDict, total=False):
+class _ConnectionKeywords(UploadOptions, total=False):
+    """How to reach a device, and where its profile may lie."""
+
+    ssh: Annotated[
+        str, Option(DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")
+    ]
+    adb: Annotated[
+        str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial; usb: the only one.", "")
+    ]
+    python: Annotated[
+        str, Option(DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")
+    ]
+    benchmark_model: Annotated[
+        Place,
+        Option(
+            DEVICES,
+            "PATH",
+            "TensorFlow Lite's benchmark_model for the phone's processor (--adb). Default: the published one.",
+        ),
+    ]
+    cores: Annotated[
+        str, Option(DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")
+    ]
+    profiles: Annotated[
+        Sequence[str | Path], Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())
+    ]
+
+
+class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
     """The options of :func:`advisor.benchmark_device`."""
 
     device: Annotated[
@@ -127,35 +155,54 @@ class DeviceBenchmarkKeywords(TypedDict, total=False):
         Option(
             DEVICES,
             "NAME",
-            "Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this "
-            "machine. Measured over its connection, else predicted. Default: this machine.",
+            "Device profile, or name:target; aihub:NAME is one of a cloud; host:litert,host:onnxruntime compares "
+            "runtimes of this machine. Measured over its connection, else predicted. Default: this machine.",
             "",
         ),
     ]
     accelerator: Annotated[
         str, Option(DEVICES, "NAME", "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.", "")
     ]
-    ssh: Annotated[
-        str, Option(DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")
-    ]
-    adb: Annotated[str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial.", "")]
-    python: Annotated[
-        str, Option(DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")
-    ]
-    benchmark_model: Annotated[
-        Place, Option(DEVICES, "PATH", "TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
-    ]
-    cores: Annotated[
-        str, Option(DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")
-    ]
     threads: Annotated[
         Sequence[int | str],
         Option(DEVICES, "COUNTS", "CPU threads: numbers, or 'all'. Default: the thread count of the target.", ()),
     ]
     effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
-    profiles: Annotated[
-        Sequence[str | Path], Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())
+
+
+class CalibrateKeywords(_ConnectionKeywords, total=False):
+    """The options of :func:`advisor.devices.calibrate`."""
+
+    here: Annotated[bool, Option(DEVICES, "", "The device is this machine.", False)]
+    models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
+    candidates: Annotated[
+        Sequence[str], Option(RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all")
     ]
+    kernels: Annotated[
+        bool, Option(RUNNING, "", "First time the operators of the candidates; their sum predicts a network.", False)
+    ]
+    budget: Annotated[str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")]
+
+
+class AddPhoneKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.devices.add_phone`."""
+
+    adb: Annotated[
+        str, Option(DEVICES, "SERIAL", "Serial of the phone. Default: the only one that is attached.", "usb", usual="")
+    ]
+    benchmark_model: Annotated[
+        Place,
+        Option(
+            DEVICES,
+            "PATH",
+            "TensorFlow Lite's benchmark_model for the phone's processor. Default: the published one, fetched once.",
+        ),
+    ]
+    name: Annotated[str, Option(OUTPUT, "NAME", "Name of the device. Default: that of the phone, such as pixel-8.", "")]
+    into: Annotated[Place, Option(OUTPUT, "DIR", "Folder that takes the profile. Default: your own.")]
+    mirror: Annotated[str, Option(RUNNING, "PLACE", "Folder or address that is asked for benchmark_model first.", "")]
+    offline: Annotated[bool, Option(RUNNING, "", "Open no connection to the network.", False)]
+    force: Annotated[bool, Option(OUTPUT, "", "Replace the profile of another phone with this name.", False)]
 
 
 class CheckDataKeywords(TypedDict, total=False):

@@ -104,7 +104,8 @@ def load_entry_point(point: EntryPoint) -> Any:
 
 @cache
 def _entry_points(group: str) -> Mapping[str, EntryPoint]:
-    from importlib.metadata import entry_points  # takes 30 ms, which a help text does not need
+    # Takes 30 ms, which a help text does not need.
+    from importlib.metadata import entry_points
 
     points: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=group), key=lambda entry_point: entry_point.name):

@@ -98,7 +98,13 @@ def _with_default(kind: Any, option: Option) -> Option:
     if option.default is not None:
         return option
     kinds = {member for member in get_args(kind) if member is not NoneType}
-    empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
+    empty: object = ()
+    if kinds == {int}:
+        empty = 0
+    elif kinds == {bool}:
+        empty = False
+    elif kinds <= {str, Path}:
+        empty = ""
     return replace(option, default=empty)
 
 

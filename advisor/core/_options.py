@@ -160,7 +160,34 @@ class LimitOptions(TypedDict, total=False):
     ]
 
 
-class PlanOptions(_Task, LimitOptions, total=False):
+class UploadOptions(TypedDict, total=False):
+    """What may be sent to a device of a cloud; no request file and no profile can say it."""
+
+    upload: Annotated[
+        Flag, Option(DEVICES, "", "Send model files to the device cloud that --device names (aihub:NAME).", free=True)
+    ]
+    upload_images: Annotated[
+        Place,
+        Option(
+            DEVICES,
+            "DIR",
+            "Also send up to 100 images of this folder, to compare the device's answers with this machine's.",
+            free=True,
+        ),
+    ]
+    cloud_limit: Annotated[
+        Text,
+        Option(
+            DEVICES,
+            "TIME",
+            "Time that a device cloud may take for a file, its queue included; then the prediction stays.",
+            "30min",
+            free=True,
+        ),
+    ]
+
+
+class PlanOptions(_Task, LimitOptions, UploadOptions, total=False):
     """The options of a plan, which are those of a search that does not continue a run."""
 
     min_precision: Annotated[

@@ -219,8 +219,3 @@ def show_probability(share: float) -> str:
     if share > 0.99:
         return "over 99 %"
     return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-
-
-def whole_percent(share: float) -> str:
-    """Format a share that is known: ``30 %``, ``under 1 %``."""
-    return "under 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"

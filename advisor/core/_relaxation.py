@@ -66,10 +66,11 @@ def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[E
             room = LOOSER * (100 - allowed if is_floor(limit) else allowed)
             if len(violations) == 1 and limit != LICENCE and excess <= room:
                 nearest.setdefault(limit, []).append((excess, evaluation))
-    return {
-        limit: [e for _, e in sorted(rows, key=lambda row: (row[0], row[1].configuration))]
-        for limit, rows in nearest.items()
-    }
+    ordered = {}
+    for limit, rows in nearest.items():
+        ranked = sorted(rows, key=lambda row: (row[0], row[1].configuration))
+        ordered[limit] = [evaluation for _, evaluation in ranked]
+    return ordered
 
 
 def loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget) -> Relaxation:
@@ -120,7 +121,11 @@ def _outward(figure: str, value: float) -> float:
     if is_floor(figure):
         return math.floor(value * 10) / 10
     if figure == "latency":
-        step = 0.01 if value < 9.9 else 0.1 if value < 99 else 1.0
+        step = 1.0
+        if value < 9.9:
+            step = 0.01
+        elif value < 99:
+            step = 0.1
     elif figure == "drop":
         step = 0.1
     else:

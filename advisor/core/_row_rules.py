@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.core._evaluation import Evaluation, Status
 from advisor.core._evaluation_facts import ImageAnswers, TimeSummary, UnknownFacts
-from advisor.core._metrics import COST_SAVED, TOP1
+from advisor.core._metrics import COST_SAVED, METRICS, TOP1
 from advisor.core._quantity import Provenance, Quantity
 
 Rule = Callable[[Evaluation], bool]
@@ -41,7 +41,12 @@ def broken_rule(evaluation: Evaluation, key: object = None) -> str:
 
 def _of(name: str, holds: Callable[[Quantity], bool]) -> Rule:
     """Return a rule of one quantity, which an evaluation without this quantity satisfies."""
-    return lambda row: (quantity := getattr(row, name)) is None or holds(quantity)
+
+    def rule(row: Evaluation) -> bool:
+        quantity = getattr(row, name)
+        return quantity is None or holds(quantity)
+
+    return rule
 
 
 def _ends(quantity: Quantity) -> list[float]:
@@ -50,7 +55,8 @@ def _ends(quantity: Quantity) -> list[float]:
 
 
 def _holds_value(quantity: Quantity) -> bool:
-    (low, high), slack = _ends(quantity), _CLOSE * max(1.0, abs(quantity.value))
+    low, high = _ends(quantity)
+    slack = _CLOSE * max(1.0, abs(quantity.value))
     return low - slack <= quantity.value <= high + slack
 
 
@@ -81,8 +87,11 @@ def _counts_fit(answers: ImageAnswers, accuracy: Quantity) -> bool:
 
 
 def _is_a_metric(answers: ImageAnswers, accuracy: Quantity) -> bool:
+    # The usual figure of boxes, mAP@0.5, has no name among the metrics, which are further figures there.
+    if all(name in METRICS and METRICS[name].of_boxes for name in answers.metrics):
+        return True
     top1, *metrics = ((*_ends(q), q.value, q.level, q.n, q.provenance) for q in (accuracy, *answers.metrics.values()))
-    return not metrics or any(all(map(_close, top1, metric)) for metric in metrics)
+    return any(all(map(_close, top1, metric)) for metric in metrics)
 
 
 def _in_order(times: TimeSummary | None) -> bool:

@@ -100,7 +100,8 @@ def parse_percent(text: str, option: str) -> float:
 
 def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
     """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
-    value, (least, most) = parse_percent(text, option) / 100, ends
+    value = parse_percent(text, option) / 100
+    least, most = ends
     if not least <= value <= most:
         raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
     return value

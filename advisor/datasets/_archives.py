@@ -61,7 +61,8 @@ def list_archives(
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
-    sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
+    records = (file for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file))
+    sets = sorted({file.parent for file in records})
     if len(sets) > 1:
         shown = some_of([str(folder.relative_to(path)) for folder in sets])
         readings = readings_of_data(sets, "the images of '{}' are used")
@@ -70,7 +71,9 @@ def list_archives(
     rejected: list[Rejected] = []
     notes: list[str] = []
     unused: list[UsageError] = []
-    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
+    # One part alone is a download without its other files, and no split.
+    named_parts = {part_in_name(file, path) for file in files} - {""}
+    several = len(named_parts) > 1
     for file in files:
         part = part_in_name(file, path) if several else ""
         in_folders = list[str]()
@@ -81,10 +84,12 @@ def list_archives(
                 listed(len(entries) + len(in_folders))
             if member.fault:
                 rejected.append(Rejected(file / member.name, member.fault))
+            # Tables and shards state a class for each image; zips have folders, which are read together below.
             elif member.label is not None:
                 entries.append(Entry(file / member.name, member.label, part))
             elif is_candidate(Path(member.name)) and chosen.has(PurePosixPath(member.name).parts):
                 in_folders.append(member.name)
+        # A single file holds the whole set, so its own name is no class.
         label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""
         if label:
             entries += [Entry(file / name, label, part) for name in in_folders]
@@ -130,9 +135,11 @@ def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
     """Yield a sentence about the system folders and the archives inside a file, which are not read."""
     if not isinstance(archive, FolderArchive):
         return
-    if folders := archive.system_folders():
+    folders = archive.system_folders()
+    if folders:
         yield describe_system_folders(folders)
-    if inner := archive.inner_archives():
+    inner = archive.inner_archives()
+    if inner:
         yield f"'{file.name}' has archives in it that are not read: {some_of(inner)}. Unpack them if they have images."
 
 
@@ -159,6 +166,7 @@ def _label_of_archive(file: Path, members: Sequence[str]) -> str:
         return ""
     for name in (folders.pop().name, file.stem.removesuffix("-samples")):
         words = set(words_of(name))
+        # A folder `train` or `images` says nothing of a class.
         if name and not part_of(name) and not (words and words <= NEUTRAL_WORDS):
             return name
     return ""
@@ -167,6 +175,7 @@ def _label_of_archive(file: Path, members: Sequence[str]) -> str:
 def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
     """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
     names = [PurePosixPath(member).parts for member in members]
+    # Images in no folder have no class.
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
     companions = () if depth else companion_folders(names)

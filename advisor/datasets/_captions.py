@@ -16,6 +16,7 @@ Listed = Callable[[int], None]
 def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
     """Refuse a table or file whose images have a text each: they are described, and not sorted into classes."""
     texts = sum(len(label.split()) >= CAPTION_WORDS for label in labels)
+    # Classes repeat, and descriptions do not.
     if len(labels) == images > 1 and texts >= images / 2:
         raise UsageError(
             f"--data: '{path}' has another text for each image, such as '{plain(min(labels))[:SHOWN]}'",

@@ -57,6 +57,7 @@ def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int
         raise ValueError(f"a square RGB image of uint8 is needed, got {image.dtype} {image.shape}")
     if not strength >= 0:
         raise ValueError(f"a strength of 0 or more is needed, got {strength}")
+    # The name of the condition is a part of the seed, so that two conditions draw independently.
     draw = np.random.default_rng([seed & 0xFFFFFFFF, zlib.crc32(condition.name.encode())])
     changed: Pixels = condition.change(image, strength, draw)
     return changed

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
+from itertools import product
 
 import numpy as np
 from numpy.random import Generator
@@ -32,6 +33,7 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     side = len(photo)
     window = side / (1 + strength / 3)
     towards = draw.uniform(-1, 1, 2)
+    # The longer of the two ways reaches the border, so the window is always off centre.
     place = (1 + towards / max(abs(towards))) / 2 * (side - window)
     left, top = (float(value) for value in place)
     image = Image.fromarray(photo)
@@ -41,6 +43,7 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def dim_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
+    # In linear light, where half as many photons are half the value; the table spares a power for each pixel.
     light = ((np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength))[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
     light += grain * np.sqrt(light * np.float32(0.002 * strength) + np.float32(1e-6 * strength))
@@ -52,6 +55,7 @@ def cast_colour(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     angle = draw.uniform(0, 2 * math.pi)
     warm = math.cos(angle)
     green = 0.5 * math.sin(angle)
+    # The three exponents add up to 0, so the image gets no lighter.
     gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
     return _pixels(photo * gains.astype(np.float32))
 
@@ -64,6 +68,7 @@ def blur_motion(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     steps = max(1, round(length))
     ways = (np.arange(steps + 1) / steps - 0.5) * length
     margin = math.ceil(length / 2)
+    # The pixels at the edge are repeated: what is outside of the image is not known.
     padded = np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
     total = np.zeros(photo.shape, np.uint16)
     for way in ways:
@@ -88,7 +93,8 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Change the perspective: each corner moves inwards by up to 13 % of the side times the strength."""
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
-    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))  # from top left, counter-clockwise
+    # From top left, counter-clockwise.
+    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
     rows = []
     quad = []
     for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
@@ -111,18 +117,15 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
     grown = (1 + curve * (x * x + y * y)) / (1 + 2 * curve)
     across, down = ((values * grown + 1) * side / 2 for values in (x, y))
-    return [
-        (
-            (edges[col], edges[row], edges[col + 1], edges[row + 1]),
-            tuple(
-                float(axis[row + lower, col + right])
-                for lower, right in ((0, 0), (1, 0), (1, 1), (0, 1))
-                for axis in (across, down)
-            ),
-        )
-        for row in range(cells)
-        for col in range(cells)
-    ]
+    mesh = []
+    for row, column in product(range(cells), range(cells)):
+        box = edges[column], edges[row], edges[column + 1], edges[row + 1]
+        # Pillow's order of the corners: upper left, lower left, lower right, upper right.
+        quad = []
+        for lower, right in ((0, 0), (1, 0), (1, 1), (0, 1)):
+            quad += [float(axis[row + lower, column + right]) for axis in (across, down)]
+        mesh.append((box, tuple(quad)))
+    return mesh
 
 
 def _transform_photo(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:

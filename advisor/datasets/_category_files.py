@@ -122,6 +122,7 @@ def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str
         for line in read_text(require_beside(file), MAX_DESCRIPTIONS_BYTES).splitlines():
             synset, _, text = line.strip().replace("\t", " ").partition(" ")
             words[synset] = text.strip()
+        # A list of another release lacks some, and half of the names would be worse than none.
         if not all(map(words.get, classes)):
             continue
         first = {name: words[name].partition(",")[0] for name in classes}
@@ -148,7 +149,8 @@ def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
         file = table.with_name(name)
         if file != table and file.is_file():
             return name, read_labels(require_beside(file, table))
-    for file in sorted(table.parent.glob("categories*.txt")):  # Places365 names each list for its set
+    # Places365 names each list for its set.
+    for file in sorted(table.parent.glob("categories*.txt")):
         if file != table:
             return file.name, _without_numbers_behind(read_labels(require_beside(file, table)))
     return "", ()

@@ -26,10 +26,13 @@ class ChosenFolders:
 
 def read_choice(path: Path) -> ChosenFolders:
     """Return the folders that the last name of a path chooses."""
+    # A folder may really have such a name.
     if path.exists():
         return ChosenFolders()
-    if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):
+    chosen = _CHOSEN_FOLDERS.fullmatch(path.name)
+    if chosen:
         return ChosenFolders(only=frozenset(chosen[1].split(",")))
-    if left_out := _LEFT_OUT_FOLDERS.fullmatch(path.name):
+    left_out = _LEFT_OUT_FOLDERS.fullmatch(path.name)
+    if left_out:
         return ChosenFolders(left_out=frozenset(left_out[1].split("|")))
     return ChosenFolders()

@@ -104,6 +104,7 @@ def drawn(listing: Listing, most: int) -> Listing:
     Files are drawn in short rows, so that pictures of a burst or film, which follow each other in a listing, still show
     that they belong together; one by one where the user named their group. Equal names are drawn alike anywhere.
     """
+    # A few more cost less than what is lost by leaving them out.
     if len(listing.entries) <= SPARED * most:
         return listing
     share = most / len(listing.entries)
@@ -112,6 +113,7 @@ def drawn(listing: Listing, most: int) -> Listing:
         wanted = max(round(share * len(places)), min(LEAST, len(places)))
         taken = 0
         run = min(RUN, max(1, wanted // RUN))
+        # Negative numbers for single images, so that they never meet the number of a row.
         runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
         for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
             if taken < wanted:
@@ -142,6 +144,7 @@ def without_blanks(listing: Listing) -> Listing:
     """Return a listing with labels without blanks around them, but where a class has several spellings."""
     labels = {entry.label for entry in listing.entries}.union(listing.classes)
     names = {label: bare(label) for label in labels if bare(label) not in ("", label)}
+    # Two spellings of one class are the user's to merge; a check names them.
     if not names or len(set(map(plain, labels))) < len(labels):
         return listing
     entries = [replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries]

@@ -166,7 +166,8 @@ def _table(rng: np.random.Generator) -> Image.Image:
     base = grey + MUTED * (rng.uniform(40, 230, 3) - grey)
     scene = Image.new("RGB", (side, side), _rgb(base))
     draw = ImageDraw.Draw(scene)
-    kind, step = rng.integers(0, 3), int(rng.integers(side // 10, side // 4))
+    kind = rng.integers(0, 3)
+    step = int(rng.integers(side // 10, side // 4))
     for place in range(0, side, step):
         shade = _rgb(base + rng.integers(-26, 27))
         if kind == 0:
@@ -182,7 +183,8 @@ def _put_clutter(scene: Image.Image, rng: np.random.Generator) -> None:
     side = SIDE * SCALE
     left, top = rng.integers(-side // 4, side, 2)
     width, height = rng.integers(side // 8, side // 2, 2)
-    box, fill = (left, top, left + width, top + height), _rgb(rng.integers(20, 255, 3))
+    box = (left, top, left + width, top + height)
+    fill = _rgb(rng.integers(20, 255, 3))
     draw = ImageDraw.Draw(scene)
     if rng.random() < 0.5:
         draw.ellipse(tuple(map(int, box)), fill=fill)
@@ -210,12 +212,14 @@ def _edge(fruit: Fruit, rng: np.random.Generator) -> np.ndarray:
     waves = sum(rng.normal(0, 0.025) * np.cos(count * angle + rng.uniform(0, 6)) for count in (1, 2, 3, 4))
     radius = fruit.outline(angle) + waves
     width, height = np.array(fruit.stretch) * rng.uniform(0.9, 1.1, 2)
-    x, y = width * radius * np.cos(angle), height * radius * np.sin(angle)
+    x = width * radius * np.cos(angle)
+    y = height * radius * np.sin(angle)
     return np.stack([x, y + fruit.bend * (1 - (x / width) ** 2) - fruit.bend / 2], axis=1)
 
 
 def _place_outline(points: np.ndarray, size: float, centre: np.ndarray, turn: float) -> list[tuple[float, float]]:
-    cosine, sine = math.cos(turn), math.sin(turn)
+    cosine = math.cos(turn)
+    sine = math.sin(turn)
     turned = points @ np.array([[cosine, sine], [-sine, cosine]])
     return [(float(x), float(y)) for x, y in centre + size * turned]
 
@@ -232,7 +236,8 @@ def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generato
     """Return the colour of a fruit everywhere in the image: a mix of two colours, darker away from the light."""
     first, second = (np.array(fruit.colours[index], float) for index in rng.integers(0, len(fruit.colours), 2))
     y, x = np.mgrid[0:SIDE, 0:SIDE] * SCALE / size
-    across, down = x - centre[0] / size, y - centre[1] / size
+    across = x - centre[0] / size
+    down = y - centre[1] / size
     direction = rng.uniform(0, 2 * math.pi)
     ripe = np.clip(0.5 + 0.6 * (across * math.cos(direction) + down * math.sin(direction)), 0, 1)[..., None]
     light = rng.uniform(-0.5, 0.5, 2)
@@ -248,7 +253,8 @@ def _put_top(
     scene: Image.Image, fruit: Fruit, size: float, centre: np.ndarray, turn: float, rng: np.random.Generator
 ) -> None:
     """Draw a stem with a leaf, or the green star of a tomato."""
-    draw, green = ImageDraw.Draw(scene), _rgb(np.array([60, 120, 50]) + rng.integers(-25, 26, 3))
+    draw = ImageDraw.Draw(scene)
+    green = _rgb(np.array([60, 120, 50]) + rng.integers(-25, 26, 3))
     if fruit.top == "leaf":
         stem = np.array([[-0.04, -1.2], [0.04, -1.2], [0.05, -0.75], [-0.05, -0.75]])
         draw.polygon(_place_outline(stem, size, centre, turn), fill=(86, 62, 40))

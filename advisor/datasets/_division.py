@@ -70,6 +70,7 @@ def strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Seque
     own split. Others are joined.
     """
     fine = _fine(contents)
+    # Too small with the number of boxes: then the class alone decides, and at last all rare classes together.
     classes = {stratum[0] for stratum in _small(fine, groups, parts)}
     coarse = [stratum[:1] if stratum[0] in classes else stratum for stratum in fine]
     small = _small(coarse, groups, parts)
@@ -96,7 +97,8 @@ def _fine(contents: Sequence[Counter[str]]) -> list[Stratum]:
 
 def _small(image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
     """Return the strata with too few groups, or without an image in a part of the user's split."""
-    groups_of, parts_of = defaultdict(set), defaultdict(set)
+    groups_of = defaultdict(set)
+    parts_of = defaultdict(set)
     for stratum, group, part in zip(image_strata, groups, parts, strict=True):
         groups_of[stratum].add(group)
         parts_of[stratum].add(part)
@@ -131,7 +133,8 @@ class Division:
                 f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as many as the time "
                 "limit leaves time for. A longer one reads more."
             )
-        if lost := dataset.rejected:
+        lost = dataset.rejected
+        if lost:
             which = counted(len(lost), "listed image is", "listed images are")
             notes.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
         copied = copies_sentence(self.copies, {part: len(getattr(self.split, part)) for part in PARTS})
@@ -146,7 +149,8 @@ class Division:
                 f"({_join_names(self.rejoined)}): it was joined to the training part, and another one was drawn."
             )
         there = _counts(self.split, dataset)[VALIDATION]
-        if missing := [name for label, name in enumerate(dataset.classes) if not there[label]]:
+        missing = [name for label, name in enumerate(dataset.classes) if not there[label]]
+        if missing:
             which = counted(len(missing), "class has", "classes have")
             notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
         return tuple(notes)
@@ -178,14 +182,17 @@ class Overview:
     def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
         """Return the overview of a split."""
         counts = _counts(parts, dataset)
-        by_name = {part: {name: counts[part][i] for i, name in enumerate(dataset.classes)} for part in PARTS}
+        by_name = {}
+        for part in PARTS:
+            by_name[part] = {name: counts[part][label] for label, name in enumerate(dataset.classes)}
         return cls(by_name, grouping, parts.given, notes)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The overview as sentences."""
         train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
-        boxes, count = [f"{sum(counts.values()):,}" for counts in self.boxes.values()], self.grouping.count
+        boxes = [f"{sum(counts.values()):,}" for counts in self.boxes.values()]
+        count = self.grouping.count
         largest = counted(self.grouping.largest, "image")
         groups = f"{count:,}, the largest with {largest}" if count else "none found, so single images are drawn"
         return (
@@ -223,10 +230,12 @@ def divide(
     together = kept_together(dataset, pairs)
     grouping = find_groups(read)
     groups = group_numbers(dataset, [*together, *grouping.members])
+    # Images with boxes have no class of their own: their stratum stands for it while parts are drawn.
     shared = stratify(groups) if stratify else dataset
     same = copies(dataset, pairs)
     given, rejoined = _complete(shared, same)
     count = len(dataset.images)
+    # Above that number, more images are of more use to learn from than to judge by.
     held = min(HOLDOUT_SHARE, MOST_HELD / count)
     compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
     parts = split(shared, seed, held, together, given, compared, grouping)
@@ -241,6 +250,7 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
     Of a split that was drawn, all copies are in one part. The second value is their number in each part. Raises
     UsageError if a class, or validation, has no other image.
     """
+    # In a split that was drawn, copies are in one part already.
     if not parts.given:
         return parts, {}
     part_of = {index: name for name in PARTS for index in getattr(parts, name)}
@@ -251,7 +261,8 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
     present = {dataset.images[index].label for index in judging[HOLDOUT]}
     missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if label not in present]
     if missing or not judging[VALIDATION]:
-        where, what = ("hold-out", f" of {listed(missing, NAMED)}") if missing else (VALIDATION, "")
+        where = "hold-out" if missing else VALIDATION
+        what = f" of {listed(missing, NAMED)}" if missing else ""
         raise UsageError(
             f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
             "put other images there, or remove the split: one is drawn then",
@@ -293,7 +304,8 @@ def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
 
 
 def _on_groups(division: Division, dataset: Dataset) -> str:
-    grouping, given = division.grouping, division.split.given
+    grouping = division.grouping
+    given = division.split.given
     come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"
     if HOLDOUT in given:
         return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,8 @@ COMPACT = 256
 """Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
 within 0.1."""
 
+_FIXED = 2.0**-22  # Pillow's smallest weight of a pixel
+
 _WORTH_A_LOOK = 0.85  # Correlation at a third of the sizes from which on all sizes are tried
 _FEATURE_ROWS = 512  # Images whose features are compared with all others at once
 _KEPT = 4096  # Grey images that are kept, so that a file is opened once
@@ -86,6 +88,7 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
     pairs = [Pair(members[0], copy, 1.0) for members in copies for copy in members[1:]]
     firsts = [members[0] for members in copies]
+    # Of equal images only the first is compared: all pairs of many copies would be far too many.
     for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
         one = copies[near.first]
         two = copies[near.second]
@@ -119,7 +122,8 @@ def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
 
 
 def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
+    # In blocks, as intermediate values need eight times the memory.
+    starts = range(0, len(thumbnails), _BLOCK)
     parts = [perceptual_hashes(thumbnails[start : start + _BLOCK]) for start in starts]
     return np.concatenate([np.zeros(0, np.uint64), *parts])
 
@@ -139,6 +143,7 @@ def likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool =
     value = correlation(first, second)
     if value >= (MIN_CROPPED if turned else MIN_CORRELATION) or value < CROPPED_FROM:
         return value if value >= MIN_CORRELATION else 0.0
+    # Either of the two may be the crop.
     value = max(_best_crop(first, second), _best_crop(second, first))
     return value if value >= MIN_CROPPED else 0.0
 
@@ -152,18 +157,40 @@ def _best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
 
 @lru_cache(maxsize=_CROPPED)
 def _crops(content: bytes) -> NDArray[np.float32]:
-    """Return slightly smaller parts of a thumbnail, enlarged to its size, as vectors of mean 0 and length 1, (C, N)."""
-    image = Image.frombytes("L", (THUMBNAIL, THUMBNAIL), content)
+    """Return slightly smaller parts of a thumbnail, enlarged to its size, as vectors of mean 0 and length 1, (C, N).
+
+    They are enlarged as Pillow does, to the last bit, in a quarter of its time: 50 images at once in place of one.
+    """
+    pixels = np.frombuffer(content, np.uint8).reshape(THUMBNAIL, THUMBNAIL).astype(np.float64)
     crops = []
-    for side in CROPS:
-        places = np.linspace(0.0, THUMBNAIL - side, PLACES)
-        for left, top in product(places, places):
-            box = (left, top, left + side, top + side)
-            crops.append(np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box), np.float32).ravel())
-    vectors = np.stack(crops)
+    for across in _map_enlarging():
+        rows = _round_pixels(pixels @ across.transpose(0, 2, 1))
+        whole = _round_pixels(across[None] @ rows[:, None])
+        crops.append(whole.reshape(-1, THUMBNAIL**2))
+    vectors = np.concatenate(crops).astype(np.float32)
     vectors -= vectors.mean(axis=1, keepdims=True)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     return vectors
+
+
+@cache
+def _map_enlarging() -> tuple[NDArray[np.float64], ...]:
+    """Return for each size of crops the weights of the pixels in a line for its enlarged parts, (PLACES, N, N).
+
+    They are whole numbers of :data:`_FIXED`: Pillow's bilinear filter counts so (``Resample.c``).
+    """
+    pixels = np.arange(THUMBNAIL) + 0.5
+    of_sizes = []
+    for side in CROPS:
+        centres = pixels * (side / THUMBNAIL) + np.linspace(0.0, THUMBNAIL - side, PLACES)[:, None]
+        weights = np.maximum(0.0, 1.0 - np.abs(pixels - centres[..., None]))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        of_sizes.append(np.floor(weights / _FIXED + 0.5))
+    return tuple(of_sizes)
+
+
+def _round_pixels(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.floor(sums * _FIXED + 0.5)
 
 
 def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
@@ -221,6 +248,7 @@ def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
     one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
     scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
+    # Images of one colour have no correlation, so their level decides.
     if scale < 1e-9:
         return 1.0 if np.abs(first.astype(int) - second).max() <= 2 else 0.0
     return float((one * two).sum()) / scale
@@ -267,6 +295,7 @@ def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
     for start in range(0, len(centred), _FEATURE_ROWS):
         cosines = centred[start : start + _FEATURE_ROWS] @ centred.T
         rows = np.arange(len(cosines))
+        # No image is its own neighbour.
         cosines[rows, start + rows] = -1.0
         best = np.argpartition(cosines, -nearest, axis=1)[:, -nearest:]
         for row, column in zip(np.repeat(rows, nearest), best.ravel(), strict=True):
@@ -291,6 +320,7 @@ def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
 def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
     """Return the best correlation of ``part``, at several sizes, with any window of ``whole``."""
     sides = range(round(SMALLEST * SIDE), SIDE + 1)
+    # A third of the sizes first: most candidates are ruled out by them.
     coarse = max(_correlation(whole, part, side) for side in sides[::3])
     return coarse if coarse < _WORTH_A_LOOK else max(_correlation(whole, part, side) for side in sides)
 

@@ -138,14 +138,17 @@ def read_folders(
     if outer:
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
-        folders = [names[len(outer) :] for names in folders if names[: len(outer)] == outer and names != outer]
+        below = (names for names in folders if names[: len(outer)] == outer and names != outer)
+        folders = [names[len(outer) :] for names in below]
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
-        if inside := unsorted_inside([names for names in images if len(names) > 2]):
+        inside = unsorted_inside([names for names in images if len(names) > 2])
+        if inside:
             others = root / without(inside)
             said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
             reading = replace(reading, notes=(*reading.notes, said))
+    # After all readings: folders without an image can make a class, too.
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT)
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
@@ -158,7 +161,8 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
     Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
     """
     equal, alike = (set(), set()) if depth else repeating_folders(images)
-    alike = {name for name in alike if not is_companion_name(name)}  # masks lie in folders named as their images
+    # Masks lie in folders named as their images.
+    alike = {name for name in alike if not is_companion_name(name)}
     if alike:
         raise ask_repeated_folders(root, alike)
     if not equal:
@@ -175,7 +179,8 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     """
     strays = stray_folders(reading.classes)
     with_images = {image.label for image in reading.images}
-    if named := [name for name in strays if name in with_images]:
+    named = [name for name in strays if name in with_images]
+    if named:
         raise ask_stray_folder(root, named, strays[named[0]])
     notes = []
     for name in strays:
@@ -201,6 +206,7 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
         others = inner - named
         if not named or not others:
             continue
+        # Beside classes, `masks` could be a class itself, unless its images are named as those of the others.
         beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
         for name in named:
             folder = (*place, name)
@@ -242,7 +248,8 @@ def sole_folders(images: Sequence[Names]) -> Names:
 def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading | None:
     """Return the reading of ``train/cat/1.jpg``, ``test/...``; None if the folders are no parts of a split."""
     tops = sorted({names[0] for names in images if len(names) > 1})
-    if pairs := classes_with_parts(tops):
+    pairs = classes_with_parts(tops)
+    if pairs:
         placed = [PlacedImage(index, *pairs[names[0]]) for index, names in enumerate(images) if names[0] in pairs]
         return FolderReading(placed, sorted({label for label, _ in pairs.values()}))
     parts = parts_of_siblings(tops)
@@ -253,6 +260,7 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     inner = {top: _inside_part(top, names, common) for top, names in below.items()}
     with_classes = [top for top in parts if any(len(names) > 1 for names in inner[top][1])]
     others = [top for top in tops if top not in parts]
+    # Folders such as `unlabeled` beside two classes or more are neither classes nor parts.
     if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
         return _without_unlabelled(root, images, folders, parts, depth)
     if others:
@@ -342,13 +350,14 @@ def _place_parts(
             inner.append(below)
         else:
             unused[names[0] if len(names) > 1 else root.name] += 1
-    class_folders = {
-        below[0]
-        for names in folders
-        if (below := names[1 + doubled.get(names[0], 0) :]) and parts.get(names[0], UNLABELLED) != UNLABELLED
-    }
-    class_folders |= {below[0] for below in inner}
+    class_folders = {below[0] for below in inner}
+    # A class may have a folder without an image in one of the parts.
+    for names in folders:
+        below = names[1 + doubled.get(names[0], 0) :]
+        if below and parts.get(names[0], UNLABELLED) != UNLABELLED:
+            class_folders.add(below[0])
     labels, classes = _label_images(root, inner, class_folders, depth)
+    # One part alone is no split.
     several = len({parts[images[index][0]] for index in indices}) > 1
     if several:
         refuse_disjoint(root, [images[index][0] for index in indices], labels)
@@ -365,7 +374,8 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
     inner = [images[index] for index in indices]
     parts = {} if depth else _parts_below_classes(inner)
     if not parts and not depth:
-        if reason := piece_reason({names[0] for names in inner}):
+        reason = piece_reason({names[0] for names in inner})
+        if reason:
             raise ask_pieces(root, inner, reason)
         _refuse_same_folders(root, inner)
         _refuse_neutral(root, inner)
@@ -387,7 +397,8 @@ def _describe_unused(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence about the images of each folder that are in no class folder."""
     notes = []
     for folder, count in sorted(counts.items()):
-        verb, pronoun = ("is", "it is") if count == 1 else ("are", "they are")
+        verb = "is" if count == 1 else "are"
+        pronoun = "it is" if count == 1 else "they are"
         notes.append(f"{plural(count, 'image')} of '{folder}' {verb} not used: {pronoun} in no class folder.")
     return notes
 
@@ -478,7 +489,8 @@ def _refuse_homonyms(images: Sequence[Names]) -> None:
         lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
     if piece_reason(lower) or (len(lower) > 1 and len(set(map(frozenset, lower.values()))) == 1):
         return
-    if homonyms := sorted(name for name, several in places.items() if len(several) > 1):
+    homonyms = sorted(name for name, several in places.items() if len(several) > 1)
+    if homonyms:
         raise UsageError(
             f"--data: the class '{homonyms[0]}' would be several folders: {some_of(places[homonyms[0]])}",
             "rename them, or list the images in a manifest",

@@ -102,6 +102,7 @@ def foreign_kind(file: Path) -> ForeignKind | None:
     if name.endswith(".nii.gz"):
         return VOLUME
     kind = KINDS.get(file.suffix.casefold())
+    # Files without an extension, and CIFAR's batches, tell by their first bytes alone.
     if kind is not None or (file.suffix and not _BATCH.fullmatch(name)):
         return kind
     head = _head(file)
@@ -123,7 +124,8 @@ def _head(file: Path) -> bytes:
 def foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
     """Return the first file below a folder that holds images or labels and is not read; None if there is none."""
     for file in islice(_files_below(folder), MOST_FILES):
-        if (kind := foreign_kind(file)) is not None:
+        kind = foreign_kind(file)
+        if kind is not None:
             return file, kind
     return None
 

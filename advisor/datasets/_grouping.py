@@ -83,7 +83,8 @@ def groups_tell_classes(
     colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one class.
     """
     chosen = _choose_images(labels)
-    count = Counter(label for label, _ in {(labels[index], groups[index]) for index in chosen})
+    pairs = {(labels[index], groups[index]) for index in chosen}
+    count = Counter(label for label, _ in pairs)
     # Without its own group, an image of a class with one group has no right answer left.
     tested = [index for index in chosen if count[labels[index]] > 1]
     if not tested or len(count) < 2:
@@ -156,12 +157,14 @@ def _answers(
     distances = _distances(histograms[list(chosen)].astype(np.float32))
     if len(rows) < len(chosen):
         distances = distances[rows]
+    # No image answers for itself.
     distances[np.arange(len(rows)), rows] = np.inf
     truth = label_of[rows]
     with_own = label_of[distances.argmin(axis=1)] == truth
     order = np.argsort(group_of, kind="stable")
     starts = np.searchsorted(group_of[order], np.arange(len(names)))
     to_group = np.minimum.reduceat(distances[:, order], starts, axis=1)
+    # Now without its own group, which may be one visit of which all images look the same.
     to_group[np.arange(len(rows)), group_of[rows]] = np.inf
     return with_own, _nearest_class(to_group, class_of_group, truth) == truth
 
@@ -173,6 +176,7 @@ def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], truth: N
     for column, label in enumerate(classes):
         some = to_group[:, class_of_group == label]
         nearest = np.sort(some, axis=1)[:, :2]
+        # Every other class loses its nearest group as well, so that single photos lose nothing.
         other = nearest[:, 1] if nearest.shape[1] > 1 else np.inf
         best[:, column] = np.where(truth == label, nearest[:, 0], other)
     return np.asarray(classes[best.argmin(axis=1)], np.int64)
@@ -213,6 +217,7 @@ def _excess(
         numbers = np.unique([groups[place] for place in places], return_inverse=True)[1].astype(np.int64)
         reference = 0.0
         for _ in range(REFERENCES):
+            # Mixtures of the class's own images have their spread, and no groups.
             mixing: Floats = random.normal(size=(len(places),) * 2).astype(np.float32)
             mixing /= len(places) ** 0.5
             reference += _silhouette(mixing @ shares, _clusters(mixing @ small)) / REFERENCES
@@ -254,6 +259,7 @@ def find_groups(read: Survey) -> Grouping:
         return Grouping(_number_names(names), Source.MANIFEST)
     parts = [image.part for image in dataset.images]
     inferred = {Source.CAMERA: by_camera(read.shots), Source.SEQUENCE: by_sequence(dataset, read.colours)}
+    # The first source with groups is used alone (decision 0050).
     for source, numbers in inferred.items():
         if _plausible(numbers):
             return Grouping(_number_names(list(zip(numbers, parts, strict=True))), source)
@@ -277,7 +283,8 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     for camera, taken_s, index in sorted((shots[i].camera, shots[i].taken_s or 0.0, i) for i in timed):
         if last is None or last[0] != camera or taken_s - last[1] > PAUSE_S:
             number += 1
-        groups[index], last = number, (camera, taken_s)
+        groups[index] = number
+        last = (camera, taken_s)
     return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(groups))
 
 
@@ -292,13 +299,17 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     series: dict[tuple[str, int, str, str], list[tuple[int, int]]] = defaultdict(list)
     for index, image in enumerate(dataset.images):
         name = image.path.stem
-        if match := _NUMBER.search(name):
+        match = _NUMBER.search(name)
+        if match:
             key = str(image.path.parent), image.label, name[: match.start()], name[match.end() :]
             series[key].append((int(match.group()), index))
     if sum(map(len, series.values())) < NUMBERED * len(dataset.images):
         return ()
     ordered = [sorted(rows) for rows in series.values()]
-    steps = [np.linalg.norm(np.diff(flat[[index for _, index in rows]], axis=0), axis=1) for rows in ordered]
+    steps = []
+    for rows in ordered:
+        indices = [index for _, index in rows]
+        steps.append(np.linalg.norm(np.diff(flat[indices], axis=0), axis=1))
     # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
     # tell so where there are no classes that differ too.
     compared = [row for rows in ordered for row in rows] if len(dataset.classes) == 1 else []

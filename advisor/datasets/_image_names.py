@@ -47,7 +47,8 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
         images: the names of the folders that each image is in, then its own.
     """
     for form in (_NUMBER_BEFORE, _NUMBER_BEHIND):
-        matches = [(names[:-1], match) for names in images if (match := form.fullmatch(names[-1]))]
+        fitted = [(names[:-1], form.fullmatch(names[-1])) for names in images]
+        matches = [(place, match) for place, match in fitted if match]
         kinds = Counter((folder, _pattern_of(match)) for folder, match in matches)
         if not kinds:
             continue
@@ -60,7 +61,8 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
 
 def _pattern_of(match: re.Match[str]) -> str:
     """Return the pattern of a name: with what stands before its number, or with the number behind its class."""
-    separator, suffix = match["separator"], match["suffix"]
+    separator = match["separator"]
+    suffix = match["suffix"]
     if "start" in match.groupdict():
         return f"{match['start']}#{separator}{LABEL_IN_NAME}{suffix}"
     return f"{LABEL_IN_NAME}{separator}#{suffix}"

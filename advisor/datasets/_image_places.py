@@ -46,7 +46,8 @@ def _names_of(path: Path) -> Iterator[str]:
     if not path.suffix[1:].isdecimal():  # 1.001 may be the number 1,001
         yield path.stem
     yield _EXPORT_PREFIX.sub("", name, count=1)
-    if number := _number_in(name):
+    number = _number_in(name)
+    if number:
         yield number
 
 

@@ -97,7 +97,8 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
         raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     # Images in a table or an archive have no file of their own: the stamp of the one around them is theirs.
-    if (inside := address_of(path)) is not None:
+    inside = address_of(path)
+    if inside is not None:
         try:
             return inside.read(), inside.stamp
         except UsageError as error:  # the file around it is gone or was written again
@@ -140,7 +141,8 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     # Opening a pipe would wait for somebody who writes to it.
     if isinstance(source, Path) and source.exists() and not source.is_file():
         raise ContentError("not a regular file")
-    Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS  # Pillow warns from it on, and refuses twice as many
+    # Pillow warns from it on, and refuses twice as many.
+    Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS
     try:
         image = Image.open(source, formats=formats())
     except UnidentifiedImageError:
@@ -263,7 +265,8 @@ class InputSpec:
         Reusing ``out``, a C-contiguous array of that shape, for many images avoids most of the cost.
         """
         result = np.empty(pixels.shape, np.float32) if out is None else out
-        columns = pixels.shape[-2] if pixels.ndim > 1 else 1  # whole rows at once, as three values at a time are slow
+        # Whole rows at once, as three values at a time are slow.
+        columns = pixels.shape[-2] if pixels.ndim > 1 else 1
         lines = (*pixels.shape[:-2], 3 * columns)
         inside = result.reshape(lines)
         mean, std = (np.tile(np.asarray(values, np.float32), columns) for values in (self.mean, self.std))

@@ -32,7 +32,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
         return None
     if len(content) == 1 and isinstance(next(iter(content.values())), list | dict):
         inner = next(iter(content.values()))
-        if not all(map(_is_image, inner)) and (rows := rows_in_json(inner)):
+        rows = None if all(map(_is_image, inner)) else rows_in_json(inner)
+        if rows:
             return rows
     images = content.get("_via_img_metadata", content)
     if isinstance(images, dict) and all(map(_is_via_image, images.values())):
@@ -42,7 +43,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
     are_columns = len(content) > 1 and all(isinstance(value, dict) for value in content.values())
     if are_columns and not any(map(is_image_name, content)) and len(set(map(frozenset, content.values()))) == 1:
-        numbers = next(iter(content.values()))  # pandas writes the numbers of the rows in each column
+        # pandas writes the numbers of the rows in each column.
+        numbers = next(iter(content.values()))
         return [{name: text_of_value(cells[row]) for name, cells in content.items()} for row in numbers]
     if isinstance(content.get("items"), list) and isinstance(content.get("categories"), dict):
         return list(_datumaro_rows(content["items"], content["categories"].get("label")))

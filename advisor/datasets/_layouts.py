@@ -65,7 +65,8 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
-        if archives := archives_in(path):
+        archives = archives_in(path)
+        if archives:
             return list_archives(path, archives, depth=depth, chosen=chosen)
         tables = tables or tables_beside(path, scan.images, guess=True)
         if tables and scan.images:
@@ -78,6 +79,7 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
         if listing is None:
             raise _with_names(error, path, scan, fault) from None
         return listing
+    # Folders with other names than the labels of a table sort the images by something else.
     if tables and not set(reading.classes) & labels_of(tables):
         listing = list_tables(path, tables)
         if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
@@ -129,7 +131,8 @@ def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str
 def _without_classes(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
     tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES and entry.is_file()]
-    if not scan.images and (foreign := foreign_file(path)) is not None:
+    foreign = None if scan.images else foreign_file(path)
+    if foreign is not None:
         file, (what, way_out) = foreign
         return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
     what = "has images but no class folders" if scan.images else "holds no images"
@@ -153,13 +156,17 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan, fault: str = ""
         reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
         return AmbiguousInput(error.message, [reading])
     tables = [table for table in sorted(path.iterdir()) if _may_name_images(table)]
+    # Tables of a test part often have no labels, so their faults say the least.
     tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
-    if fault := fault or next(filter(None, map(fault_of, tables)), ""):
+    fault = fault or next(filter(None, map(fault_of, tables)), "")
+    if fault:
         return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
-    if (foreign := foreign_file(path)) is not None:
+    foreign = foreign_file(path)
+    if foreign is not None:
         file, (what, way_out) = foreign
         return UsageError(error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}")
-    if marks := file_of_boxes(path.joinpath(*sole_folders(scan.images))):
+    marks = file_of_boxes(path.joinpath(*sole_folders(scan.images)))
+    if marks:
         return UsageError(
             error.message,
             f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read them with "
@@ -255,7 +262,8 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         return list_archives(path, [path], listed, depth, chosen)
     if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, listed)
-    if (kind := foreign_kind(path)) is not None:
+    kind = foreign_kind(path)
+    if kind is not None:
         what, way_out = kind
         raise UsageError(f"--data: '{path}' is {what}", way_out)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)

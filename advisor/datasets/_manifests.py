@@ -171,6 +171,7 @@ def list_manifest(
             several.add(entry.path)
             rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
     classes = {entry.label for entry in single}.union(more_labels)
+    # Single images of several classes are mistakes; where most have several, they are attributes.
     if 2 * len(several) > len(single):
         _refuse_attributes(path)
     _refuse_few_classes(path, classes, len(several))
@@ -277,12 +278,19 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
     columns = columns_of(path)
     plain = {title_of(name): name for name in columns}
-    names = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
+    names: dict[str, str] = {}
+    for name, titles in wanted.names.items():
+        # The first of the titles counts, so it is the last to be set.
+        for title in reversed(titles):
+            if title in plain:
+                names[name] = plain[title]
     titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
     if wanted is LABELLED and len(titled) == 1:
         names["label"] = titled[0]
-    if "split" not in names and (stated := [name for title, name in plain.items() if title in PART_COLUMNS]):
+    stated = [name for title, name in plain.items() if title in PART_COLUMNS]
+    if "split" not in names and stated:
         cells = [row.get(stated[0], "") for _, row in islice(rows_of(path, stated), PROBED)]
+        # A column `set` or `phase` may say anything, so its cells decide.
         if all(map(part_of, cells)):
             names["split"] = stated[0]
     if wanted is LABELLED and not names.keys() >= set(wanted.needed):
@@ -348,6 +356,7 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
         note = f"The classes are those of the column '{others[0].strip()}'."
         return KnownColumns({**names, "label": others[0]}, note=note)
     flags = [name for name in others if all(row.get(name, "").strip().casefold() in FLAGS for row in rows)]
+    # A single column of yes and no may say anything about an image.
     if len(flags) < 2 or not rows:
         return None
     return KnownColumns(names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}.")
@@ -401,7 +410,8 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
-    name, written = bare(row["path"]), row.get("split", "").strip() or _part_by_flags(row)
+    name = bare(row["path"])
+    written = row.get("split", "").strip() or _part_by_flags(row)
     written = "" if written.casefold() in NO_PART else written
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)

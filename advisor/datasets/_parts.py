@@ -121,7 +121,8 @@ def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     """
     candidates = [set(words_of(name)) for name in names if any(map(_part_of_word, words_of(name)))]
     shared = frozenset(set.intersection(*candidates)) if len(candidates) > 1 else frozenset()
-    parts = {name: part for name in names if (part := part_of(name, shared))}
+    meanings = {name: part_of(name, shared) for name in names}
+    parts = {name: part for name, part in meanings.items() if part}
     if HOLDOUT in _certain(parts) and VALIDATION not in parts.values():
         for name in parts:
             if EVALUATION_WORDS & set(words_of(name)):
@@ -161,7 +162,7 @@ def _part_of_word(word: str) -> str:
 
 
 def _part_among(words: Collection[str]) -> str:
-    parts = {part for word in words if (part := _part_of_word(word))}
+    parts = set(map(_part_of_word, words)) - {""}
     if parts == {TRAIN, VALIDATION}:
         return TRAIN
     return parts.pop() if len(parts) == 1 else ""

@@ -53,7 +53,8 @@ def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
             while waiting:
                 yield from waiting.popleft().result()
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)  # where the reading is ended, what is read ahead is not
+        # Where the reading is ended, what is read ahead is not.
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def call_each(function: str, items: Sequence[Any]) -> list[Any]:
@@ -80,7 +81,11 @@ def _read_in_child(function: str, items: Sequence[Any]) -> list[Any]:
     except StageError as error:
         if len(items) == 1:
             return [ReaderFailure(f"its reader {error.message}")]
-        return [result for item in items for result in _read_in_child(function, [item])]
+        single_results: list[Any] = []
+        # Which of the files ended the child is not known.
+        for item in items:
+            single_results += _read_in_child(function, [item])
+        return single_results
     return list(results)
 
 

@@ -98,7 +98,8 @@ def scan_folder(root: Path) -> FolderScan:
         raw += len(pictures) - len(used)
         images += [(*above, name) for name in used]
         if above and not pictures and not inner and any(map(is_annotation_name, files)):
-            folders.remove(above)  # No class, but annotations of the images beside it
+            # No class, but annotations of the images beside it.
+            folders.remove(above)
     return FolderScan(sorted(images), folders, system, placeholders=placeholders, raw=raw)
 
 

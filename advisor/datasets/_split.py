@@ -50,12 +50,16 @@ def draw_groups(
         return all(spare[label] > least for label in count)
 
     for number, count in enumerate(counts):
-        gain = (abs(wanted[c] - held[c]) - abs(wanted[c] - held[c] - more) for c, more in count.items())
+        gain = 0.0
+        for label, more in count.items():
+            lacking = wanted[label] - held[label]
+            gain += abs(lacking) - abs(lacking - more)
         # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
-        if spared(count, keep) and sum(gain) > 0:
+        if spared(count, keep) and gain > 0:
             take(number)
     for label in sorted(wanted):
-        free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
+        others = [(number, count) for number, count in enumerate(counts) if number not in taken]
+        free = [number for number, count in others if label in count and spared(count, 1)]
         if not held[label] and free:
             # The smallest of them: it takes the fewest images of other classes along.
             take(min(free, key=lambda number: sum(counts[number].values())))
@@ -72,6 +76,7 @@ def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share
     of_class = [[unit for unit in group if any(dataset.labels[i] == label for i in unit)] for group in groups]
     largest: list[Group] = max(of_class, key=lambda units: len(units))
     units = sorted(largest, key=lambda unit: min(_natural(dataset, index) for index in unit))
+    # The last of a visit are the furthest in time from those that are learnt from.
     most = max(1.0, share * sum(map(len, units)))
     indices: list[int] = []
     for unit in reversed(units[min(keep, len(units) - 1) :]):
@@ -145,7 +150,10 @@ def split(
     held = dict.fromkeys(aside, HOLDOUT)
     compared = drawn.part(VALIDATION, given_parts, validation, held)
     part_of = {**given_parts, **held, **dict.fromkeys(compared, VALIDATION)}
-    parts = {part: tuple(i for i in range(len(dataset.images)) if part_of.get(i, TRAIN) == part) for part in PARTS}
+    places: dict[str, list[int]] = {part: [] for part in PARTS}
+    for index in range(len(dataset.images)):
+        places[part_of.get(index, TRAIN)].append(index)
+    parts = {part: tuple(indices) for part, indices in places.items()}
     named = tuple(part for part in PARTS if part in given_parts.values())
     result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
     _require_images(dataset, result, grouping)
@@ -162,6 +170,8 @@ def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
     shares = [f"{count:,} of {count + left[part]:,} images {names[part]}" for part, count in counts.items() if count]
     if not shares:
         return ""
+    if sum(counts.values()) == 1:
+        return f"{shares[0]} copies one that is learnt from. It judges nothing: the figures are without it."
     return f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures are without them."
 
 
@@ -194,10 +204,12 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
         if part not in PARTS:
             path = dataset.images[index].path
             raise UsageError(f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}")
+    # The one part beside training was not learnt from, so it judges the model that ships.
     if HOLDOUT not in part_of.values():
         part_of = {index: HOLDOUT if part == VALIDATION else part for index, part in part_of.items()}
     for groups in by_class:
         for group in groups:
+            # A copy follows the copy that has a part: drawn apart, it would be learnt from and judge.
             named = [part_of[index] for index in group if index in part_of]
             if named:
                 part_of |= {index: max(named, key=PARTS.index) for index in group if index not in part_of}
@@ -222,7 +234,9 @@ class _Draw:
 
         if not self.visits:
             return _set_aside(self.by_class, share, may)
-        groups = [units for units in ([unit for unit in visit if may(unit)] for visit in self.visits) if units]
+        usable = ([unit for unit in visit if may(unit)] for visit in self.visits)
+        groups = [units for units in usable if units]
+        # The first draw leaves two groups of each class: one for the second draw, and one to learn from.
         return draw_groups(self.dataset, groups, share, divide=self.divide, keep=1 if held else 2)
 
 
@@ -271,10 +285,12 @@ def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grou
     visits: dict[int, list[Group]] = defaultdict(list)
     for unit in _unite_groups(dataset, together):
         visits[visit_of[unit[0]]].append(unit)
-    return [visit for _, visit in sorted((_rank(dataset, seed, units), units) for units in visits.values())]
+    ranked = [(_rank(dataset, seed, units), units) for units in visits.values()]
+    return [units for _, units in sorted(ranked)]
 
 
 def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
+    # Hashes of the bytes, and no places in a list: other names of the files give the same split.
     first = min(dataset.images[index].sha256 for unit in units for index in unit)
     return hashlib.sha256(f"{seed}:{first}".encode()).digest()
 
@@ -291,7 +307,8 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
 def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
     indices: set[int] = set()
-    for groups in ([group for group in groups if may(group)] for groups in by_class):
+    for groups_of_class in by_class:
+        groups = [group for group in groups_of_class if may(group)]
         most = max(1, round(share * sum(map(len, groups))))
         taken = Group()
         for group in groups:
@@ -308,6 +325,7 @@ def _unite_groups(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[G
     copies = members_of(image.sha256 for image in dataset.images).values()
     group_of = {index: group for group in copies for index in group}
     for linked in together:
+        # Lists of one group are one object, so its identity tells whether two images are linked already.
         joined = {id(group_of[index]): group_of[index] for index in linked}
         merged = sorted(index for group in joined.values() for index in group)
         group_of.update(dict.fromkeys(merged, merged))

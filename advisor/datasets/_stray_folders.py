@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 
@@ -67,6 +68,7 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
         if base:
             original = next(other for other, text in plain.items() if text == base)
             strays[name] = f"it is named as a copy of '{original}'"
+        # Of two folders, one is kept whatever its name is: with one class there is nothing to learn.
         elif _without_number(plain[name]) in UNSORTED_NAMES and len(names) > FEWEST_CLASSES:
             strays[name] = "its name says nothing about a class"
     return strays
@@ -89,7 +91,8 @@ def piece_reason(names: Collection[str]) -> str:
 
 def unsorted_inside(images: Sequence[tuple[str, ...]]) -> set[str]:
     """Return the names of folders inside those of classes that hold what nobody sorted."""
-    return {name for names in images for name in names[1:-1] if _without_number(_plain(name)) in UNSORTED_NAMES}
+    inside = set(chain.from_iterable(names[1:-1] for names in images))
+    return {name for name in inside if _without_number(_plain(name)) in UNSORTED_NAMES}
 
 
 def doubtful_folders(names: Collection[str]) -> Sequence[str]:
@@ -148,6 +151,8 @@ def _find_original(name: str, others: Collection[str]) -> str:
         base = match["base"].strip() if match else ""
         if base and base in others:
             return base
-        if base and _find_original(base, others):  # a copy of a copy
-            return _find_original(base, others)
+        # The folder may be a copy of a copy.
+        original = _find_original(base, others) if base else ""
+        if original:
+            return original
     return ""

@@ -48,6 +48,8 @@ from advisor.datasets._sources import Stamp
 SIDE = 128  # Images are measured at this size, as sharpness depends on it
 COLOURS = 8  # Side of the small colour version
 LEVELS = 6  # Levels of each channel in the colour histogram
+_LEVEL_OF_VALUE = np.arange(256) * LEVELS // 256
+_PLACES = np.outer((LEVELS**2, LEVELS, 1), _LEVEL_OF_VALUE)  # What a value of red, green or blue adds to its place
 
 DARK_SHARE = 0.3  # Below this share of its range, an image of more than 8 bits is dark: sensors with 10 and 14 bits
 FLAT_ROWS = 5  # Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing
@@ -68,15 +70,15 @@ class ImageStats:
 
     width: int  # pixels
     height: int  # pixels
-    brightness: float  # mean luma, 0-255
-    contrast: float  # standard deviation of luma
+    brightness: float = 0.0  # mean luma, 0-255
+    contrast: float = 0.0  # standard deviation of luma
     # variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a blurred image
     # of any contrast (Pech-Pacheco et al., 2000)
-    sharpness: float
+    sharpness: float = 0.0
     # share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly spread edges,
     # less if the subject is at the border
-    framing: float
-    jpeg_quality: int  # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG
+    framing: float = 0.0
+    jpeg_quality: int = 0  # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,14 @@ class Measured:
     shot: Shot  # when and with what it was taken
 
 
-def measure(data: bytes) -> Measured:
+def measure(data: bytes, with_quality: bool = True) -> Measured:
     """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
 
-    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
+    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block. Without ``with_quality``,
+    the measures are 0 but for the size.
     """
     with open_image(BytesIO(data), reduced=True) as image:
-        width, height = image.size
+        size = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
         is_cut = cuts_bits(image)
         several = has_frames(image)
@@ -119,40 +122,47 @@ def measure(data: bytes) -> Measured:
         highest = float(np.asarray(image).max()) if is_wide or is_cut else largest
         shown = to_rgb(image) if is_wide else image
         grey = upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
-        colour = shown.convert("RGB")
+        colour = shown if shown.mode == "RGB" else shown.convert("RGB")
         small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
         shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed, several=several)
-    values = np.asarray(grey, dtype=np.float32)
     if quality and not completed:
-        refuse_broken_jpeg(data, is_flat_below=bool(np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS))
+        # Decoders fill what is missing with one grey: a flat end tells a cut image from a file without its last marker.
+        last_rows = np.asarray(grey)[-FLAT_ROWS:]
+        refuse_broken_jpeg(data, is_flat_below=int(last_rows.max()) - int(last_rows.min()) <= FLAT_LEVELS)
+    stats = ImageStats(*size)
+    thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
+    return Measured(
+        stats=_measure_quality(stats, grey, quality) if with_quality else stats,
+        thumbnail=np.asarray(thumbnail, dtype=np.uint8),
+        colours=np.asarray(small.reduce(_COLOUR_SIDE // COLOURS), dtype=np.uint8),
+        histogram=_histogram(np.asarray(small)),
+        shot=shot,
+    )
+
+
+def _measure_quality(size: ImageStats, grey: Image.Image, jpeg_quality: int) -> ImageStats:
+    """Return the measures of an image of a size, by its grey version of ``SIDE`` pixels."""
+    values = np.asarray(grey, dtype=np.float32)
     contrast = float(values.std())
     quarter = SIDE // 4
     laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
     energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
     edges = float(energy.sum())
-    stats = ImageStats(
-        width=width,
-        height=height,
+    return replace(
+        size,
         brightness=float(values.mean()),
         contrast=contrast,
         sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
         framing=float(energy[quarter:-quarter, quarter:-quarter].sum()) / edges if edges > 0 else 0.25,
-        jpeg_quality=quality,
-    )
-    thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
-    return Measured(
-        stats=stats,
-        thumbnail=np.asarray(thumbnail, dtype=np.uint8),
-        colours=np.asarray(small.reduce(_COLOUR_SIDE // COLOURS), dtype=np.uint8),
-        histogram=_histogram(np.asarray(small, dtype=np.uint16)),
-        shot=shot,
+        jpeg_quality=jpeg_quality,
     )
 
 
-def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    levels = pixels.reshape(-1, 3) * LEVELS // 256
-    counts = np.bincount(levels @ np.array([LEVELS**2, LEVELS, 1]), minlength=LEVELS**3)
-    return np.asarray(np.rint(255 * np.sqrt(counts / len(levels))), np.uint8)
+def _histogram(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    red, green, blue = (_PLACES[channel][pixels[..., channel].ravel()] for channel in range(3))
+    counts = np.bincount(red + green + blue, minlength=LEVELS**3)
+    # Roots, so that the Euclidean distance of two histograms is Hellinger's.
+    return np.asarray(np.rint(255 * np.sqrt(counts / red.size)), np.uint8)
 
 
 def _shot(image: Image.Image) -> Shot:
@@ -160,6 +170,7 @@ def _shot(image: Image.Image) -> Shot:
     try:
         exif = image.getexif()
         inner = exif.get_ifd(_EXIF)
+        # Some cameras fill the fields with zero bytes.
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
         return Shot(orientation=orientation(image))
@@ -213,13 +224,19 @@ class Survey:
         return Survey(dataset, stats[indices], thumbnails[indices], colours[indices], histograms[indices], shots)
 
 
-def survey(source: Path | str | Listing, progress: Progress | None = None, most: int | None = None) -> Survey:
+def survey(
+    source: Path | str | Listing,
+    progress: Progress | None = None,
+    most: int | None = None,
+    with_quality: bool = True,
+) -> Survey:
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
     One and a half kilobytes for each image stay in memory, and the pixels of one file in each child.
     ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
-    ``most``: some of the files are read if there are more, see :func:`.dataset.drawn`; 0 or None for all. Raises
-    UsageError if the path does not exist, is not a data set, or has only one class.
+    ``most``: some of the files are read if there are more, see :func:`.dataset.drawn`; 0 or None for all. Without
+    ``with_quality``, of the measures only the size is known. Raises UsageError if the path does not exist, is not a
+    data set, or has only one class.
     """
     tell = progress or (lambda _done, _total: None)
     listing = source if isinstance(source, Listing) else list_files(Path(source), lambda count: tell(count, 0))
@@ -233,13 +250,17 @@ def survey(source: Path | str | Listing, progress: Progress | None = None, most:
     rejected: list[Rejected] = list(listing.rejected)
     shots: list[Shot] = []
     stats, thumbnails, colours, histograms = _empty(len(listing.entries))
-    for done, read in enumerate(_read_files(listing, place), start=1):
+    reader = read_file if with_quality else read_without_quality
+    for done, read in enumerate(_read_files(listing, place, reader.__name__), start=1):
         if isinstance(read, Rejected):
             rejected.append(read)
         else:
             image, measured = read
-            stats[len(images)], thumbnails[len(images)] = astuple(measured.stats), measured.thumbnail
-            colours[len(images)], histograms[len(images)] = measured.colours, measured.histogram
+            place_of_image = len(images)
+            stats[place_of_image] = astuple(measured.stats)
+            thumbnails[place_of_image] = measured.thumbnail
+            colours[place_of_image] = measured.colours
+            histograms[place_of_image] = measured.histogram
             images.append(image)
             shots.append(measured.shot)
         tell(done, len(listing.entries))
@@ -277,10 +298,10 @@ def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
         )
 
 
-def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
-    """Yield the files in order, read by child processes."""
+def _read_files(listing: Listing, place: Mapping[str, int], reader: str) -> Iterator[_Read]:
+    """Yield the files in order, read by child processes with a function of this module."""
     paths = [entry.path for entry in listing.entries]
-    for entry, read in zip(listing.entries, read_each(f"{__name__}:read_file", paths), strict=True):
+    for entry, read in zip(listing.entries, read_each(f"{__name__}:{reader}", paths), strict=True):
         if isinstance(read, str | ReaderFailure):
             yield Rejected(entry.path, read if isinstance(read, str) else f"damaged: {read.reason}")
             continue
@@ -289,11 +310,16 @@ def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
         yield LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), measured
 
 
-def read_file(path: Path) -> tuple[str, Stamp, Measured] | str:
+def read_without_quality(path: Path) -> tuple[str, Stamp, Measured] | str:
+    """Return what :func:`read_file` returns; of the measures, the size alone."""
+    return read_file(path, with_quality=False)
+
+
+def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measured] | str:
     """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
     try:
         data, stamp = read_bytes(path)
-        measured = measure(data)
+        measured = measure(data, with_quality)
     except READ_ERRORS as error:
         return reason(error)
     return hashlib.sha256(data).hexdigest(), stamp, measured
@@ -316,6 +342,7 @@ def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, 
     for name in declared:
         counts.setdefault(name, 0)
     leader: dict[str, str] = {}
+    # The name breaks ties, so that the order of the files changes no class.
     for written in sorted(counts, key=lambda name: (-counts[name], name)):
         leader.setdefault(plain(written), written)
     return {written: leader[plain(written)] for written in counts}

@@ -97,6 +97,7 @@ def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     """Return the reader of a table; columns without titles get the names of :func:`.untitled_columns`."""
     header = file.readline()
     begin = 0
+    # It is a comment only if the next line has more columns: some programs write `#path,label` as titles.
     if header.startswith("#"):
         begin = file.tell()
         comment = header
@@ -124,7 +125,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     f"--data: row {reader.line_num} of '{path}' has more cells than the table has columns",
                     "put a text with a comma into double quotes",
                 )
-            if any(map(str.strip, row.values())):  # Sheets have empty rows behind the last one
+            # Sheets have empty rows behind the last one.
+            if any(map(str.strip, row.values())):
                 yield reader.line_num, {name: _strip_quotes(cell) for name, cell in row.items()}
 
 
@@ -136,6 +138,7 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
         cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
         if cells:
             yield number, dict(zip((PATH, LABEL), map(_strip_quotes, cells), strict=True))
+        # The first line may be a heading.
         elif line.strip() and number > 1:
             raise UsageError(
                 f"--data: line {number} of '{path}' is not an image and its class: '{plain(line.strip())[:SHOWN]}'",
@@ -163,6 +166,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the objects of a file that has one a line, with their values as text."""
     try:
         with open_text(path, MAX_TABLE_BYTES) as file:
+            # Not the lines of the file: a line without an end would be read whole, whatever its size.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
                 if line.strip():
                     row = parse_json(line)
@@ -192,7 +196,11 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row
 
 def _unreadable(path: Path, error: Exception) -> UsageError:
     suffix = path.suffix.lower()
-    kind = "Parquet" if suffix in PARQUET else "lines of JSON" if suffix in JSON_LINES else "CSV in UTF-8"
+    kind = "CSV in UTF-8"
+    if suffix in PARQUET:
+        kind = "Parquet"
+    elif suffix in JSON_LINES:
+        kind = "lines of JSON"
     return UsageError(
         f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}",
         "save the table as CSV in UTF-8; Excel calls it 'CSV UTF-8'",

@@ -27,7 +27,8 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
     folders = [path, *(path / top for top in sorted(tops))]
     if (path / ANNOTATIONS).is_dir():
         folders.append(path / ANNOTATIONS)
-    if guess and (outer := sole_folders(images) or _sole_folder(images)):
+    outer = sole_folders(images) or _sole_folder(images)
+    if guess and outer:
         folders.append(path.joinpath(*outer))
     tables: list[Path] = []
     for folder in dict.fromkeys(folders):
@@ -60,6 +61,7 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
+    # A part may lack a class, so each table is read with the classes of all.
     more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
     for table in tables:
         listing = list_manifest(table, root=path, more_labels=more_labels)
@@ -71,7 +73,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
 
 
 def part_of_table(table: Path, root: Path) -> str:
-    part = part_of(table.stem, TABLE_WORDS) or (part_of(table.parent.name) if table.parent != root else "")
+    part = part_of(table.stem, TABLE_WORDS)
+    if not part and table.parent != root:
+        part = part_of(table.parent.name)
     return "" if part == UNLABELLED else part
 
 
@@ -94,6 +98,7 @@ def listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]
             inside.setdefault(top, []).append(tuple(inner))
     flat = [top for top, inner in inside.items() if all(map(_is_flat, inner))]
     parts = {}
+    # Without a part in class folders, the table states all classes and is read as a list.
     for top in flat if len(flat) < len(inside) else ():
         folder = path.joinpath(*outer, top)
         tables = list(filter(_is_guessed_table, sorted(folder.iterdir())))

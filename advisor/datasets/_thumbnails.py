@@ -44,6 +44,7 @@ def make_thumbnail(asked: tuple[Path, int, str]) -> bytes:
 def _small_jpeg(data: bytes, side: int) -> bytes:
     from PIL import Image, ImageOps
 
+    # Twice the side: a JPEG decoded at its final size has coarse edges.
     with quiet(), decoded_image(BytesIO(data), 2 * side) as (image, _completed):
         if image.mode[0] in WIDE_MODES:
             pixels = to_rgb(image)

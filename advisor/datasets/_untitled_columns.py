@@ -42,11 +42,13 @@ def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
             names[place] = edge
         others = [*texts, *numbers[len(edges) :]]
     parts = [place for place in others if _are_parts(columns[place])]
+    # A column alone is the class, even where the classes are called `train` and `test`.
     if parts and len(others) > 1:
         names[parts[0]] = SPLIT
         others.remove(parts[0])
     for place in others:
         names[place] = f"column {place + 1}"
+    # Columns with the same words are several classes of an image.
     if others and not _share_cells([columns[place] for place in others]):
         names[others[0]] = LABEL
     return names
@@ -79,7 +81,8 @@ def split_line(line: str) -> list[str]:
         return []
     words = match["rest"].split()
     if len(words) == 1 + len(UNTITLED_EDGES) and not _is_number(words[0]) and all(map(_is_number, words[1:])):
-        words = words[:1]  # Tiny ImageNet: the class, and the edges of a box
+        # Tiny ImageNet has the class, and the edges of a box.
+        words = words[:1]
     if len(words) > 1 and any(map(_is_number, words)):
         return []
     return [match["path"], " ".join(words)]

@@ -6,8 +6,8 @@
     for profile in advisor.devices.list_devices():
         print(profile.name, profile.soc)
 
-``list_devices``, ``show``, ``add``, ``remove``, ``calibrate`` and ``to_frame`` are public functions; the other names
-are for other rooms. Read ``_profiles/values.py`` first (a device as a value), then ``_prediction.py`` with
+``list_devices``, ``show``, ``add``, ``add_phone``, ``remove``, ``calibrate`` and ``to_frame`` are public functions; the
+other names are for other rooms. Read ``_profiles/values.py`` first (a device as a value), then ``_prediction.py`` with
 ``_latency/``, and ``_connections/protocol.py``.
 """
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         read_features,
     )
     from advisor.devices._latency.table import column_of, target_vector
+    from advisor.devices._phone import AddedPhone, UnitTiming
     from advisor.devices._prediction import (
         CALIBRATED,
         Prediction,
@@ -74,8 +75,8 @@ if TYPE_CHECKING:
         LITERT,
         LocalRuntime,
         PackagedRuntime,
+        arm_cores,
         canonical,
-        core_named,
         find_version,
         host_profile,
         local_runtimes,
@@ -98,7 +99,7 @@ if TYPE_CHECKING:
         DeviceTarget,
         runtime_remark,
     )
-    from advisor.devices._public import add, calibrate, list_devices, remove, show, to_frame
+    from advisor.devices._public import add, add_phone, calibrate, list_devices, remove, show, to_frame
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -117,6 +118,7 @@ __all__ = [
     "SOURCE",
     "TFLITE_RUNTIMES",
     "WEB_RUNTIME",
+    "AddedPhone",
     "Calibrated",
     "Cluster",
     "Connection",
@@ -139,15 +141,17 @@ __all__ = [
     "Soc",
     "SshConnection",
     "Timing",
+    "UnitTiming",
     "add",
+    "add_phone",
     "agent_arguments",
     "arena_of",
+    "arm_cores",
     "calibrate",
     "canonical",
     "clusters_of",
     "column_of",
     "compare_export",
-    "core_named",
     "device_names",
     "device_predictor",
     "exporter_for",

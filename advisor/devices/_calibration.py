@@ -70,20 +70,20 @@ def calibration_report(
     ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
     them; ``models`` are those that can be measured.
     """
-    truth = {
-        row.model: row.latency_ms
-        for row in after.measurements
-        if row.target == target.name and row.precision == form and row not in before.measurements
-    }
+    on_target = (row for row in after.measurements if row.target == target.name and row.precision == form)
+    truth = {row.model: row.latency_ms for row in on_target if row not in before.measurements}
     measured_models = [model for model in models if model.name in truth]
     names = tuple(model.name for model in measured_models)
+    # An earlier measurement of the same models would make the figure "before" too good.
     predictions = predictor.predict(_drop_models(before, truth), target, form, measured_models)
     errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
     left_out = list[float]()
     surprising = dict[str, float]()
     for model in measured_models if len(names) > 1 else []:
+        # Left out one by one: with its own measurement, a model is not predicted but looked up.
         (prediction,) = predictor.predict(_drop_models(after, [model.name]), target, form, [model])
         left_out.append(prediction.latency.value / truth[model.name] - 1)
+        # Twice as long contradicts as much as half as long.
         factor = max(prediction.latency.value / truth[model.name], truth[model.name] / prediction.latency.value)
         if factor > NAMED and abs(prediction.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
             surprising[model.name] = prediction.latency.value
@@ -105,6 +105,7 @@ def estimate_error(
     """
     predictions = predictor.predict(profile, target, form, models)
     spreads = [
+        # Half of the errors lie between the quartiles, so half of their distance (log) is the median error.
         math.sqrt(prediction.quantile(0.75) / prediction.quantile(0.25)) - 1
         for prediction in predictions
         if prediction.latency.provenance is Provenance.PREDICTED
@@ -131,6 +132,7 @@ class MeasuredNetworks:
         factors = {key: timing.median_ms / timing.cpu_ms for key, timing in self.kept.items() if timing.cpu_ms}
         if not factors:
             return ""
+        # Wall over CPU time is 1 / (1 - w) for a thread that waited the share w.
         disturbed = [key for key, factor in factors.items() if factor > 1 / (1 - WAITED_LIMIT)]
         if not disturbed:
             return "latencies are CPU times of one thread"
@@ -203,9 +205,8 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
         )
-    measurable = [
-        t for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
-    ]
+    processors = (target for target in profile.targets if target.accelerator == "cpu")
+    measurable = [target for target in processors if target.runtime in MEASURABLE_RUNTIMES and forms_of(target)]
     calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
     if target.name not in calibratable:
         reason = "no CPU target that runs float32 or int8 .tflite files"
@@ -234,12 +235,14 @@ class PickForBudget:
         measured = np.zeros(len(self.models), dtype=bool)
         for _ in range(min(wanted, len(self.models))):
             chances, distance = self._judge_models(now[0])
-            measured[chosen := choose_decisive(chances, self._accuracy, distance, measured)] = True
+            chosen = choose_decisive(chances, self._accuracy, distance, measured)
+            measured[chosen] = True
             yield self.models[chosen].name
 
     def pick(self, profile: DeviceProfile) -> str:
         """Say which model is the most accurate that meets the budget."""
         budget = show_ms(self.budget_ms)
+        # A network is sure to meet the budget if one of its forms is.
         sure = self._judge_models(profile)[0] >= CONFIDENCE
         if not sure.any():
             return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
@@ -256,9 +259,8 @@ class PickForBudget:
             self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)
         ]
         chances = [[prediction.probability(self.budget_ms) for prediction in of_form] for of_form in predictions]
-        distance = [
-            [abs(prediction.mean_log - math.log(self.budget_ms)) for prediction in of_form] for of_form in predictions
-        ]
+        log_budget = math.log(self.budget_ms)
+        distance = [[abs(prediction.mean_log - log_budget) for prediction in of_form] for of_form in predictions]
         return np.max(chances, axis=0), np.min(distance, axis=0)
 
 
@@ -285,6 +287,8 @@ def calibrate(
     """
     known = load_features().models
     forms = forms_of(target)
+    # Only networks whose features are shipped can be predicted, and only a published card can be made with random
+    # weights.
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
     models = [known[name] for name in cards]
     with Scratch() as work:
@@ -292,6 +296,7 @@ def calibrate(
         parts = time_kernels(connection, target, operators, work, tell)
         with_kernels, left_out = _write_kernels(profile, parts)
         costs = _sending_costs(models, candidates)
+        # A list, because `names` reads it while the generator waits for the next measurement.
         now = [with_kernels]  # The profile with what was measured so far
         decision: PickForBudget | None = None
         names: Iterable[str]
@@ -302,7 +307,8 @@ def calibrate(
         else:
             names = predictor.most_informative(profile, target, forms[0], costs, wanted)
             _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-        last = list[str]()  # What the last network changed: a line of its own would be replaced at once
+        # What the last network changed: a line of its own would be replaced at once.
+        last = list[str]()
 
         def tell_step(text: str) -> None:
             tell("; ".join((*last, text)))
@@ -314,7 +320,7 @@ def calibrate(
             last.extend([decision.pick(now[0])] if decision else [])
 
         with ChildPool(work / "log") as pool:
-            made = (_convert_card(pool, cards[name], forms, work, tell_step) for name in names)
+            made = (convert_card(pool, cards[name], forms, work, tell_step) for name in names)
             networks = measure_networks(connection, made, target.threads, tell_step, change)
     after = with_timings(with_kernels, target, networks.kept)
     measured_forms = [form for form in forms if any(form == measured_form for _, measured_form in networks.kept)]
@@ -364,8 +370,8 @@ def _tell_gain(
             tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
 
 
-def _convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
-    """Convert a card to a file in every form, in a child process."""
+def convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
+    """Convert a card with random weights to a file in every form, in a child process."""
     tell(f"making {card.name}")
     path = folder / f"{card.name}.tflite"
     limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
@@ -402,6 +408,7 @@ def measure_networks(
             f"{QUIET}, then try again",
         )
     if len({model for model, _ in trusted}) > 1:
+        # One network alone has no time in which the device could get hot between two.
         tell(f"measuring the first network again on {connection.label}")
         left_out += _check_drift(connection, *next(iter(trusted.items())))
     return MeasuredNetworks(trusted, tuple(left_out))
@@ -410,6 +417,7 @@ def measure_networks(
 def _measure(connection: Connection, files: Mapping[Key, Path], threads: int) -> Timings:
     keys = {path: key for key, path in files.items()}
     timings = connection.measure(MeasurementJob(tuple(keys), (threads,), EFFORT, 120.0 * len(files) + 120))
+    # One hot timing ends the calibration: those after it are slow as well (decision 0105).
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
         raise StageError(f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL)
@@ -446,6 +454,7 @@ def list_changes(
     for (name, form), timing in timings.items():
         was, now = (estimate_error(predictor, profile, target, form, models) for profile in (before, after))
         change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
+        # Rounded to percent, many changes are none, and "falls from 12% to 12%" would read like a fault.
         change = f"; the expected error of the others {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
         yield f"{name} {form} takes {show_ms(timing.own_ms)}" + ("" if math.isnan(was + now) else change)
 
@@ -460,6 +469,7 @@ def with_measurements(
     profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies, statistic: str = "median"
 ) -> DeviceProfile:
     """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
+    # Only the user's latest measurement of a model counts, also against a shipped one on the same target.
     replaced = {(target.name, model, form) for model, form in latency_ms}
     others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
     new = [

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from hashlib import sha256
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +91,7 @@ class _Graph:
     def weights(self, *shape: int) -> int:
         """Return random weights, the same ones for every copy: a runtime packs weights anew for each operator."""
         if shape not in self._weights:
+            # Divided by the root of the fan-in, so that values keep their size and no float becomes denormal.
             content = (self._random.standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))).astype("<f4")
             self._weights[shape] = self._add_constant(content, schema.TensorType.FLOAT32)
         return self._weights[shape]
@@ -125,11 +127,12 @@ def as_int8(data: bytes) -> bytes:
     model = read(data)
     low = np.float32(-_RANGE)
     high = np.float32(_RANGE)
-    ranges = {
-        tensor.name: {"min": np.full((1,) * len(tensor.shape), low), "max": np.full((1,) * len(tensor.shape), high)}
-        for tensor in model.tensors
-        if not tensor.is_constant and tensor.dtype == "float32"
-    }
+    ranges = {}
+    for tensor in model.tensors:
+        if not tensor.is_constant and tensor.dtype == "float32":
+            ones = (1,) * len(tensor.shape)
+            ranges[tensor.name] = {"min": np.full(ones, low), "max": np.full(ones, high)}
+    # The quantizer draws progress bars although it is asked not to.
     with redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(data)
         tool.load_quantization_recipe(recipe.static_wi8_ai8())
@@ -139,8 +142,10 @@ def as_int8(data: bytes) -> bytes:
 
 def _input_shape(work: Work) -> tuple[int, ...]:
     channels = work.depth if work.kind == CONVOLUTION else work.channels
+    # A depth multiplier: fewer values are read than an input with all output channels would have.
     if work.kind == DEPTHWISE and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2:
-        channels = _COLOURS  # several outputs of each channel, as only the first operator of a network has them
+        # Several outputs of each channel, as only the first operator of a network has them.
+        channels = _COLOURS
     side = math.isqrt(work.read // channels)
     match work.kind:
         case "FULLY_CONNECTED":
@@ -195,6 +200,7 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
             shape = (1, channels)
             options = schema.ReducerOptionsT()
         case "ADD" | "MUL":
+            # An operator that reads less than two whole inputs adds a vector.
             inputs.append(source if work.read >= 2 * work.written else made.weights(channels))
             options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
         case "CONCATENATION":
@@ -227,6 +233,7 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
 
 def _place_window(side: int, stride: int, output_side: int) -> dict[str, int]:
     """Return the strides and the padding with which an input's side gives the side of the output."""
+    # SAME gives ceil(side / stride), and VALID less by the window. One of the two gives the known output.
     padding = schema.Padding.SAME if math.ceil(side / stride) == output_side else schema.Padding.VALID
     return {"strideW": stride, "strideH": stride, "padding": padding}
 
@@ -245,6 +252,7 @@ def copies_of(work: Work) -> int:
     """
     if work.kind == CONVOLUTION and work.depth == _COLOURS:
         return MOST_COPIES
+    # Pools have multiply-accumulates by formula, but read and write is what they spend their time on.
     size = work.macs * (work.weights > 0) + _VALUE * (work.read + work.written)
     copies = max(1, min(MOST_COPIES, round(_ENOUGH / size)))
     if work.kind in (CONVOLUTION, DENSE):
@@ -273,9 +281,10 @@ def kernels_to_time(
     timing is interrupted.
     """
     known = {(kernel.work, kernel.form) for kernel in profile.kernels if kernel.target == target.name}
-    works = {work for name in networks for work, _ in model_operators().get(name, ()) if work.kind in _MADE}
+    operators = chain.from_iterable(model_operators().get(name, ()) for name in networks)
+    works = {work for work, _ in operators if work.kind in _MADE}
     mixed = sorted(works, key=lambda work: sha256(repr(work).encode()).digest())
-    return [(work, form) for work in mixed for form in forms if (work, form) not in known]
+    return [pair for pair in product(mixed, forms) if pair not in known]
 
 
 def time_kernels(
@@ -321,8 +330,11 @@ def _time_batch(connection: Connection, target: DeviceTarget, part: Wanted, fold
     for timing in timings:
         work, form = files[timing.model]
         microseconds, best = rounds_us(timing)
-        unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
-        if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
+
+        reason = timing.contention
+        if not reason and microseconds > UNSTEADY * best:
+            reason = f"the rounds differ by a factor of {microseconds / best:.1f}"
+        if reason:
             left_out.append(f"{_describe_work(work, form)}: {reason}")
         else:
             kernels.append(Kernel(target.name, form, work, microseconds / copies_of(work)))
@@ -358,6 +370,7 @@ def _time_files(
             timings += _run_job(connection, [path], threads)
         except StageError as error:
             failures[path] = error.message
+            # The first files all fail: it is the device and not a file.
             if not timings and len(failures) == MOST_IN_A_ROW:
                 raise
     return tuple(timings), failures
@@ -366,6 +379,7 @@ def _time_files(
 def _run_job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
     timings = connection.measure(MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
     hot = [timing for timing in timings if timing.throttled]
+    # Files of microseconds are disturbed one by one. Only many hot ones together show a hot device.
     if len(hot) > len(timings) / 3:
         raise StageError(f"{connection.label}: {hot[0].throttled}", "let the device cool down, then try again")
     return timings

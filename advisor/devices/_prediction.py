@@ -64,10 +64,11 @@ def combine_measurements(table: LatencyTable, target: DeviceTarget, rows: Sequen
 
     If another release of the runtime measured it, the deviation grows with the distance of the releases.
     """
+    # Errors of timings are factors, so their mean is geometric.
     milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
-    steps = [
-        count_releases(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version
-    ]
+    versions = [row.runtime_version for row in rows if row.runtime_version] if target.version else []
+    steps = [count_releases(version, target.version) for version in versions]
+    # Without a stated version, a row is taken as one of the target's release: nothing tells otherwise.
     furthest = max(steps, default=0)
     deviation = float(np.hypot(NOISE, estimate_change(table, target.runtime, furthest)))
     return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
@@ -212,11 +213,13 @@ class Predictor:
         measured = {i: combine_measurements(table, target, rows) for i, rows in known}
         values = np.log(np.array([latency.milliseconds for latency in measured.values()], dtype=np.float64))
         identity = (profile.name, target.name, precision)
+        # The target's own column was fitted without what this profile adds, and would count its measurements twice.
         excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
         column = column_of(profile, target, precision)
         posterior = posterior_of(self._base, column, np.array(list(measured), dtype=np.intp), values, excluded=excluded)
         names = {table.models[i]: latency.milliseconds for i, latency in measured.items()}
         networks = network_times(profile, target, precision, names)
+        # Measurements of a similar form are no measurements of this one; they only feed the posterior.
         return _Known(posterior, log_sd, {} if log_sd else measured, find_contradicting(posterior, values), networks)
 
     def _predict_by_kernels(self, known: _Known, model: ModelFeatures, level: float) -> Prediction | None:
@@ -278,6 +281,7 @@ class Predictor:
 
     def _explain_unlike(self, known: _Known, regime: str, below: float, above: float) -> str:
         """Return why no latency can be promised, and what to measure; empty if a known device is comparable."""
+        # With its own measurements the target is its own reference, however strange its processor is.
         if len(known.posterior.seen) >= _MEASURED:
             return ""
         reason = WIDE
@@ -330,11 +334,13 @@ def predict_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity
     """
     if not file.weight_bytes:
         return None
+    # Weights stay in flash, so only the arena takes memory.
     if kind == "mcu":
         micro = runtime == MICRO_RUNTIME
         source = "tensor arena of TensorFlow Lite Micro" if micro else "arena of its activations"
         source += ", computed from their lifetimes; its weights stay in flash"
         return Quantity(float(arena_of(file, runtime)), "bytes", Provenance.PREDICTED, source=source)
+    # What a driver of a GPU or an NPU holds besides is not known.
     if kind != "cpu":
         source = "activations and weights as stored, without the memory of the driver"
         return Quantity(float(file.arena_bytes + file.weight_bytes), "bytes", Provenance.PREDICTED, source=source)

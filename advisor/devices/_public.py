@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack, get_args, get_type_hints
+from typing import TYPE_CHECKING, Unpack
 
 from advisor._python import speak_python
-from advisor.core import DEVICES, QUESTION, RUNNING, DeviceBenchmarkKeywords, Option, Place, bounded, takes_options
+from advisor.core import AddPhoneKeywords, CalibrateKeywords, bounded, takes_options
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.devices._calibration import Calibrated
+    from advisor.devices._phone import AddedPhone
     from advisor.devices._profiles import DeviceProfile
     from advisor.devices._profiles.listing import NewDevice
 
 
-# The public functions of ``advisor.devices``: list profiles, show, add and remove one, calibrate a device.
+# The public functions of ``advisor.devices``: list profiles, show, add and remove one, add a phone, calibrate a
+# device.
 #
 # ::
 #
@@ -27,25 +29,28 @@ if TYPE_CHECKING:
 
 Folders = Sequence[str | Path]
 
-_SHARED: Mapping[str, Option] = {
-    name: get_args(hint)[1] for name, hint in get_type_hints(DeviceBenchmarkKeywords, include_extras=True).items()
-}
-
 
 @speak_python
-def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[DeviceProfile, ...]:
+def list_devices(*, profiles: Folders = (), phones: bool = False, cloud: str = "") -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
 
     Args:
         profiles: further folders of your own device profiles.
         phones: return the phones that are known by their names instead, in the order of their makers. The profile of
             a phone that nobody measured is predicted from the cores of its system on chip.
+        cloud: return the devices of this device cloud instead, such as ``aihub``, by the names that ``--device`` takes.
 
     Raises:
-        UsageError: a profile that is refused.
+        UsageError: a profile that is refused, an unknown cloud, or one whose client or token is missing.
+        StageError: the cloud does not answer.
     """
     from advisor.devices._profiles import HOST
     from advisor.devices._profiles.listing import load_known_devices
+
+    if cloud:
+        from advisor.devices._profiles.clouds import list_in_cloud
+
+        return list_in_cloud(cloud, load_known_devices(profiles))
 
     if phones:
         from advisor.devices._profiles.phones import list_phones
@@ -108,6 +113,44 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
 
 
 @speak_python
+@takes_options(AddPhoneKeywords, stated=True)
+def add_phone(*, tell: Callable[[str], None] | None = None, **options: Unpack[AddPhoneKeywords]) -> AddedPhone:
+    """Add a phone that is attached by USB: read what it is, and time a first network on its CPU, GPU and NPU.
+
+    ::
+
+        import advisor
+        added = advisor.devices.add_phone()
+        for timing in added.timings:
+            print(timing.target, timing.form, timing.latency_ms, timing.delegated, timing.failure)
+
+    The profile has the connection, so a search with this device measures its candidates on the phone. An accelerator
+    that runs no operator of the network is left out of the profile.
+
+    Args:
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: no phone, several, or one that cannot be used; an unknown processor; no benchmark_model; or the name
+            is that of another phone's profile.
+        StageError: adb or the phone failed.
+    """
+    from advisor.devices._phone import add_phone as add_attached
+    from advisor.downloads import FetchOptions
+
+    own_tool, folder = options["benchmark_model"], options["into"]
+    return add_attached(
+        options["adb"],
+        Path(own_tool) if own_tool else None,
+        FetchOptions(offline=options["offline"], mirror=options["mirror"] or None),
+        name=options["name"],
+        into=Path(folder) if folder else None,
+        replace_profile=options["force"],
+        tell=tell or (lambda _text: None),
+    )
+
+
+@speak_python
 def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     """Remove one of your own device profiles with its measurements; return the removed files.
 
@@ -121,26 +164,6 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     from advisor.devices._profiles.listing import remove_profile
 
     return remove_profile(name, folder)
-
-
-class CalibrateKeywords(TypedDict, total=False):
-    """The options of :func:`calibrate`."""
-
-    ssh: Annotated[str, _SHARED["ssh"]]
-    adb: Annotated[str, _SHARED["adb"]]
-    here: Annotated[bool, Option(DEVICES, "", "The device is this machine.", False)]
-    python: Annotated[str, _SHARED["python"]]
-    benchmark_model: Annotated[Place, _SHARED["benchmark_model"]]
-    cores: Annotated[str, _SHARED["cores"]]
-    models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
-    candidates: Annotated[
-        Sequence[str], Option(RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all")
-    ]
-    kernels: Annotated[
-        bool, Option(RUNNING, "", "First time the operators of the candidates; their sum predicts a network.", False)
-    ]
-    budget: Annotated[str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")]
-    profiles: Annotated[Folders, _SHARED["profiles"]]
 
 
 @speak_python
@@ -182,15 +205,18 @@ def calibrate(
     stated = ConnectionSettings.from_options(
         options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
     )
-    connection = (stated or profile.connection or ConnectionSettings()).connect()
+    settings = (stated or profile.connection or ConnectionSettings()).allow_upload(options)
+    settings.require_leave()
+    connection = settings.connect()
     cards = load_catalogue().select(options["candidates"] or ("*",))
     if any(card.needs_converter for card in cards):
         require_training("a calibration by models without a graph file")
     names = [card.name for card in cards]
-    say, kernels = tell or (lambda _text: None), options["kernels"]
+    say = tell or (lambda _text: None)
+    kernels = options["kernels"]
     return calibration.calibrate(
         profile, target, connection, device_predictor(), wanted, say, names, kernels=kernels, budget_ms=budget_ms
     )
 
 
-__all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]
+__all__ = ["add", "add_phone", "calibrate", "list_devices", "remove", "show", "to_frame"]

@@ -2,6 +2,7 @@
 
 Read ``_files.py`` first (a file, its source, the cache), then ``_origins.py`` (kinds of sources), ``_delivery.py`` and
 ``_transport.py`` (how a file travels). ``_stores.py`` copies images of ``s3://`` and ``gs://`` addresses.
+``_programs.py`` fetches programs that have no hash.
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         WeightSource,
     )
     from advisor.downloads._origins import origins_of
+    from advisor.downloads._programs import Program, fetch_program
     from advisor.downloads._stores import in_store, local
     from advisor.downloads._transport import MOST_S, PATIENCE_S
 else:
@@ -34,11 +36,13 @@ __all__ = [
     "FetchOptions",
     "MemberFile",
     "Mirror",
+    "Program",
     "SourceKind",
     "Unavailable",
     "WeightSource",
     "WeightsFile",
     "client_for",
+    "fetch_program",
     "home_transport",
     "in_store",
     "local",

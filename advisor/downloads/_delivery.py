@@ -102,9 +102,11 @@ class Download:
             if status in _TRY_AGAIN:
                 raise Interrupted(f"{said} answers {status}")
             if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
-                return  # nothing is left to send: what is here is all there is, and its hash will tell
+                # Nothing is left to send: what is here is all there is, and its hash will tell.
+                return
             if have and not self._can_continue(response, have):
-                self._version_file.unlink(missing_ok=True)  # from the beginning in the next attempt
+                # From the beginning in the next attempt.
+                self._version_file.unlink(missing_ok=True)
                 raise Interrupted(f"{said} sends another part than was asked for")
             if status == 206 and not have:
                 raise Unavailable(f"{said} sends a part, the whole was asked for")
@@ -136,7 +138,8 @@ class Download:
         if not start:
             self._version_file.unlink(missing_ok=True)
         with self.target.open("ab" if start else "wb") as out:
-            if not start and (version := _read_version_of(response.headers)):
+            version = _read_version_of(response.headers)
+            if not start and version:
                 self._version_file.write_text(f"{self._visible_address()}\n{version}", encoding="ascii")
             # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
             for chunk in response.raw.stream(2**16, decode_content=False):
@@ -164,7 +167,8 @@ class Download:
         return version if address == self._visible_address() and _VERSION.fullmatch(version) else ""
 
     def _visible_address(self) -> str:
-        return hashlib.sha256(self.url.encode()).hexdigest()  # an address may hold a password
+        # An address may hold a password.
+        return hashlib.sha256(self.url.encode()).hexdigest()
 
 
 def _read_version_of(headers: Mapping[str, str]) -> str:
@@ -183,7 +187,8 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
         with (_open_in_zip if zipfile.is_zipfile(archive) else _open_in_tar)(archive, member) as (source, size):
             if source is None:
                 raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
-            if size > most:  # neither reader gives more bytes than a member's header states
+            # Neither reader gives more bytes than a member's header states.
+            if size > most:
                 raise Unavailable(f"the member '{member}' has {size} bytes, more than the {most} that are expected")
             with target.open("wb") as out:
                 shutil.copyfileobj(source, out)

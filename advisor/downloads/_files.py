@@ -228,7 +228,8 @@ class Mirror:
 
     def find(self, source: WeightSource) -> WeightsFile | None:
         """Return the source's file, checked, with its companions beside it; None if the mirror does not have it."""
-        if (path := self._locate(source.file)) is None:
+        path = self._locate(source.file)
+        if path is None:
             return None
         sha256 = check_hash(path, source.file, str(path))
         for member in source.companions:
@@ -251,7 +252,8 @@ class Mirror:
         if self._path.is_file():
             return self._path if self._path.name in (member.name, member.sha256) else None
         inside = [member.name]
-        if sha256 := _add_known_hash(self._path, member).sha256:
+        sha256 = _add_known_hash(self._path, member).sha256
+        if sha256:
             inside += [sha256, f"{sha256}/{member.name}", f"weights/{sha256}/{member.name}"]
         return next((self._path / name for name in inside if (self._path / name).is_file()), None)
 
@@ -292,7 +294,8 @@ class Cache:
         locks = self._root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
         with lock_file(locks / f"{source.file.key or source.file.name}.lock", ends_at):
-            if (present := self.find(source)) is not None:
+            present = self.find(source)
+            if present is not None:
                 return present
             prefix = f"fetch-{source.file.key or source.file.name}-"
             for left in self._root.glob(f"{escape(prefix)}*"):
@@ -320,6 +323,7 @@ class Cache:
         for member in source.members:
             path = target / member.name
             if path.exists():
+                # Only a file that was found damaged is in the way here: it is kept for inspection.
                 path.replace(path.with_name(f"{path.name}.damaged"))
             (folder / member.name).replace(path)
         return _describe_weights(source, target, origin)

@@ -50,7 +50,8 @@ def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
     for name, url, sha256 in entries:
         if sha256 == source.archive_sha256 or (name == source.archive and not sha256):
             return _path(url) if _is_local(url) else url
-    if others := [sha256 for name, _, sha256 in entries if name == source.archive]:
+    others = [sha256 for name, _, sha256 in entries if name == source.archive]
+    if others:
         raise HashMismatch(f"{source.archive} on {without_password(page)}", source.archive_sha256, others[-1])
     raise Unavailable(f"{without_password(page)}: {source.archive or source.label} is not listed")
 

@@ -219,7 +219,8 @@ class _Store:
     def expect(self, objects: Objects) -> None:
         """Refuse other versions of objects than these from now on, where the store says which it sends."""
         self._state["objects"] = {self.object(name): facts for name, facts in objects.items()}
-        self.system.retries = 1  # each object has attempts of our own, and those of the package multiply them
+        # Each object has attempts of our own, and those of the package multiply them.
+        self.system.retries = 1
 
     def refusal(self, error: Exception, name: str = "") -> UsageError:
         """Return the error to raise where the store does not give what the address names, or one object."""
@@ -243,7 +244,8 @@ class _Store:
 def _describe_error(error: Exception) -> str:
     """Return what went wrong with the connection, or what the store says."""
     kind = type(error)
-    names = {base.__name__ for base in kind.__mro__}  # the packages of a store are there only where it is read
+    # The packages of a store are there only where it is read.
+    names = {base.__name__ for base in kind.__mro__}
     if isinstance(error, TimeoutError) or any("Timeout" in name for name in names):
         return "no answer in time"
     if "HTTPClientError" in names:
@@ -331,7 +333,8 @@ def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
 def _require_same(store: _Store, objects: Objects, parts: Path) -> None:
     """Refuse objects that changed while they were fetched, and delete them: a file could be half of one version."""
     now, _ = store.objects()
-    if changed := sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name)):
+    changed = sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name))
+    if changed:
         for name in changed:
             if name in objects:
                 _part_of(parts, name, objects[name]).unlink(missing_ok=True)

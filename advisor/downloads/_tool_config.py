@@ -47,7 +47,7 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     """Read a ``pip config list`` and the PIP_* variables into an index."""
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    lines = [matched for line in listing.splitlines() if (matched := _LINE.match(line))]
+    lines = [line for line in map(_LINE.match, listing.splitlines()) if line]
     options: dict[str, str] = {}
     for section in _SECTIONS:
         options |= {line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section}
@@ -79,7 +79,8 @@ def _unquote(value: str) -> str:
     ``ast.literal_eval`` is not used: in several threads of CPython 3.11 it may end with a SystemError.
     """
     with contextlib.suppress(UnicodeDecodeError):
-        if quoted := _QUOTED.fullmatch(value):
+        quoted = _QUOTED.fullmatch(value)
+        if quoted:
             return quoted["text"].encode("latin-1", "backslashreplace").decode("unicode_escape")
     return value
 

@@ -232,7 +232,8 @@ class Client:
             Unavailable: the time has passed, or the answer is not valid.
         """
         if deadline is not self._deadline:
-            self._session.close()  # a connection that is kept open is watched by the deadline that it began with
+            # A connection that is kept open is watched by the deadline that it began with.
+            self._session.close()
             self._deadline = deadline
         try:
             with self._answer(url, headers, follow) as response:
@@ -242,7 +243,8 @@ class Client:
                 raise Interrupted(f"{without_password(url)}: {describe_failure(error)}") from error
             why = deadline.reason if isinstance(error, _BROKEN) else describe_failure(error)
             raise Unavailable(f"{without_password(url)}: {why}") from error
-        if not deadline.left_s:  # without an announced length, a connection that was shut down looks like the end
+        # Without an announced length, a connection that was shut down looks like the end.
+        if not deadline.left_s:
             raise Unavailable(f"{without_password(url)}: {deadline.reason}")
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.evaluation import accuracy, confidence
     from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, percent, share_of
     from advisor.engine._pipeline.evaluation.scorer import HeldOut, Judge, Scored
-    from advisor.engine._pipeline.graph import FLOAT, VariantStages
+    from advisor.engine._pipeline.graph import VariantStages
     from advisor.engine._pipeline.materials import (
         TUNED_IMAGES,
         Boxes,
@@ -97,7 +97,6 @@ __all__ = [
     "COMPARISON_COLUMNS",
     "DIAGNOSES",
     "FEATURES",
-    "FLOAT",
     "FORECAST_COLUMNS",
     "PROBABILITIES",
     "SEED",

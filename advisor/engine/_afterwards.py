@@ -71,10 +71,14 @@ async def when_answered(
     limit_s = None if execution.time_limit_s is None else execution.time_limit_s - answer_s
     if execution.ship_on == ALL_IMAGES:
         until = math.inf if limit_s is None else started + limit_s
+        # The file that ships comes before the check of labels: only the user can ask for it, and it may use all that is
+        # left.
         await learn_from_all(_Work(scorer, run, stopping, until, say), execution.executor == LOCAL)
     now = time.monotonic()
     spare_s = affordable_s(now - started, limit_s)
-    until = min(now + BUSY * spare_s, math.inf if limit_s is None else started + limit_s)
+    # The price of the check is rough, so it may take BUSY times as long; the limit of the search still ends it.
+    limit_ends = math.inf if limit_s is None else started + limit_s
+    until = min(now + BUSY * spare_s, limit_ends)
     await check_labels(_Work(scorer, run, stopping, until, say), spare_s)
 
 
@@ -108,12 +112,14 @@ class _Work:
     async def result(self, stage: Stage[Result]) -> Result:
         """Return the result of a stage; StageError if it fails, takes too long, or the user stops the search."""
         work = asyncio.ensure_future(self.scorer.walker.run(stage))
+        # The stage itself does not watch for Ctrl-C. Without this second future, the user would wait for its end.
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = None if self.until == math.inf else self.left_s
         await asyncio.wait({work, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
         stopped.cancel()
         if work.done():
             return work.result()
+        # The cache takes a result over only when it is whole, so nothing half written stays.
         work.cancel()
         raise StageError(NO_TIME)
 
@@ -158,12 +164,12 @@ def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) 
 
     The better the features, the fewer right labels of hard images are named.
     """
-    trained = [
-        evaluation
-        for evaluation in evaluations
-        if evaluation.status is Status.OK and not cards[evaluation.configuration.card].form
-        if not recipe_of(evaluation.configuration.training).quick_head
-    ]
+    trained = []
+    for evaluation in evaluations:
+        configuration = evaluation.configuration
+        learns = not cards[configuration.card].form and not recipe_of(configuration.training).quick_head
+        if evaluation.status is Status.OK and learns:
+            trained.append(evaluation)
     ranked = max(
         trained,
         key=lambda evaluation: (evaluation.configuration.training == HEAD, accuracy_of(evaluation)),
@@ -206,6 +212,7 @@ async def learn_from_all(work: _Work, here: bool) -> None:
     except DAMAGED as error:
         outcome = OnAllImages(reason=f"the file cannot be read or kept ({error})")
     for evaluation in run.evaluations():
+        # One file has a row for each number of threads and each device, and all of them show it.
         if evaluation.artefact_sha256 == pick.artefact_sha256:
             run.append(replace(evaluation, on_all=outcome))
 
@@ -223,10 +230,13 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     if not scorer.holdout_images:
         raise StageError("there is no hold-out, so it has learnt from all images")
     missing = work.missing(stages.on_all)
+    # The file of all images continues the training of the judged one. To train that one anew would give another
+    # network.
     if any(stage.resources.long and stage.scope.purpose != Purpose.ALL for stage in missing):
         raise StageError("the training that it continues is no longer in the cache")
     if work.price_s(stages.on_all) > work.left_s:
         raise StageError(NO_TIME)
+    # The trainers of the search have ended. New ones are started on this machine, where jobs of a cluster do not run.
     trains = any(stage.resources.pool == Pool.TRAINERS for stage in missing)
     if trains and not here:
         raise StageError("a network is trained on all images with --executor local only")
@@ -239,6 +249,8 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
             walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
         made = await work.result(stages.on_all)
         scope = scope_of(pick)
+        # Both files are run on validation images, which both have learnt from. So a difference is a fault of the
+        # training.
         seconds = stages.scored.cost_s
         ours = stages.scoring(replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds)
         theirs = stages.scoring(scope, artefact_of(work.run, pick), Role.VALIDATION, seconds)
@@ -247,7 +259,8 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     images = walker.materials.require_images()
     labels = np.asarray(walker.materials.part(Role.VALIDATION).labels)
     right, judged_right = ((classes == labels).mean() for classes in answers)
-    differing = int((answers[0] != answers[1]).sum())  # a loss below two deviations of these may be chance
+    # A loss below two deviations of these may be chance.
+    differing = int((answers[0] != answers[1]).sum())
     if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
         lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
         raise StageError(f"it went wrong: the file gives {lost}, which both files have learnt from")

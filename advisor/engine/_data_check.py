@@ -180,6 +180,7 @@ class DataCheck:
 
 def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings in the order of their kinds; those of a task's own come after unreadable files."""
+    # A task may find kinds that the list of kinds does not have; 0.5 puts them between the first and the second.
     places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
 
@@ -211,6 +212,7 @@ def advance(say: Say) -> Progress:
     def count(done: int, total: int) -> None:
         if not total:
             say(f"listing images: {done:,}")
+        # A line for each image would cost more than reading a small one.
         elif done % 100 == 0 or done == total:
             say(f"reading images: {done:,} of {total:,}")
 
@@ -255,9 +257,11 @@ class LabelChecker:
         catalogue = load_catalogue(self.catalogs)
         cards = [catalogue.card(name) for name in ((self.card,) if self.card else PREFERRED)]
         card = next((card for card in cards if is_here(card, options)), cards[0])
+        # The light install has no TensorFlow: say so before weights are fetched.
         if card.needs_converter:
             require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
         groups = group_numbers(dataset, kept_together(dataset, pairs))
+        # A check has no hold-out: every image may be wrong, so all of them are in the part to learn from.
         images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
@@ -339,6 +343,7 @@ def find_faults(
 
     features = join_parts(parts)
     copies = cropped_copies(features, paths)
+    # A group becomes a chain of pairs: `groups` joins what is connected, and a chain needs the fewest pairs.
     chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
     alike = groups([*copies, *chained], len(labels))
     suspects = _suspects(features, labels, checked, alike, landmarks)
@@ -361,6 +366,7 @@ def _suspects(
     from advisor.training import find_suspects, predict_left_out
 
     array = np.asarray(features)
+    # cleanlab expects labels from 0 without gaps, and rare classes have left some.
     names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
     position = {index: number for number, index in enumerate(checked)}
     groups = [[position[index] for index in group if index in position] for group in alike]

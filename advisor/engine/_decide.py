@@ -75,7 +75,8 @@ def decide_run(
     Files of one graph have one latency. ``judged_first``: of files that are tied, one that ran on the hold-out comes
     before one that did not; False to find what should run there.
     """
-    with _blas().limit(limits=1):  # threads of BLAS that wait between two small products would spin
+    # Threads of BLAS that wait between two small products would spin.
+    with _blas().limit(limits=1):
         return _make_answer(run, evaluations, question, judged_first)
 
 
@@ -94,13 +95,16 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
     fresh = [replace(e, new_conditions=None) if in_unknown_conditions(e) else e for e in fresh]
     fresh = _with_holdout_drops(run, fresh, limits)
     known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in pool_timings(fresh)]
+    # A required device sets limits alone: its own rows are no candidates, unless the question names it too.
     if limits.must_run_on:
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
     candidates = [e for e in known if e.configuration.target.device not in only_required]
     full = [e for e in candidates if not recipe_of(e.configuration.training).quick_head]
-    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a quick head is the last resort
+    # A quick head is the last resort.
+    candidates = full if any(e.status is Status.OK for e in full) else candidates
 
+    # Random weights make a valid file with real timings, which must never ship.
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
     candidates = [e for e in candidates if not e.card_facts.lacks_weights]
 
@@ -110,11 +114,14 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
             fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
             return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
         others = [e for e in rows if decision.pick is None or network_of(e) != network_of(decision.pick)]
+        # Only this pick is questioned. Each refutation uses the hold-out once more, and makes its figure a little too
+        # high.
         if decision.pick is None or not decision.feasible or not others or not is_refuted(decision.pick):
             return decision
         again = decide(others, limits, answers, question.preference, judged_first)
         return _unless_refuted(decision, again, judged_first)
 
+    # For one device, the worst case over all devices is that device, and a second decision would say the same.
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
     by_device = {device: decide_over(on_device(candidates, device)) for device in devices}
@@ -131,6 +138,7 @@ def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> 
     other = again.pick
     if refuted is None or other is None or not again.feasible:
         return decision
+    # A refuted pick is still better known than a file that nothing has judged.
     if other.holdout_accuracy is None:
         return decision if judged_first else again
     refuted_accuracy = accuracy_on_both(refuted)
@@ -142,6 +150,7 @@ def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> 
 
 def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Budget) -> list[Evaluation]:
     """Return the evaluations with the loss on the hold-out where both a file and its float32 file ran there."""
+    # Without a limit of the drop nobody reads this figure, and the files of answers are large.
     labels = _labels(run, HOLDOUT) if limits.max_drop_points is not None else ()
     if not labels:
         return evaluations
@@ -159,6 +168,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
     def judged(evaluation: Evaluation) -> Evaluation:
         answers = right(evaluation)
         reference = floats.get(network_of(evaluation))
+        # A drop of an earlier decision may belong to another float file.
         if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
         lost = paired(reference, answers)
@@ -224,7 +234,8 @@ def read_image_array(run: RunFolder, name: str) -> NDArray[Any] | None:
     try:
         if not (run.path / name).is_file() or not run.is_unchanged(name):  # a pipe would never end
             return None
-        return np.lib.format.open_memmap(run.path / name, mode="r")  # refuses a shape that is larger than the file
+        # Refuses a shape that is larger than the file.
+        return np.lib.format.open_memmap(run.path / name, mode="r")
     except (OSError, ValueError, OverflowError):
         return None
 
@@ -246,6 +257,7 @@ def _correct(run: RunFolder, file: str, labels: Sequence[int]) -> tuple[float, .
     answers = read_image_array(run, file)
     if answers is None:
         return None
+    # Shares are floats and labels integers: the type of the array tells which of the two the file holds.
     if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
         return tuple(map(float, answers))
     whole = answers.dtype.kind in "iu" and answers.ndim in (1, 2) and answers.size
@@ -282,7 +294,8 @@ async def _keep_answering(run: RunFolder, answer: MakeAnswer, machine: Machine) 
             seen = size
             async with machine.beside():
                 taken_s = await asyncio.to_thread(_time_answer, answer, run)
-            await asyncio.sleep(0.0 if first else REST * taken_s)  # the first one took its imports, too
+            # The first one took its imports, too.
+            await asyncio.sleep(0.0 if first else REST * taken_s)
             first = False
         await asyncio.sleep(LOOK_S)
 

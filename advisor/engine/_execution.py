@@ -160,6 +160,8 @@ class Machine:
         try:
             await turn
         except asyncio.CancelledError:
+            # The turn may have been granted in the moment in which its caller was cancelled: nobody else would give it
+            # back.
             if turn.done() and not turn.cancelled():  # give it back
                 if queue is self._jobs:
                     self._running -= 1
@@ -171,8 +173,11 @@ class Machine:
     def _grant(self) -> None:
         """Give turns: helpers, then jobs, or one measurement as soon as no job runs beside it."""
         for queue in (self._jobs, self._measurements):
+            # Cancelled callers leave their entries. They are removed in place, because `_wait` tells the queues apart
+            # by identity.
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
+        # Helpers use this machine. On separate machines they disturb no measurement, so they never wait.
         if self._separate or not self._alone:
             for turn in self._helpers:
                 if not turn.done():
@@ -183,9 +188,15 @@ class Machine:
             self._start_jobs()
             return
         waiting = len(self._measurements)
+        # Jobs that can be paused do not hold up a measurement: they are stopped for it (decision 0008).
         busy = self._running - len(self._pausable) + len(self._helpers)
+        # Training is queued behind AFTER_JOBS. Where nothing else is queued, a measurement has no more company to wait
+        # for.
         idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
+        # The batch grows by one with each measurement, so that the first answer comes at once and later ones share a
+        # pause.
         enough = min(self._batch, 1 + self._measured)
+        # A batch that has begun goes on until no measurement waits, so that the jobs are stopped once for all of them.
         self._draining = waiting > 0 and (self._draining or idle or waiting >= enough)
         if self._alone:
             return
@@ -207,6 +218,7 @@ class Machine:
             *_, memory_bytes, waits = self._jobs[0]
             if self._memory_gate is not None:
                 if not self._memory_gate.admits(memory_bytes, self._running):
+                    # A smaller job further back does not overtake: the large one could then wait for ever.
                     waits(f"{show_bytes(memory_bytes)} of free memory")
                     self._look_again()
                     return
@@ -226,6 +238,7 @@ class Machine:
             asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _pause(self, wanted: bool) -> None:
+        # `_grant` runs at every change of a queue; the children get a signal only when the wish changes.
         for job in self._pausable if wanted != self._paused else ():
             job.pause() if wanted else job.resume()
         self._paused = wanted
@@ -314,7 +327,8 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End every child process."""
-        for pool in self.__dict__.get("pools", {}).values():  # none was made if nothing was called
+        # None was made if nothing was called.
+        for pool in self.__dict__.get("pools", {}).values():
             pool.close()
 
 

@@ -35,6 +35,7 @@ def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
 
     Only the main thread can be ended so. In others, and on systems without such a timer, the block goes on.
     """
+    # Python runs handlers of signals in the main thread only, and refuses to set one elsewhere.
     if math.isinf(ends_at) or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,6 +48,7 @@ def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
 
     began = time.monotonic()
     handler = signal.signal(signal.SIGALRM, end)
+    # With a period, because something on the way may catch the first end.
     left_s, every_s = signal.setitimer(signal.ITIMER_REAL, max(0.001, ends_at - began), AGAIN_S)
     try:
         yield

@@ -105,12 +105,15 @@ class _SearchSpace:
         """
         if limit_s is None:
             return True
+        # The smallest card is nearly always the quickest, so `any` ends after the first one.
         cards = sorted(self.plan.cards, key=lambda card: card.macs)
         return any(self._first_s(card, self._wanted(card)) <= limit_s * part_of_a_core() for card in cards)
 
     def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
         """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
-        limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
+        limit = request.execution.time_limit_s
+        first = min(cards, key=lambda card: card.first_s)
+        # Forecasts are in seconds of whole cores, and a quota may leave this process less than one.
         first_s = first.first_s / part_of_a_core()
         if limit is None or limit >= first_s:
             return
@@ -130,22 +133,22 @@ class _SearchSpace:
         execution = request.execution
         question = request.question
         plan = self.plan
-        if not (least := execution.least_gain(question)):
+        least = execution.least_gain(question)
+        if not least:
             return None
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = WorthRule(plan, question.preference, question.limits, least, limit)
         done = {stage for results in self.cached.values() for stage in results.done}
+        # Cached stages cost nothing, so the course is that of the next search and not that of one with an empty cache.
         rule.prices.finished = set(done)
         steps = [step for some in rule.course() for step in some]
-        chosen = tuple(
-            configuration
-            for configuration in plan.configurations()
-            if FormStep.of(configuration) in steps and configuration not in self.filtered
-        )
+        left = (configuration for configuration in plan.configurations() if configuration not in self.filtered)
+        chosen = tuple(configuration for configuration in left if FormStep.of(configuration) in steps)
         stages = {stage for step in steps for stage in rule.prices.stages(step)}
         tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
         whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
+        # Stages are priced together, because a shared stage runs once.
         return Course(chosen, whole_s, tuning_s)
 
     def cards(self) -> tuple[CardForecast, ...]:
@@ -161,17 +164,20 @@ class _SearchSpace:
         return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
-        plan, wanted = self.plan, self._wanted(card)
+        plan = self.plan
+        wanted = self._wanted(card)
         light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
         wall_s = plan.costs.wall_s(self._left(card, wanted), plan.cores)
         heads_s = plan.costs.wall_s(self._left(card, light), plan.cores)
         on_disk = card.name in self.candidates.weights
+        # Fine-tuning is what remains of the price without the heads: the two share the master and the features.
         first_s = self._first_s(card, wanted)
         return CardForecast(card.name, on_disk, self.downloads[card.name], wall_s, first_s, wall_s - heads_s)
 
     def _wanted(self, card: Card) -> list[RecipePair]:
         """Return the variants of a card that no rule leaves out."""
-        plan, threads = self.plan, self.plan.threads[0]
+        plan = self.plan
+        threads = plan.threads[0]
         return [
             (training, recipe)
             for training, recipe in plan.workload.variants_of(card)
@@ -201,6 +207,7 @@ class _SearchSpace:
         cached = self.cached[configuration.card]
         latency = latencies[card.name, recipe, configuration.target.threads]
         stages = costs.stages(card, [(configuration.training, recipe)])
+        # A shared stage is paid once, so each configuration bears its part of it.
         price_s = sum(costs.seconds(stage) / costs.sharers(stage) for stage in stages if stage not in cached.done)
         accuracy = None
         if card.top1() is not None:
@@ -213,6 +220,7 @@ class _SearchSpace:
             least = plan.least_size(card, recipe)
             source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
             size = Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
+        # One file is timed with all thread counts.
         price_s = price_s / len(plan.threads)
         filtered = self.filtered.get(configuration, "")
         return Forecast(configuration, latency.latency, latency.chance, size, accuracy, price_s, filtered)
@@ -236,7 +244,8 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     rules = rules_of(plan, prefilter)
     filtered = rule_out(plan, rules)
     for configuration in plan.configurations():
-        if reason := rules.reason(RuleNeeds.PREDICTION, configuration):
+        reason = rules.reason(RuleNeeds.PREDICTION, configuration)
+        if reason:
             filtered.setdefault(configuration, reason)
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
@@ -253,16 +262,19 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
     for card in resolved.cards:
+        # A search stops looking for weights there too, so later cards are no part of the plan.
         if len(downloads) == resolved.cards_to_try:
             break
         file = locate_weights(card, options)
         sources = [source for source in card.weights if source.file.checkable or source.kind == "huggingface"]
         if file is not None:
-            downloads[card.name], files[card.name] = 0, file
+            downloads[card.name] = 0
+            files[card.name] = file
         elif sources and not execution.offline:
             downloads[card.name] = sources[0].file.size_bytes
         elif question.candidates and question.data is None:
-            downloads[card.name] = 0  # measured with fixed-seed random weights, quoted with its published accuracy
+            # Measured with fixed-seed random weights, quoted with its published accuracy.
+            downloads[card.name] = 0
             missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
         else:
             missing[card.name] = "weights not on this machine" + (" (--offline)" if execution.offline else "")
@@ -285,6 +297,7 @@ def latency_estimates(
         point = (recipe, threads)
         chance = None
         timed = cached[card.name]
+        # A measured latency is known, so it meets the budget or it does not: the chance is 1 or 0.
         if point in timed.latency:
             latency = timed.latency[point]
             chance = None if budget_ms is None else float(timed.latency_p90[point].value <= budget_ms)
@@ -306,6 +319,7 @@ def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple
     for card in plan.cards:
         for point, latency in cached[card.name].latency.items():
             ratios.setdefault(point, []).append(math.log(latency.value / rough_ms(card, *point)))
+    # Ratios are averaged as logarithms: twice and half as fast cancel out.
     return {key: (math.exp(sum(values) / len(values)), len(values)) for key, values in ratios.items()}
 
 
@@ -332,10 +346,11 @@ def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
     host = host_profile()
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
     predictable = {form.like for form in FORMS.values() if form.predictable}
-    timed = tuple(
-        Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
-        for card, results in cached.items()
-        for (recipe, threads), latency in results.latency.items()
-        if recipe in predictable
-    )
-    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
+    # Timings of this machine calibrate the prediction of its other cards (decision 0104).
+    timed = []
+    for card, results in cached.items():
+        for (recipe, threads), latency in results.latency.items():
+            if recipe in predictable:
+                target = f"cpu-x{threads}"
+                timed.append(Measurement(target, card, recipe, latency.value, "median", source_repo=THIS_MACHINE))
+    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=tuple(timed))

@@ -72,7 +72,9 @@ class Bar:
 
     def close(self) -> None:
         """Remove the bar, if there is one."""
-        if (bar := self.__dict__.pop("_bar", None)) is not None:
+        # The bar is made when it is first shown. Asking for it here would make one to close it.
+        bar = self.__dict__.pop("_bar", None)
+        if bar is not None:
             bar.close()
 
 
@@ -97,7 +99,8 @@ class Lines:
     def tell(self, line: str) -> None:
         """Write a line."""
         self._last = time.monotonic()
-        with contextlib.suppress(OSError, ValueError):  # a log that cannot be written does not end the search
+        # A log that cannot be written does not end the search.
+        with contextlib.suppress(OSError, ValueError):
             print(f"[{show_seconds(self._last - self._started)}] {line}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -160,6 +163,7 @@ class Progress:
         """Start with ``plan``, of which ``done`` needs no work, ``limit_s`` seconds before the time limit if any."""
         with self._lock:
             self._began = time.monotonic()
+            # The limit counts from the start of the command, so less of it is left here than the user wrote.
             self._ends = self._began + (math.inf if limit_s is None else limit_s)
             self._evaluated = len(done)
             self._configurations = plan.size
@@ -187,6 +191,7 @@ class Progress:
                 self._running[subject] = f" (epoch {done} of {epochs})" if done else ""
             else:
                 self._running.pop(subject, None)
+            # A measurement stops the jobs, so its seconds say nothing of how busy other programs keep the machine.
             if event.kind is EventKind.DONE and not event.stage.resources.alone:
                 self._load.note(event.cpu_s, event.seconds)
             if self._remaining is not None:
@@ -243,6 +248,7 @@ class Progress:
         if started >= self._quiet_until:
             self._show()
             ended = time.monotonic()
+            # Showing an event takes time from the search, so the pause after it grows with what it took.
             self._quiet_until = ended + REST * (ended - started)
 
     def _show(self) -> None:
@@ -253,7 +259,8 @@ class Progress:
             self._display.status(snapshot.line, snapshot.share)
         if self._run is not None and time.monotonic() >= self._kept_until:
             self._kept_until = time.monotonic() + KEPT_S
-            with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
+            # A full disk ends the search where it keeps results.
+            with contextlib.suppress(OSError):
                 write_snapshot(self._run, snapshot)
 
     def _take_snapshot(self) -> Snapshot:
@@ -261,13 +268,16 @@ class Progress:
         now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
         if self._remaining is None:
             return Snapshot(now)
-        if (slowdown := self._load.slowdown) >= BUSY:
+        slowdown = self._load.slowdown
+        if slowdown >= BUSY:
             now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
         left_s = self._remaining.seconds(time.monotonic())
         share = self._remaining.share()
         until_limit_s = self._ends - time.monotonic()
-        if limited := until_limit_s < left_s:
+        limited = until_limit_s < left_s
+        if limited:
             left_s = max(0.0, until_limit_s)
             share = 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
+        # A search may evaluate configurations that the plan had skipped, if nothing meets the budget.
         whole = max(self._evaluated, self._configurations)
         return Snapshot(now, self._evaluated, whole, left_s, share, limited)

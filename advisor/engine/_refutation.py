@@ -19,6 +19,7 @@ def is_refuted(evaluation: Evaluation) -> bool:
     holdout = evaluation.holdout_accuracy
     if validation is None or holdout is None:
         return False
+    # Both figures have an error of their own, and no image is in both parts, so the variances add.
     errors = validation.standard_error, holdout.standard_error
     if errors[0] is None or errors[1] is None:
         return False

@@ -59,6 +59,8 @@ class Remaining:
 
     def note(self, event: StageEvent, now: float) -> None:
         """Record an event of a stage at ``now`` seconds of the monotonic clock."""
+        # What is recorded is planned seconds beside those that were taken: their ratio corrects the stages that are
+        # left.
         stage = event.stage
         planned = self._plan.costs.seconds(event.stage)
         if event.kind is EventKind.STARTED:
@@ -127,6 +129,7 @@ class Remaining:
             for configuration in self._left - self._deferred
         }
         needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
+        # As if so many configurations had been made before: the first one that is skipped does not halve the estimate.
         made = (self._made + PRIOR_CONFIGURATIONS) / (self._evaluated + PRIOR_CONFIGURATIONS)
         for stage in needed:
             yield stage, made if stage.scope.compression else 1.0
@@ -147,6 +150,7 @@ class Remaining:
         """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
         cores = self._plan.cores
         running = self._running.items()
+        # A measurement that still runs has paused the jobs until now, so its seconds are no work of theirs.
         measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
         jobs = [job for stage, job in running if not stage.resources.alone]
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
@@ -159,7 +163,9 @@ class Remaining:
         """Return the seconds that are left of a stage of ``expected`` seconds, by its epochs if it has any."""
         worked_s = self._worked_s(running, now)
         if not running.reached:
+            # A stage that takes longer than expected keeps a tenth, so that the time left never reads 0 while it runs.
             return expected - min(worked_s, MOST_DONE * expected)
+        # After few epochs their pace is not certain, so the expected seconds still count.
         whole_s = (worked_s + PRIOR_SHARE * expected) / (running.reached + PRIOR_SHARE)
         return (1 - running.reached) * whole_s
 

@@ -24,6 +24,8 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
     images = question.data is not None
     threads = max(question.thread_counts)
     limited = question.limits.latency_ms is not None
+    # From cheap to expensive: the plan alone, a prediction, a timing of the backbone, and then results of lighter
+    # recipes.
     rules = [
         RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
         RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),

@@ -5,7 +5,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,7 +169,8 @@ class _Search:
         self._progress = progress
         self._started = started
         self._stop = COMPLETE
-        taken = (load["others_cores"] or 0.0) / load["cores"]
+        # Other programs and a quota both leave less than the cores of the machine. The larger loss sets the price.
+        taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, executor.machine.cores)
         self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -278,7 +279,7 @@ class _Search:
                 self._calibration.keep(disturbed=_was_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
-                self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
+                self._write_manifest(candidates, plan, evaluating_s, evaluator)
 
     async def _evaluate(
         self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
@@ -287,10 +288,14 @@ class _Search:
         began = time.monotonic()
         self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
         seconds = time.monotonic() - began
-        await evaluator.drop()  # what still runs would keep cores from the finalists
+        # What still runs would keep cores from the finalists.
+        await evaluator.drop()
         # In this order: a timing that succeeds now can make the rescue of skipped configurations needless.
         await self._search_loop.retry_timings(evaluator)
         await self._search_loop.rescue(evaluator, plan)
+        await self._search_loop.finish_beside(evaluator)
+        for remark in evaluator.remarks:
+            self._progress.say(remark)
         # After an interrupt the cards without a result are not recorded: the resumed run still evaluates them.
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
@@ -321,7 +326,9 @@ class _Search:
                 self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
             self._calibration.note(event, plan.costs.seconds(event.stage))
 
-        if trainers := self._trainers():
+        trainers = self._trainers()
+        if trainers is not None:
+            # Trainers say when they leave a GPU that failed.
             trainers.tell = self._progress.say
         workers = Workers(executor.machine, executor.pools, executor.on_device, self._search_loop.places)
         walker = Walker(materials, workers, listen, resolved.execution.remeasure)
@@ -342,11 +349,15 @@ class _Search:
         candidates: Candidates,
         plan: Plan,
         evaluating_s: float | None = None,
-        environments: Mapping[str, str] | None = None,
+        evaluator: MultiDeviceEvaluator | None = None,
     ) -> None:
         """Write the manifest; at the end of a search, with its durations."""
         durations = {"search": round(time.monotonic() - self._started, 1)}
-        more: dict[str, Any] = {"targets": environments} if environments else {}
+        more: dict[str, Any] = {}
+        if evaluator is not None and evaluator.environments:
+            more["targets"] = evaluator.environments
+        if evaluator is not None and evaluator.remarks:
+            more["remarks"] = [*self._resolved.remarks, *evaluator.remarks]
         if evaluating_s is not None:
             durations["evaluating"] = round(evaluating_s, 1)
             durations |= {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}
@@ -356,7 +367,8 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": {"why": self._stop.why, "text": self._stop.text},
             }
-            if (trainers := self._trainers()) and trainers.gpu_failed:
+            trainers = self._trainers()
+            if trainers is not None and trainers.gpu_failed:
                 more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
         wall = self._durations.by_card()
         cpu = self._durations.by_card(cpu=True)
@@ -364,7 +376,17 @@ class _Search:
         write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
 
 
+def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:
+    """Return the share (0-1) of the ``wanted`` cores of a machine that other programs keep.
+
+    They first take those that a quota, or the user, keeps from this search.
+    """
+    free = max(0.0, cores - others_cores)
+    return max(0.0, 1.0 - free / wanted)
+
+
 def _was_disturbed(evaluations: Sequence[Evaluation]) -> bool:
     """Return whether other work kept the machine busy: most timings of the run saw some."""
+    # Single disturbed timings happen on any machine. Most of them together show other work throughout.
     timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
     return sum(timed) * 2 > len(timed)

@@ -38,6 +38,7 @@ class SearchTask(TaskFacts, ABC):
         for neither. ``say`` is called with a line about each step. UsageError: the path cannot be read as images of the
         task, or there are no checks for it.
         """
+        # Not abstract: a task without checks is complete, and a search reports unreadable images anyway.
         raise UsageError(f"--task: there are no checks for {self.name}", "search reports images that it cannot read")
 
     @abstractmethod

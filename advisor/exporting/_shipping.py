@@ -180,11 +180,9 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     and the largest difference that the checker accepts.
     """
     from advisor.compression import photograph_crops
-    from advisor.measurement import redirect_errors
 
     images = photograph_crops(model.size, SEED)
-    with redirect_errors():  # the runtime reports there which kernels it uses
-        tolerance, rows = answering(model, images)
+    tolerance, rows = answering(model, images)
     names = [f"{number:02}.rgb" for number in range(len(rows))]
     document = {
         "schema_version": 1,
@@ -204,9 +202,12 @@ def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[An
     """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    from advisor.measurement import redirect_errors
+
     def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:
-        interpreter = Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind)
-        interpreter.allocate_tensors()
+        with redirect_errors():  # the runtime reports there which kernels it uses
+            interpreter = Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind)
+            interpreter.allocate_tensors()
         return lambda place: check.outputs(interpreter, images[place](), model.mean, model.std)
 
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)

@@ -21,7 +21,6 @@ from advisor.core import (
     show_ms,
     show_probability,
     size_of,
-    whole_percent,
 )
 from advisor.engine import DevicePredictor, Question, one_each
 from advisor.fleet._choice import Floats, choose_files, total_value
@@ -106,11 +105,11 @@ class FleetOption:
         """The option in words."""
         count = ("One file", "Two files", "Three files")[len(self.files) - 1]
         tiers = [
-            f"{accuracy_of(file):.1f} % on {whole_percent(self.share_of(tier))}"
+            f"{accuracy_of(file):.1f} % on {text.whole_percent(self.share_of(tier))}"
             for tier, file in reversed(list(enumerate(self.files)))
         ]
         late = 1 - self.sure_share
-        floor = f", {whole_percent(late)} of the phones may be too slow and get the floor" if late > 1e-9 else ""
+        floor = f", {text.whole_percent(late)} of the phones may be too slow and get the floor" if late > 1e-9 else ""
         return f"{count}: {', '.join(tiers)}{floor}; {show_bytes(self.bytes)} in all"
 
 

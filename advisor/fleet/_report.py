@@ -13,7 +13,6 @@ from advisor.core import (
     show_ms_interval,
     show_probability,
     size_of,
-    whole_percent,
 )
 from advisor.reporting import blocks, text
 
@@ -109,7 +108,7 @@ def _answer(view: RunView) -> FleetAnswer | None:
 def _describe_known(answer: FleetAnswer) -> str:
     known = len(answer.fleet.known)
     unknown = answer.fleet.unknown_share
-    rest = f"; {whole_percent(unknown)} of the users have a phone that is not known" if unknown else ""
+    rest = f"; {text.whole_percent(unknown)} of the users have a phone that is not known" if unknown else ""
     return f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another target{rest}."
 
 
@@ -156,7 +155,7 @@ def _make_options(answer: FleetAnswer) -> blocks.Block:
             (
                 COUNTS[place],
                 f"{option.accuracy:.1f}",
-                whole_percent(option.sure_share),
+                text.whole_percent(option.sure_share),
                 met,
                 f"{worst.phone.name} ({probability})",
                 show_bytes(option.bytes),
@@ -175,7 +174,7 @@ def _list_files(option: FleetOption) -> blocks.Block:
             text.file(file),
             f"{accuracy_of(file):.1f}",
             show_bytes(size_of(file)),
-            whole_percent(option.share_of(tier)),
+            text.whole_percent(option.share_of(tier)),
         )
         for tier, file in enumerate(option.files)
     ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import Evaluation, Status, UsageError, accuracy_of, form_of, show_bytes
-from advisor.devices import CALIBRATED, Measurement, core_named
+from advisor.devices import CALIBRATED, Measurement, arm_cores
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, runners
 from advisor.fleet._answer import FleetOption, fleet_answer
@@ -50,37 +50,14 @@ ANDROID_API = 21
 IOS = 15
 """Least versions of the systems that LiteRT's current packages state."""
 
-PARTS = {
-    "0xd03": "A53",
-    "0xd04": "A35",
-    "0xd05": "A55",
-    "0xd07": "A57",
-    "0xd08": "A72",
-    "0xd09": "A73",
-    "0xd0a": "A75",
-    "0xd0b": "A76",
-    "0xd0d": "A77",
-    "0xd41": "A78",
-    "0xd44": "X1",
-    "0xd46": "A510",
-    "0xd47": "A710",
-    "0xd48": "X2",
-    "0xd4d": "A715",
-    "0xd4e": "X3",
-    "0xd80": "A520",
-    "0xd81": "A720",
-    "0xd82": "X4",
-}
-"""The Cortex core of each part number in ``/proc/cpuinfo``: ``arch/arm64/include/asm/cputype.h`` in Linux."""
-
 REFERENCES = 5
 RATIO = 1.25
 LEAST_GAIN = 0.05
 
 
 def core_macs() -> dict[str, int]:
-    """Return the float32 multiply-accumulates a cycle of cores by their part numbers."""
-    return {part: round(core_named(f"Cortex-{name}").macs) for part, name in PARTS.items()}
+    """Return the float32 multiply-accumulates a cycle of Arm's own cores by their part numbers."""
+    return {part: round(core.macs) for part, core in arm_cores().items()}
 
 
 @dataclass(frozen=True)
@@ -309,27 +286,25 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     kernels of LiteRT here.
     """
     from advisor.compression import photograph_crops
-    from advisor.measurement import redirect_errors
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
     expected = []
     strides = []
     tolerances = []
-    with redirect_errors():
-        for model in models:
-            run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
-            outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            spread = max(float(np.ptp(output)) for output in outputs) or 1.0
-            apart = max(
-                float(np.abs(output - reference_output).max())
-                for output, reference_output in zip(outputs, others, strict=True)
-            )
-            stride = -(-len(outputs[0]) // OUTPUTS)
-            expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
-            strides.append(stride)
-            tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
+    for model in models:
+        run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
+        outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        spread = max(float(np.ptp(output)) for output in outputs) or 1.0
+        apart = max(
+            float(np.abs(output - reference_output).max())
+            for output, reference_output in zip(outputs, others, strict=True)
+        )
+        stride = -(-len(outputs[0]) // OUTPUTS)
+        expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
+        strides.append(stride)
+        tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
     return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
 

@@ -78,7 +78,7 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
     profile, _ = load_known_devices().select(device)
     chosen = settings or profile.connection
     if chosen is None or chosen.here:
-        raise UsageError(f"'{device}' has no connection", "add --ssh HOST, or --adb SERIAL --benchmark-model PATH")
+        raise UsageError(f"'{device}' has no connection", "add --ssh HOST or --adb SERIAL")
     connection = chosen.connect()
     names = [row["file"] for row in document["tiers"]]
     job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")

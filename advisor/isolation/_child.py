@@ -117,7 +117,8 @@ def leave_network() -> None:
         unshare(_CLONE_NEWNET)
     elif unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            with contextlib.suppress(OSError):  # the files stay the user's own; only names of users are not shown
+            # The files stay the user's own; only names of users are not shown.
+            with contextlib.suppress(OSError):
                 Path("/proc/self", name).write_text(text, encoding="ascii")
 
 
@@ -163,9 +164,11 @@ def main() -> None:
     """Serve calls until the parent closes the connection."""
     if not os.environ.get(NETWORK):
         leave_network()  # before there is a second thread
-    if writes_below := os.environ.get(WRITES_BELOW):
+    writes_below = os.environ.get(WRITES_BELOW)
+    if writes_below:
         give_up_files([writes_below, tempfile.gettempdir()])
-    if most_bytes := os.environ.get(MEMORY):
+    most_bytes = os.environ.get(MEMORY)
+    if most_bytes:
         limit_memory(int(most_bytes))
     atexit.register(scratch.remove_own)
     install_lean_imports()
@@ -210,7 +213,8 @@ def _end_with_parent(parent: int) -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
         scratch.remove_own()
-        os.killpg(os.getpgrp(), signal.SIGKILL)  # with the processes that a call started
+        # With the processes that a call started.
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
 

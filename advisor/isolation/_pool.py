@@ -87,7 +87,8 @@ class Worker:
         self._process: ChildProcess | None = None
         self._connection: Connection[Any, Any] | None = None
         self._scratch: Scratch | None = None
-        self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
+        # One thread may close the pool while the call of another fails.
+        self._changing = threading.RLock()
         self.peak_bytes = 0
 
     def call(self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None) -> Any:
@@ -210,7 +211,8 @@ def _read_waited_s(pid: int) -> float:
 
 
 def _read_cpu_s(process: psutil.Process) -> float:
-    return float(sum(process.cpu_times()[:4]))  # user, system, and both of the children that ended
+    # User, system, and both of the children that ended.
+    return float(sum(process.cpu_times()[:4]))
 
 
 def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
@@ -236,11 +238,8 @@ def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
 
     For example, ``TF_USE_LEGACY_KERAS=1`` is another Keras, and ``keras.json`` may say that channels come first.
     """
-    return {
-        name: value
-        for name, value in variables.items()
-        if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS)
-    }
+    stays = (name for name in variables if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS))
+    return {name: variables[name] for name in stays}
 
 
 class Children(Protocol):

@@ -194,6 +194,7 @@ class ChildProcess:
         for process in family:
             with suppress(psutil.Error):
                 process.kill()
+        # An ended program stays in the table of processes until somebody has waited for it.
         self.popen.communicate()
         # A killed process holds its memory and files until the kernel is done with it, and the next job needs them.
         until = time.monotonic() + ENDS_IN_S

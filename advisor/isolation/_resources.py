@@ -77,7 +77,8 @@ def cpu_s_of_tree() -> float:
     seconds = 0.0
     for process in (me, *me.children(recursive=True)):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-            seconds += sum(process.cpu_times()[:4])  # user, system, and both of the children that ended
+            # User, system, and both of the children that ended.
+            seconds += sum(process.cpu_times()[:4])
     return seconds
 
 

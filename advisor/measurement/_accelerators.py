@@ -55,6 +55,7 @@ class DataTypes:
 
     def fits(self, data: str, weights: str, output: str) -> bool:
         """Return True if an operator has these types; ``weights`` is empty if it has none."""
+        # An operator without weights, such as ADD, fits whatever the rule says of weights.
         same_weights = not weights or weights == (self.weights or self.data)
         return self.data == data and same_weights and output == (self.output or self.data)
 
@@ -159,19 +160,21 @@ class Accelerator(_Strict):
         )
 
     def _refusal(self, operator: Operator, types: tuple[str, str, str], facts: Mapping[str, Fact]) -> str:
-        ways = [operator_rule for operator_rule in self.operators if operator.name in operator_rule.names]
+        ways = [rule for rule in self.operators if operator.name in rule.names]
         if not ways:
             return f"{operator.name} is not supported"
-        matching = [operator_rule for operator_rule in ways if any(form.fits(*types) for form in operator_rule.types)]
+        matching = [rule for rule in ways if any(form.fits(*types) for form in rule.types)]
         if not matching:
-            data, weights, output = types  # as DataTypes.parse reads them
-            shown = (
-                data + (f"*{weights}" if weights not in ("", data) else "") + (f"->{output}" if output != data else "")
-            )
+            # Written as DataTypes.parse reads them.
+            data, weights, output = types
+            shown = data
+            if weights not in ("", data):
+                shown += f"*{weights}"
+            if output != data:
+                shown += f"->{output}"
             return f"{operator.name} in {shown} is not supported"
-        failures = [
-            _find_failure(self.where, facts) or _find_failure(operator_rule.where, facts) for operator_rule in matching
-        ]
+        # One way that fits is enough; otherwise the reason of the first one is shown.
+        failures = [_find_failure(self.where, facts) or _find_failure(rule.where, facts) for rule in matching]
         return f"{operator.name} with {failures[0]}" if all(failures) else ""
 
 
@@ -261,6 +264,7 @@ def _read_facts(model: Model, operator: Operator, constants: Collection[int]) ->
         "outputs": len(outputs),
         "changing_inputs": len(changing),
     }
+    # Constants have no batch, and their shapes are those of weights.
     if changing:
         shape = changing[0].shape
         facts |= {
@@ -288,12 +292,15 @@ def _read_axes(model: Model, operator: Operator) -> dict[str, Fact]:
         return {}
     tensor = model.tensors[operator.inputs[1]]
     rank = len(model.tensors[operator.inputs[0]].shape)
-    size, form = (4, "i") if tensor.dtype == "int32" else (8, "q")
+    size = 4 if tensor.dtype == "int32" else 8
+    form = "i" if tensor.dtype == "int32" else "q"
     stored = tensor.buffer[: len(tensor.buffer) // size * size] if tensor.dtype in _INDICES else b""
     numbers = struct.unpack(f"<{len(stored) // size}{form}", stored)
     if operator.name in _AXES and rank:
+        # An axis may count from the end: -1 is the last one.
         return {"axes": _join_numbers(number % rank for number in numbers)}
     if operator.name in _PADS:
+        # Padding has two numbers for each axis, before and behind.
         return {"padded_axes": _join_numbers(position // 2 for position, number in enumerate(numbers) if number)}
     return {}
 
@@ -309,10 +316,9 @@ def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     that they are expanded to.
     """
     tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
+    # The first changing input: some operators, such as SPLIT, have a constant before it.
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
-    weights = next(
-        (tensor for tensor in tensors if tensor.is_constant and tensor.dtype not in _INDICES and tensor is not data),
-        None,
-    )
+    constants = (tensor for tensor in tensors if tensor.is_constant and tensor is not data)
+    weights = next((tensor for tensor in constants if tensor.dtype not in _INDICES), None)
     output = model.tensors[operator.outputs[0]] if operator.outputs else None
     return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]

@@ -97,17 +97,20 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     from scipy.special import expit, logit, stdtrit
 
     left = np.asarray(without, np.float64)
+    # Without one group nothing may be left to judge. That group then adds no spread.
     left = np.where(np.isfinite(left), left, value)
     count = len(left)
     if count < 2:
         return OtherImagesRange(value, 0.0, 1.0, 0.5)
     error = float(np.sqrt((count - 1) / count * np.square(left - left.mean()).sum()))
-    if error == 0.0:  # all groups have the same figure, so their spread shows nothing
+    # All groups have the same figure, so their spread shows nothing.
+    if error == 0.0:
         ends = wilson(value * count, count)
         low = min(value, ends.low)
         high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
     half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
+    # Log odds of 0 and 1 are infinite.
     inside = min(max(value, EDGE), 1 - EDGE)
     low, high = (float(expit(logit(inside) + side * half / (inside * (1 - inside)))) for side in (-1, 1))
     return OtherImagesRange(value, min(value, low), max(value, high), error)
@@ -125,6 +128,8 @@ class Classifier:
 
         path = existing_model(model)
         try:
+            # One thread: a search scores several files side by side, and an app's answer does not depend on the
+            # threads.
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
@@ -157,6 +162,7 @@ def _find_image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str,
 def _find_output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
     """Return the output named ``wanted`` in a signature, or the only one."""
     details = interpreter.get_output_details()
+    # A file of a user names its only output as it likes.
     if len(details) == 1:
         return dict(details[0])
     for key, signature in interpreter.get_signature_list().items():
@@ -262,11 +268,13 @@ def find_centres(scores: Floats, least: float) -> Detections:
     Of several neighbours with equal scores, as integers have, the first one stands for all. The scores are float32
     (rows, columns, C), at least ``least``. Returned are boxes without area at the centres, the highest score first.
     """
-    (rows, columns, _), side = scores.shape, 2 * NEAR + 1
+    rows, columns, _ = scores.shape
+    side = 2 * NEAR + 1
     around = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
     highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
     order = np.argsort(-scores[down, across, labels], kind="stable")
+    # Places with equal scores are all highest: the first one, by the stable order, suppresses the others near it.
     peaks: list[int] = []
     for place in order:
         same = [peak for peak in peaks if labels[peak] == labels[place]]

@@ -66,6 +66,7 @@ def score_boxes(
     units = units_of(groups, len(true))
     precision = _compute_precision(judged, range(len(true)))
     count = int(units.max()) + 1
+    # Neighbouring groups are joined: each that is left out costs an evaluation of all images.
     units = units * min(count, MOST_GROUPS) // count
     left = [_compute_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)]
     half = of_other_images(
@@ -91,6 +92,7 @@ def score_areas(
     judged = evaluate_matches(true, detected, sizes, classes, areas=EACH_AREA)
     units = units_of(groups, len(true))
     count = int(units.max()) + 1
+    # Neighbouring units are joined: each one that is left out costs a whole evaluation.
     units = units * min(count, MOST_AREA_GROUPS) // count
     whole = _compute_area_precision(judged, range(len(true)))
     left = [
@@ -118,6 +120,7 @@ def count_by_size(
     units = units_of(groups, len(matched))
     rows = []
     for least, below in _join_ranges(np.concatenate(sizes) if sizes else np.zeros(0)):
+        # The last range has its upper end too, or an object as large as the image would be in none.
         inside = [(size >= least) & ((size < below) | (below == SIZES[-1])) for size in sizes]
         true = np.array([flags.sum() for flags in inside])
         seen = _count_seen(matched, inside)
@@ -127,7 +130,8 @@ def count_by_size(
             lost = _loss_on_others(_count_seen(floats, inside) - seen, true, units)
         middle = float(np.median(np.concatenate(sizes)[np.concatenate(inside)]))
         ends = (recall.low, recall.high)
-        value, lost_ends = (lost.value, (lost.low, lost.high)) if lost else (None, None)
+        value = lost.value if lost else None
+        lost_ends = (lost.low, lost.high) if lost else None
         rows.append(ObjectsOfSize(least, below, int(true.sum()), middle, recall.value, ends, value, lost_ends))
     return tuple(rows)
 
@@ -186,6 +190,7 @@ def split_precision(
     Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
     Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score_boxes`.
     """
+    # COCO's figures by area are means over all overlaps, as published.
     overlaps = () if metric else HALF
     judged = evaluate_matches(true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS))
     count = len(true)
@@ -194,6 +199,7 @@ def split_precision(
     left = np.zeros(groups[-1] + 1)
     for group in range(len(left)):
         left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist()))
+    # Without these images no true box is left: they add nothing to the spread.
     left = np.where(np.isnan(left), whole, left)
     values = (len(left) * whole - (len(left) - 1) * left)[groups]
     return np.asarray((values - values.mean() + whole).astype(np.float32))
@@ -246,7 +252,8 @@ def evaluate_matches(
     require_coco()
     from pycocotools import coco, cocoeval
 
-    for module in (coco, cocoeval):  # they print each step; redirecting the output of one thread is not possible
+    # They print each step; redirecting the output of one thread is not possible.
+    for module in (coco, cocoeval):
         vars(module)["print"] = lambda *_: None
     categories = [{"id": label, "name": str(label)} for label in range(classes)]
     images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
@@ -260,6 +267,7 @@ def evaluate_matches(
     parameters = evaluation.params
     parameters.areaRng = parameters.areaRng[areas]
     parameters.areaRngLbl = parameters.areaRngLbl[areas]
+    # COCO also reports figures for 1 and 10 boxes an image, which nobody reads here.
     parameters.maxDets = parameters.maxDets[-1:]
     if overlaps:
         parameters.iouThrs = np.array(overlaps)
@@ -301,12 +309,15 @@ def _compute_area_precision(evaluation: Any, images: Sequence[int]) -> Floats:
     """
     chosen = copy.copy(evaluation)
     whole = evaluation.evalImgs
-    starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class and area
+    # A block for each class and area.
+    starts = range(0, len(whole), len(evaluation.params.imgIds))
     chosen.evalImgs = [whole[start + image] for start in starts for image in images]
+    # Matching is the expensive part and is the same for every choice of images, so only the sums are made anew.
     chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
     chosen.params.imgIds = list(range(len(images)))
     chosen.accumulate()
-    precision = chosen.eval["precision"][:, :, :, :, 0]  # overlap, recall, class, area
+    # Overlap, recall, class, area.
+    precision = chosen.eval["precision"][:, :, :, :, 0]
     return np.asarray(np.where((precision > -1).any(axis=1), precision.mean(axis=1), np.nan))
 
 
@@ -363,6 +374,7 @@ def _flag_matches(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[i
     ends = np.cumsum([0, *(len(boxes_of_image.labels) for boxes_of_image in rows)])
     flags = np.zeros(ends[-1], bool)
     for ids, partners in matches:
+        # pycocotools marks an unmatched box by the number 0, which is why boxes are numbered from 1.
         flags[np.asarray(ids, np.int64) - 1] = partners > 0
     return [flags[start:end] for start, end in pairwise(ends)]
 
@@ -395,9 +407,12 @@ def match_centres(
         )
         for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
             inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
+            # An object counts once, however many centres lie in it.
             free = np.flatnonzero(inside & ~seen & (objects.labels == label))
             if len(free):
-                seen[free[np.square(middles[free] - place).sum(axis=1).argmin()]] = right[number] = True
+                nearest = free[np.square(middles[free] - place).sum(axis=1).argmin()]
+                seen[nearest] = True
+                right[number] = True
         matched.append(Matched(objects, marks, seen, right))
     return matched
 

@@ -87,6 +87,7 @@ class BoxAnswers:
         some = count > 0
         boxes = count.sum()
         groups = int(some.sum())
+        # With one box an image, nothing shows how alike the boxes of one image are.
         if groups < 2 or boxes <= groups:
             return 1.0
         hits = np.bincount(self.images, self.right, len(self.true))[some]
@@ -96,6 +97,7 @@ class BoxAnswers:
         within = float((hits - hits**2 / count).sum() / (boxes - groups))
         usual = float(boxes - (count**2).sum() / boxes) / (groups - 1)
         spread = between + (usual - 1) * within
+        # Boxes of an image cannot be more than independent: a negative correlation is chance.
         alike = max(0.0, (between - within) / spread) if spread > 0 else 0.0
         return 1 / (1 + (float((count**2).sum() / boxes) - 1) * alike)
 
@@ -143,6 +145,7 @@ def fit_score_calibration(given: BoxAnswers) -> ScoreCalibration:
         drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
         return apart * drawn + float(np.square(values / SPREADS).sum()) / 2
 
+    # The bounds keep the slope within 0.14 and 7.4: beyond, all scores would be the same or 0 and 1.
     fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
     gained = loss(np.zeros(2)) - float(fit.fun)
     return ScoreCalibration(math.exp(fit.x[0]), float(fit.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
@@ -183,6 +186,7 @@ def guarantee_threshold(given: BoxAnswers, guarantees: Guarantees, batch: float)
     if recall is None:
         return 0.0, None
     scores, numbers = given.of_true
+    # How alike the boxes are depends on the threshold, and the threshold on that: one round is enough to know it.
     first, _ = find_reached(scores, recall, batch)
     apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, given.true).apart
     score, guaranteed = find_reached(scores, recall, batch, apart)

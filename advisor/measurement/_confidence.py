@@ -94,6 +94,7 @@ class OutOfFold:
         known_answers = np.load(self.answers, allow_pickle=False)
         same = np.load(self.floats, allow_pickle=False).argmax(axis=1) == probabilities.argmax(axis=1)
         known = known_answers.any(axis=1)
+        # A file that answers otherwise has other logits, so the float head's answers say nothing of its temperature.
         if same.mean() < ALIKE or not known.any():
             return probabilities, labels
         return np.vstack([known_answers[known], probabilities]), np.append(np.asarray(self.labels)[known], labels)
@@ -122,6 +123,7 @@ def apply_temperature(probabilities: Floats, degrees: float) -> Floats:
     """Return probabilities (N, C) as if the logits had been divided by the temperature ``degrees``."""
     from scipy.special import softmax
 
+    # Softmax of the logarithm gives the same probabilities but for rounding; a file without a temperature stays exact.
     if degrees == 1:
         return probabilities
     return np.asarray(softmax(np.log(np.maximum(probabilities, FLOOR**2)) / degrees, axis=1))
@@ -210,6 +212,7 @@ def find_threshold(
     fails = _probability_of_share(hits[ends - 1] * apart, ends * apart, wanted, batch) < 1 - (1 - LEVEL) / max(
         1, len(starts)
     )
+    # Each sequence ends at its first failure, however good later scores look: that keeps the probability of an error.
     for start in starts:
         failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
         best = max(best, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
@@ -223,13 +226,18 @@ def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
 
     It says what to ask for; asked for alone, it is a guarantee chosen by its data.
     """
+    # In steps of half a percent: 100 of 200 is a share of 0.5.
     low = 99
     high = 200
     best = None
     while high - low > 1:
         middle = (low + high) // 2
         reached_threshold = find_threshold(sure, right, middle / 200, batch)
-        low, high, best = (low, middle, best) if reached_threshold is None else (middle, high, reached_threshold)
+        if reached_threshold is None:
+            high = middle
+        else:
+            low = middle
+            best = reached_threshold
     return Reachable(low / 200, best.coverage) if best else Reachable(0.0, 0.0)
 
 
@@ -258,6 +266,7 @@ def find_reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float
         first, second = (np.array([successes * apart]) for successes in (place + 1, count - place))
         return bool(_chance(first, second, new, wanted)[0] >= LEVEL)
 
+    # The probability rises with the place, so the smallest one is found by halving.
     place = min(bisect_left(range(count), True, key=keeps), count - 1)
     guaranteed = _find_guaranteed((place + 1) * apart, (count - place) * apart, int(new[0]))
     return _middle_below(float(np.sort(scores)[::-1][place]), scores), guaranteed
@@ -355,6 +364,7 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
         alpha = np.maximum(first[rows], 1e-9)[:, None]
         beta = second[rows, None]
         left = np.maximum(count - failures, 0.0)
+        # The beta-binomial distribution in logarithms: its factors are too large for floats.
         logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + alpha, failures + beta)
         allowed = failures <= count - np.ceil(wanted * count - 1e-9)
         return np.asarray(np.where(allowed, np.exp(logs - betaln(alpha, beta)), 0.0).sum(axis=1))
@@ -365,7 +375,8 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
 
 def _find_guaranteed(first: float, second: float, new: int) -> float:
     """Return the largest share of new images that succeeds with the probability ``LEVEL``; see :func:`_chance`."""
-    from scipy.special import betaincinv, betaln  # importing scipy.stats takes a second
+    # Importing scipy.stats takes a second.
+    from scipy.special import betaincinv, betaln
 
     if not new:
         return float(betaincinv(first, second, 1 - LEVEL))
@@ -393,6 +404,7 @@ def _starts(wanted: float, images: int, batch: float) -> list[int]:
         raise ValueError(f"a share of right answers of {wanted} cannot be guaranteed")
     counts = np.arange(1, min(images, MOST_STARTS) + 1)
     likely = _probability_of_share(counts, counts, wanted, batch)
+    # As many sequences as the images allow: each has to begin with enough right answers to pass.
     for sequences in range(MOST_SEQUENCES, 0, -1):
         fails = np.flatnonzero(likely < 1 - (1 - LEVEL) / sequences)
         least = int(fails.max(initial=-1)) + 2

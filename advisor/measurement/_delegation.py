@@ -120,11 +120,11 @@ def form_partitions(model: Model, left: set[int]) -> list[list[int]]:
     An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
     partition.
     """
-    order = [
-        index
-        for index in execution_order(model, left)
-        if index in left or not expands_constants(model, model.operators[index])
-    ]
+    order = []
+    for index in execution_order(model, left):
+        # Operators that read constants alone do not depend on the image.
+        if index in left or not expands_constants(model, model.operators[index]):
+            order.append(index)
     return [list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused]
 
 
@@ -141,6 +141,7 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     order = list[int]()
     while left:
         side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
+        # An input that no operator gives: the rest is listed as it stands in the file.
         if side is None:
             return order + left
         for index in list(left):
@@ -161,6 +162,7 @@ def _select_partitions(
     if keeps is None:
         return large, f"in a partition of fewer than {accelerator.least_operators} operators"
     if keeps.choose == "largest":
+        # By arithmetic, then operators; the position decides between equal ones, so that the order is always the same.
         large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
     which = f"{keeps.pieces} partitions; only these are" if keeps.pieces > 1 else "partition; only this one is"
     return large[: keeps.pieces], f"outside the {keeps.choose} {which} delegated"

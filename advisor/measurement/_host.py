@@ -51,6 +51,7 @@ class Host(Written):
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits, from all that the speed depends on: processor, features, cores and memory (in GiB)."""
+        # In GiB, because a kernel update changes the exact number, and not the speed.
         memory_gib = round(self.memory_bytes / 2**30)
         parts = [self.cpu, self.architecture, self.cores, self.features, memory_gib]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -68,6 +69,7 @@ def describe() -> Host:
     fields: dict[str, str] = {}  # of the first processor
     for line in read_text(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
+        # The file repeats its lines for each processor.
         fields.setdefault(name.strip(), value.strip())
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
     return Host(
@@ -96,6 +98,7 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
         return "CPU: no GPU is visible"
     shown = ", ".join(names)
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    # An empty text or -1 hides all GPUs from CUDA.
     if seen is not None and not seen[:1].isdigit() and not seen.startswith(("GPU-", "MIG-")):
         return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
     with contextlib.suppress(PackageNotFoundError):
@@ -187,6 +190,7 @@ def parse_quota(text: str) -> float | None:
 @contextlib.contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Keep ``count`` processors busy as long as the context lasts."""
+    # Without the site packages, so that the load is there at once.
     command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
     children = [ChildProcess(command) for _ in range(count)]
     try:

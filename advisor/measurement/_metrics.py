@@ -97,6 +97,7 @@ def mean_recall(judged: Judged) -> Score:
     recall = np.bincount(labels, right, classes) / np.maximum(sizes, 1)
     there = sizes > 0
     value = float(recall[there].mean())
+    # The influence of an image: its class's recall changes by (right - recall) / size.
     shares = value + len(labels) / (there.sum() * sizes[labels]) * (right - recall[labels])
     return Score(_of_share(value, shares, _worth(sizes[there])), shares)
 
@@ -148,6 +149,7 @@ def cost_saved(judged: Judged) -> Score | None:
     constant = judged.costs[judged.labels]
     usual = constant[:, constant.mean(axis=0).argmin()]
     base = float(usual.mean())
+    # Nothing can be saved where one answer costs nothing.
     if base <= 0:
         return None
     value = 1 - float(costs.mean()) / base
@@ -173,6 +175,7 @@ def worst_group(judged: Judged) -> Score | None:
     score = _of_flags(right[inside])
     value = score.figure.value
     size = int(inside.sum())
+    # Images of the other groups have no influence on the lowest group.
     shares = value + inside * len(right) / size * (right - value)
     note = f"group '{worst}' ({size} images), the lowest of {len(compared)} groups"
     return Score(score.figure, shares, note, size)
@@ -214,6 +217,7 @@ def _of_share(value: float, shares: Floats, worth: float) -> Interval:
     The number is the smaller one of ``worth`` and of what the spread of the shares tells.
     """
     error = _standard_error(shares)
+    # The variance of a share is p (1 - p) / n: solved for n, the number of images that the spread is worth.
     trials = min(worth, value * (1 - value) / error**2) if error > 0 and 0 < value < 1 else worth
     wilson_interval = wilson(min(trials, value * trials), trials)
     return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))

@@ -135,7 +135,8 @@ def _read_document(finished: Finished, subject: str) -> dict[str, Any]:
     """Return the child's document, or raise an error that says in one line why there is none."""
     process = f"{subject}: the measuring process"
     if finished.death:
-        line = last_line(finished.stderr)  # no hint if it is one of the runtime's usual log lines
+        # No hint if it is one of the runtime's usual log lines.
+        line = last_line(finished.stderr)
         raise StageError(f"{process} {finished.death}", "" if line.startswith(("INFO", "W0000", "I0000")) else line)
     try:
         document = json.loads(finished.stdout)

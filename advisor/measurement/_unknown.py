@@ -104,6 +104,7 @@ def compute_auroc(known: Floats, unknown: Floats) -> Interval:
     if not len(known) or not len(unknown):
         raise ValueError("auroc: no known or no unknown image")
     ranks = rankdata(np.concatenate([known, unknown]))
+    # Of each unknown image, the share of known ones below it: ranks count ties by half.
     below = (ranks[len(known) :] - rankdata(unknown)) / len(known)
     above = 1 - (ranks[: len(known)] - rankdata(known)) / len(unknown)
     value = float(below.mean())

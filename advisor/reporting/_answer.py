@@ -65,6 +65,7 @@ def print_answer(
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         blocks.show([Paragraph(remark, "warn"), Paragraph("")], console)
     first = list(first_lines(view))
+    # Without a figure there are no first lines: then the verdict stands for them.
     blocks.show(first if first or not brief else islice(_sentences(view), 1), console)
     if brief:
         return
@@ -79,14 +80,17 @@ def first_lines(view: RunView) -> Iterator[Block]:
     """Yield what stands above the table: the lines of every answer, the main risk, and the next step."""
     lines = opening(view, step_follows=is_int8_next(view))
     for number, line in enumerate(lines):
-        yield Paragraph(line, "" if number else "strong whole")  # a path that is broken cannot be copied
-    yield from (block for block in (_main_risk(view, lines), next_step(view)) if lines and block)
+        # A path that is broken cannot be copied.
+        yield Paragraph(line, "" if number else "strong whole")
+    if lines:
+        yield from filter(None, (_main_risk(view, lines), next_step(view)))
 
 
 def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low."""
     pick_risks = risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)
+    # The lines above name the device and other risks already.
     new = [risk for risk in pick_risks if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
     high = [risk for risk in new if risk.warns]
     main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
@@ -98,22 +102,24 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
 
 def _sentences(view: RunView) -> Iterator[Block]:
     """Yield what the terminal says below the table."""
-    decision, dataset = view.decision, view.dataset
-    pick = "Pick for all devices" if view.by_device else "Pick"
-    unmet = "Nothing meets the budget" if decision.pick else "No result"
-    label, look = (pick, "good") if decision.feasible else (unmet, "warn")
+    decision = view.decision
+    dataset = view.dataset
+    if decision.feasible:
+        label = "Pick for all devices" if view.by_device else "Pick"
+    else:
+        label = "Nothing meets the budget" if decision.pick else "No result"
+    # A reason begins with its verdict where it stands alone.
     reason = decision.reason.removeprefix(f"{label}; ")
     if decision.pick is None:
         reason = reason[:1].lower() + reason[1:]  # it goes on after "No result:"
-    yield Labelled(label, reason, look)
+    yield Labelled(label, reason, "good" if decision.feasible else "warn")
     if decision.pick is not None:
         yield from (Labelled(name, figure) for name, figure in figures.expectations(view, decision.pick))
-    if sure := figures.certainty(view):
-        yield Labelled("How sure", sure)
-    if better := figures.compare_on_holdout(view):
-        yield Labelled("Better on the hold-out", better)
+    sentences = {"How sure": figures.certainty(view), "Better on the hold-out": figures.compare_on_holdout(view)}
+    yield from (Labelled(label, sentence) for label, sentence in sentences.items() if sentence)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
+    # The terminal has room for the first sentence of each part.
     for part in report_parts().values():
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
@@ -125,16 +131,17 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
-    if view.next_command:
-        yield Labelled(_last_label(view), Span(view.next_command, "command"))
+    label = _last_label(view)
+    if view.next_command and label:
+        yield Labelled(label, Span(view.next_command, "command"))
 
 
 def _last_label(view: RunView) -> str:
-    """Return the label of the last line. One step is next: where the first lines have it, the last one is another."""
-    if not next_steps(view):
-        return "Next"
-    if view.next_command.endswith(REPORT):
+    """Return the label of the last line, which is not there if it is empty: one step is next, and is said once."""
+    if view.next_command.endswith(REPORT) and opening(view):
         return "Report"
+    if not next_steps(view):
+        return "" if opening(view) else "Next"
     return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
@@ -162,7 +169,8 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     decision = view.decision
     results = figures.device_results(view, decision.pick) if decision.pick else ()
     yield from (Labelled("On each device", result.sentence) for result in results)
-    if compared := figures.runtimes_sentence(view):
+    compared = figures.runtimes_sentence(view)
+    if compared:
         yield Labelled("Runtimes", compared)
     for device_decision in figures.device_decisions(view):
         yield Labelled(
@@ -179,13 +187,15 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
 def headline(view: RunView) -> Iterator[Block]:
     """Yield the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
-    nothing = "nothing meets the budget" if decision.pick else "no result yet" if view.unfinished else "no result"
-    title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
+    title = "no result yet" if view.unfinished else "no result"
+    if decision.pick:
+        title = text.name(decision.pick) if decision.feasible else "nothing meets the budget"
     yield blocks.Heading(f"advisor: {title}", "answer")
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         yield Paragraph(Span(remark, "strong"), "unfinished")
     yield blocks.Items(opening(view))
-    if short := explanation(view):
+    short = explanation(view)
+    if short:
         yield Labelled("In short", short, "lead")
     yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     if decision.rule:
@@ -214,6 +224,7 @@ def summary(view: RunView) -> Iterator[Block]:
 
 def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    # A wide terminal keeps the memory: it is asked for more often than short names.
     for layout in (choice for choice in _LAYOUTS if choice.memory or console.width < MEMORY_WIDTH):
         block = _laid_out(view, rows, layout)
         table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
@@ -221,6 +232,7 @@ def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> T
             row.style = blocks.style(look)
         table.caption = Text("\n".join(map(text.plain, block.notes)), style="dim")
         table.caption_justify = "left"
+        # Measured without a limit of width, because a table that is too wide is folded until it fits.
         needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
         if needed.maximum <= console.width:
             break
@@ -239,11 +251,12 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -
     notes = [text.provenance_note(row) for row in rows]
     columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
     shown = [list(by_title.values()) for by_title in cells]
+    # Where all rows have the same origin, the legend says it once.
     per_row = layout.written or (layout.origins and len(set(notes)) > 1)
     if per_row:
         columns.append(TableColumn(f"from ({view.metric}, latency)", left=True))
         shown = [[*row, note] for row, note in zip(shown, notes, strict=True)]
-    legend = [] if layout.written else _legend(view, rows, () if per_row else notes)
+    legend = [] if layout.written else _legend(view, rows, () if per_row else notes, layout.robust)
     if layout.written and _are_judged(rows):
         legend = [JUDGED]
     return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
@@ -251,7 +264,9 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -
 
 def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout) -> dict[str, Words]:
     """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
-    target, whole, judged = row.configuration.target, layout.intervals, _are_judged(rows)
+    target = row.configuration.target
+    whole = layout.intervals
+    judged = _are_judged(rows)
     recipes = row.configuration.variant_name
     first, _, second = recipes.partition(" ")
     cells: dict[str, Words] = {
@@ -270,7 +285,8 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
     cells[title] = text.with_interval(last) if whole else _with_half_width(last)
     if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
         cells["robust %"] = text.percent(row.capture.holdout)
-    size, memory = text.megabytes(row.size), text.megabytes(row.memory)
+    size = text.megabytes(row.size)
+    memory = text.megabytes(row.memory)
     if layout.written:
         sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
         deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
@@ -284,8 +300,12 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
 
 
 def _mark(view: RunView, key: str) -> str:
-    shipped = any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents)
-    return "▶" if key == view.pick_key else "○" if shipped else "≈" if key in view.tie_keys else ""
+    # One mark a row: that it is the pick says more than that it ships today, and that more than a tie.
+    if key == view.pick_key:
+        return "▶"
+    if any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents):
+        return "○"
+    return "≈" if key in view.tie_keys else ""
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:
@@ -300,8 +320,8 @@ def _with_half_width(quantity: Quantity | None) -> str:
     return f"{text.percent(quantity)} ±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
 
 
-def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
-    """Return a line for each sign and word that these rows of the table have, and how many of the front are hidden."""
+def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], robust: bool) -> list[str]:
+    """Return what explains the columns and marks of a table; ``robust`` if it has that column."""
     lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if _are_judged(rows):
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
@@ -317,7 +337,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
                 hopeless = "other files are closer to the limits"
             why = early if is_early else hopeless
             lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
-        if any(row.capture.holdout for row in rows):
+        if robust and any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:
         lines.append("each file with its figures on its slowest device; the other devices are listed below")

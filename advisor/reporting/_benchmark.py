@@ -81,11 +81,7 @@ RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
     TableColumn("thr.", lambda row: row[1].threads),
     TableColumn("times the first", lambda row: f"{row[1].ratio:.3f}"),
     TableColumn("95 %", lambda row: f"{row[1].low:.3f}\u2013{row[1].high:.3f}"),
-    TableColumn(
-        "differs",
-        lambda row: "no, the interval contains 1" if not row[1].differs else "slower" if row[1].ratio > 1 else "faster",
-        left=True,
-    ),
+    TableColumn("differs", lambda row: _direction(row[1]), left=True),
 )
 PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
     TableColumn("", lambda row: row[0], left=True),
@@ -99,6 +95,12 @@ PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
 )
 
 
+def _direction(ratio: Ratio) -> str:
+    if not ratio.differs:
+        return "no, the interval contains 1"
+    return "slower" if ratio.ratio > 1 else "faster"
+
+
 def timings(found: Benchmark) -> tuple[FileTiming, ...]:
     """Return every file at every thread count."""
     return tuple((file, row) for file in found.files for row in (file.timing.results if file.timing else (None,)))
@@ -110,10 +112,10 @@ def with_timings(found: Benchmark, shown: Sequence[FileTiming]) -> Benchmark:
     for file, row in shown:
         by_file.setdefault(file.model, []).extend([row] if row else [])
     known = {file.model: file for file in found.files}
-    files = (
-        replace(file, timing=file.timing and replace(file.timing, results=tuple(rows)))
-        for file, rows in ((known[model], rows) for model, rows in by_file.items())
-    )
+    files = []
+    for model, rows in by_file.items():
+        file = known[model]
+        files.append(replace(file, timing=file.timing and replace(file.timing, results=tuple(rows))))
     return replace(found, files=tuple(files))
 
 
@@ -131,9 +133,11 @@ def print_benchmark(
         shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
     ran = [(names[file.model], file, file.timing) for file in found.files if file.timing]
     shown.append(table_of(LOADING, ran))
-    if loaded := [(names[file.model], row, Span("as requested", "dim")) for file in found.files for row in file.loaded]:
+    loaded = [(names[file.model], row, Span("as requested", "dim")) for file in found.files for row in file.loaded]
+    if loaded:
         shown += [blocks.Heading("With a load on the other processors"), table_of(_list_timing_columns(), loaded)]
-    if pipelines := [(names[file.model], file.pipeline) for file in found.files if file.pipeline]:
+    pipelines = [(names[file.model], file.pipeline) for file in found.files if file.pipeline]
+    if pipelines:
         shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
     shown += (Labelled(names[file.model] or "Found", sentence) for file in found.files for sentence in file.advice)
     shown += (Labelled("Note", note, "warn") for note in found.notes)
@@ -148,6 +152,7 @@ def _letters(index: int) -> str:
 def _head(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     unlike = len({Path(model).name for model in names}) == len(names)
     for model, letter in names.items():
+        # Files of one name in several folders need their paths.
         name = Path(model).name if unlike else model
         yield blocks.Paragraph(tuple(Span(part, "strong") for part in (letter and f"{letter} ", letter and " ", name)))
     kernels = "XNNPACK off" if benchmark.kernels == "builtin" else "XNNPACK on"

@@ -187,6 +187,7 @@ class Chart:
         drawn = [point for _, points in self.series for point in points]
         drawn += [(x, y) for _, x, y in self.dots]
         xs, ys = (sorted(point[axis] for point in drawn) for axis in (0, 1))
+        # Equal values would divide by zero.
         return (xs[0], max(xs[-1], xs[0] + 1e-9)), (ys[0], max(ys[-1], ys[0] + 1e-9))
 
     def place(self, x: float, y: float) -> str:
@@ -234,6 +235,7 @@ def next_command(command: str) -> Labelled:
 def default_console() -> Console:
     """Return a console on standard output that is wide enough where nobody looks at a window."""
     console = Console(highlight=False)
+    # The terminal, or the user, says how wide it is.
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
     return Console(highlight=False, width=PIPE_WIDTH)
@@ -334,6 +336,7 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
     if console.encoding.lower().startswith("utf"):
         console.print(group, crop=False)
         return
+    # Rendered first, then made ASCII: the widths of columns were computed with the real characters.
     recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
     with recorder.capture() as capture:
         recorder.print(group)
@@ -363,6 +366,7 @@ def _draw_block(block: Block) -> str:
             return "\n".join(f"- {_words(row)}" for row in block.rows)
         case Code():
             command = text.plain(block.text)
+            # A fence is longer than any run of backticks in the command.
             fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
             return f"{fence}\n{command}\n{fence}"
         case Group():

@@ -125,12 +125,14 @@ def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, 
     answered = [sum(column) for column in zip(*table, strict=True)]
     class_recalls = []
     for index, (label, row) in enumerate(zip(labels, table, strict=True)):
-        interval = wilson(row[index], sum(row)) if sum(row) else None
-        recall, low, high = (
-            (100 * interval.value, 100 * interval.low, 100 * interval.high) if interval else (None, None, None)
-        )
         precision = 100 * row[index] / answered[index] if answered[index] else None
-        class_recalls.append(ClassRecall(label, recall, low, high, sum(row), precision=precision))
+        class_recall = ClassRecall(label, None, n=sum(row), precision=precision)
+        if sum(row):
+            interval = wilson(row[index], sum(row))
+            class_recall = replace(
+                class_recall, recall=100 * interval.value, low=100 * interval.low, high=100 * interval.high
+            )
+        class_recalls.append(class_recall)
     return tuple(class_recalls)
 
 
@@ -139,16 +141,17 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
 
     Classes without an image are left out; below zero, the form recognises more.
     """
-    pairs = {name: (share, form.per_class_recall.get(name)) for name, share in float32.per_class_recall.items()}
-    return {
-        name: 100 * (float_share - other)
-        for name, (float_share, other) in pairs.items()
-        if float_share is not None and other is not None
-    }
+    lost = {}
+    for name, float_share in float32.per_class_recall.items():
+        share = form.per_class_recall.get(name)
+        if float_share is not None and share is not None:
+            lost[name] = 100 * (float_share - share)
+    return lost
 
 
 def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
+    # The place decides between equal ones: rows have no order.
     known = [(row.recall, place) for place, row in enumerate(found) if row.recall is not None]
     return found[min(known)[1]] if known else None
 
@@ -156,12 +159,11 @@ def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
 def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
     """Return the most frequent wrong answers, at most :data:`PAIRS`."""
     table = _confusion_of(answers, labels) or ()
-    pairs = [
-        Confused(labels[true], labels[answer], count, 100 * count / sum(row))
-        for true, row in enumerate(table)
-        for answer, count in enumerate(row)
-        if true != answer and count
-    ]
+    pairs = []
+    for true, row in enumerate(table):
+        for answer, count in enumerate(row):
+            if true != answer and count:
+                pairs.append(Confused(labels[true], labels[answer], count, 100 * count / sum(row)))
     return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share))[:PAIRS])
 
 
@@ -210,12 +212,10 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
         ("validation", pick.answers, runner_up.answers if runner_up else None),
     )
     for part, pick_answers, other in parts:
+        # Equal sums of the rows: both files ran on the same images, so their counts can be subtracted.
         first, second = (_confusion_of(answers, labels) if answers else None for answers in (pick_answers, other))
         if pick_answers and other and first and second and list(map(sum, first)) == list(map(sum, second)):
-            changes = tuple(
-                tuple(after - before for before, after in zip(*rows, strict=True))
-                for rows in zip(first, second, strict=True)
-            )
+            changes = tuple(map(_subtract_counts, first, second))
             maps = (heatmap(pick_answers, labels), heatmap(other, labels))
             wrong = (_wrong(first), _wrong(second))
             pairs = _differences(first, changes, labels)
@@ -227,17 +227,21 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
     return None
 
 
+def _subtract_counts(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
+    return tuple(new - old for old, new in zip(before, after, strict=True))
+
+
 def _wrong(table: Matrix) -> int:
     return sum(sum(row) - row[label] for label, row in enumerate(table))
 
 
 def _differences(pick: Matrix, changes: Matrix, labels: Sequence[str]) -> tuple[PairDifference, ...]:
-    differing = [
-        PairDifference(labels[true], labels[answer], pick[true][answer], pick[true][answer] + change)
-        for true, row in enumerate(changes)
-        for answer, change in enumerate(row)
-        if true != answer and abs(change) >= LEAST
-    ]
+    differing = []
+    for true, row in enumerate(changes):
+        for answer, change in enumerate(row):
+            if true != answer and abs(change) >= LEAST:
+                count = pick[true][answer]
+                differing.append(PairDifference(labels[true], labels[answer], count, count + change))
     return tuple(sorted(differing, key=lambda pair: -abs(pair.runner_up - pair.pick))[:DIFFERENCES])
 
 
@@ -248,8 +252,10 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     if pick is None or not pick.answers.has_classes:
         return
     answers = pick.holdout_answers or pick.answers
-    if not (class_recalls := recalls(answers, view.classes)):
+    class_recalls = recalls(answers, view.classes)
+    if not class_recalls:
         return
+    # A class without an image has no figure, and comes last.
     weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[:CLASSES_SHOWN]
     on = "hold-out" if pick.holdout_answers else "validation"
     others = f"; {len(class_recalls) - len(weak)} more are in report.html" if len(class_recalls) > len(weak) else ""
@@ -275,7 +281,12 @@ def _with_ends(row: ClassRecall) -> str:
 
 
 def _share(place: int) -> Callable[[ClassRecall], str | None]:
-    return lambda row: None if (share := row.shares[place]) is None else f"{100 * share:.1f}"
+
+    def percent(row: ClassRecall) -> str | None:
+        share = row.shares[place]
+        return None if share is None else f"{100 * share:.1f}"
+
+    return percent
 
 
 def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:

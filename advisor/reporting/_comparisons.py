@@ -27,7 +27,9 @@ FORMATS = ("text", "markdown", "json")
 def render_comparison(comparison: Comparison, form: str) -> str:
     """Return the comparison as ``text`` or ``markdown``, ending in a line break."""
     markdown = form == "markdown"
-    show, item, arrow = (escaped, "- ", "→") if markdown else (plain, "  ", "->")
+    show = escaped if markdown else plain
+    item = "- " if markdown else "  "
+    arrow = "→" if markdown else "->"
     title = f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
     lines = [f"## advisor: {title}", ""] if markdown else [title]
     lines.append(show(comparison.reason))
@@ -78,7 +80,9 @@ def _limit_rows(rows: Sequence[Change]) -> list[str]:
 
 def _find_change(row: ChangedFigure) -> Change:
     delta = row.delta
-    verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
+    verdict = delta.why
+    if delta.counts:
+        verdict = "worse" if delta.worse else "better"
     before, after = (
         f"{show_figure(delta.figure, figure.value)} {figure.provenance}" if figure else "unknown"
         for figure in (delta.before, delta.after)
@@ -90,8 +94,9 @@ def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
     """Return the results as ``text`` or ``markdown``, ending in a line break."""
     changed = sum(result.changed for result in found)
     failed = sum(bool(result.error) for result in found)
-    summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
-    summary = summary if found else "no new answer"
+    summary = "no new answer"
+    if found:
+        summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
     if form == "markdown":
         lines = [f"## advisor: {summary}", ""]
         for first, *rest in map(_lines, found):

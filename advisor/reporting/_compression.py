@@ -60,12 +60,7 @@ LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
     TableColumn("clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"),
     TableColumn("widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"),
     TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
-    TableColumn(
-        "scale",
-        lambda layer: None if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor",
-        left=True,
-        width=WIDE,
-    ),
+    TableColumn("scale", lambda layer: _scale_of(layer), left=True, width=WIDE),
     TableColumn("left by XNNPACK", lambda layer: layer.refused, left=True, width=blocks.PAGES),
     TableColumn("why", lambda layer: layer.cause, left=True, width=blocks.PAGES),
 )
@@ -75,6 +70,12 @@ CAPTION = (
 )
 
 
+def _scale_of(layer: DiagnosedLayer) -> str | None:
+    if layer.per_channel is None:
+        return None
+    return "per channel" if layer.per_channel else "per tensor"
+
+
 def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[RecipeResult], Cell]:
     """Return the cell of a figure of a form, times ``factor``; a dash if it is not known."""
     return lambda form: _show_scaled(value_at(form, path), factor, digits, sign)
@@ -82,9 +83,12 @@ def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[
 
 def _percents(path: str) -> Callable[[RecipeResult], Cell]:
     """Return the cell of an interval of shares."""
-    return lambda form: (
-        (interval := value_at(form, path)) and f"{100 * interval.low:.1f}\u2013{100 * interval.high:.1f}"
-    )
+
+    def ends(form: RecipeResult) -> Cell:
+        interval = value_at(form, path)
+        return interval and f"{100 * interval.low:.1f}\u2013{100 * interval.high:.1f}"
+
+    return ends
 
 
 def _show_loss(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
@@ -161,7 +165,8 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
         if any(ratio is not None for ratio in ratios.values()):
             outputs = (f"{name} {'equal' if ratio is None else f'{ratio:.0f}'}" for name, ratio in ratios.items())
             yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
-        if notes := notes_text(form.notes):
+        notes = notes_text(form.notes)
+        if notes:
             yield Labelled(form.recipe, notes)
     if compression.max_drop_points is not None:
         names = ", ".join(form.recipe for form in compression.good) or "none"
@@ -170,8 +175,10 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
     yield from (Labelled("Note", note, "warn") for note in compression.notes)
     if any(form.status == "ok" for form in compression.forms[1:]):
         yield Labelled("Written", compression.folder)
+        # The first form is the float file itself.
         scored = [(form.agreement.share.value, form.path) for form in compression.forms[1:] if form.agreement]
-        if scored and compression.task != ANY:  # the file that differs most from float
+        # The file that differs most from float.
+        if scored and compression.task != ANY:
             _, worst = min(scored, key=lambda pair: pair[0])
             yield next_command(f"advisor profile {worst} --against {compression.model}")
 
@@ -194,7 +201,8 @@ def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[bloc
     """Yield the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
     yield blocks.Heading(f"Compared with {Path(found.against).name}, layer by layer")
     yield blocks.Paragraph(f"{found.images} images: {found.source}", "dim")
-    if rows := found.layers if everything else found.worst(SHOWN):
+    rows = found.layers if everything else found.worst(SHOWN)
+    if rows:
         yield table_of(LAYERS, rows)
     for index, sentence in enumerate(found.verdict):
         yield Labelled("Verdict" if index == 0 else "Why", sentence, "good")
@@ -220,7 +228,8 @@ def snr_plot(found: Diagnosis) -> Markup:
     points = []
     step = (WIDTH - LEFT) / max(1, len(found.layers))
     for index, layer in enumerate(found.layers):
-        if (ratio := layer.own_snr_db) is not None:
+        ratio = layer.own_snr_db
+        if ratio is not None:
             top = _decibel_y(ratio)
             title = f"{layer.index} {layer.name}: {ratio:.0f} dB"
             kind = "weak" if layer.cause else "bar"

@@ -76,6 +76,7 @@ def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     if pick is None or facts is None or facts.guaranteed is None:
         return None
     by_class = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
+    # Asked-for guarantees of single classes leave the plain one to the others.
     rows = [("other classes" if by_class else "all classes", facts.guaranteed, facts.threshold)]
     rows += [(name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
     return {
@@ -95,6 +96,7 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
         return None
     total = facts.curve[-1].images
     lowest = min(point.right / point.images for point in facts.curve)
+    # From zero on, the points of a good file would all lie at the upper edge.
     floor = min(AXIS_STEP * (lowest // AXIS_STEP), 1 - AXIS_STEP)
 
     def mark(images: int, right: float, score: float) -> Mark:
@@ -119,7 +121,8 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     held = evaluation.holdout_answers
     for boxes in (evaluation.answers.boxes, held.boxes if held else None):
         asked = boxes.guarantee if boxes else None
-        if asked and (broken := _broken(asked, held is not None and boxes is held.boxes)):
+        broken = _broken(asked, held is not None and boxes is held.boxes) if asked else ""
+        if asked and broken:
             yield asked.of.capitalize(), broken
     if chosen is None or not chosen.wanted.options:
         return
@@ -185,6 +188,7 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
             "The bundle has no own threshold for them: add images of these classes, or ask for less with "
             "--min-precision.",
         )
+    # Both guarantees can hold alone and not together: then precision, which keeps wrong answers away, counts.
     if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
         yield (
             COVERAGE,
@@ -211,6 +215,7 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
         (f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()
     ]
     for what, share, one in (("the answers", asked.plain, seen.threshold), *class_guarantees):
+        # Only where the whole interval lies below: images of the hold-out vary, too.
         if share is not None and one and one.precision and one.precision.high < share:
             right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
             yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
@@ -244,10 +249,12 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
         return
     if answers.boxes:
         yield from _box_blocks(answers.boxes, pick.holdout_answers is not None)
-    if (facts := answers.confidence) is None:
+    facts = answers.confidence
+    if facts is None:
         return
     said = [*_counting(facts), *_recalling(facts)]
-    if (answered := facts.answered) and answered.precision:
+    answered = facts.answered
+    if answered and answered.precision:
         where = "the hold-out" if pick.holdout_answers else "validation"
         said.append(
             f"On {where}, {_percent(answered.coverage)} of the images are answered, {text.share(answered.precision)} % "
@@ -284,9 +291,8 @@ def _counting(facts: ConfidenceFacts) -> Iterator[str]:
             promise = f"{_percent(cover.wanted)} of the images are answered"
         start = f"An answer counts from a probability of {limits.plain:.3f} on"
         yield f"{start}: at least {promise}, with {CERTAINTY} certainty."
-    if thresholds := [
-        f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()
-    ]:
+    thresholds = [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]
+    if thresholds:
         yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
 
 
@@ -337,7 +343,9 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     if facts.kept is not None:
         costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
     said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
-    if said := [*said, f"To ship it: {ships}"] if ships else said:
+    if ships:
+        said.append(f"To ship it: {ships}")
+    if said:
         yield Labelled("With one more class", " ".join(said))
 
 

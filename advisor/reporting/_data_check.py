@@ -123,7 +123,10 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
     elif checked.judged_by:
         yield Labelled("Note", f"labels and crops judged with the features of {checked.judged_by}")
     yield Labelled("Written", f"{sheet} (the suspicious images)")
-    marked = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
+    marked = 0
+    for finding in checked.findings:
+        if finding.leave_out_marked:
+            marked += sum(map(len, finding.marked))
     boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""
     if manifest:
         images = checked.survey.dataset.images
@@ -160,14 +163,14 @@ def samples(checked: DataCheck) -> list[Path]:
     """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
     images = checked.survey.dataset.images
     shots = checked.survey.shots
-    drawn = [(shot.orientation == 1, image.path) for image, shot in zip(images, shots, strict=True)]
-    drawn = [
-        (straight, path)
-        for straight, path in drawn
-        if (drawing := checked.content.drawing(path)) and (drawing.boxes or drawing.layer)
-    ]
-    rotated = [path for straight, path in drawn if not straight][: SAMPLES // 2]
-    others = [path for straight, path in drawn if straight]
+    rotated: list[Path] = []
+    others: list[Path] = []
+    for image, shot in zip(images, shots, strict=True):
+        drawing = checked.content.drawing(image.path)
+        if drawing and (drawing.boxes or drawing.layer):
+            (others if shot.orientation == 1 else rotated).append(image.path)
+    # Boxes of a rotated photo are wrong where a tool drew them on the stored pixels.
+    rotated = rotated[: SAMPLES // 2]
     return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
 
 
@@ -179,14 +182,10 @@ def sections(checked: DataCheck) -> list[dict[str, Any]]:
         notes, marked = (
             (*known, *[nothing] * len(finding.groups)) for known, nothing in ((finding.notes, ""), (finding.marked, ()))
         )
-        groups = [
-            {
-                "images": [figures.show(path, boxes) for path in paths[:MEMBERS]],
-                "more": max(0, len(paths) - MEMBERS),
-                "note": note,
-            }
-            for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False)
-        ]
+        groups = []
+        for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False):
+            images = [figures.show(path, boxes) for path in paths[:MEMBERS]]
+            groups.append({"images": images, "more": max(0, len(paths) - MEMBERS), "note": note})
         entries.append({"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)})
     return entries
 

@@ -81,7 +81,8 @@ def _explain_compression(view: RunView, pick: Evaluation) -> str:
 
 def _right(view: RunView, pick: Evaluation) -> str:
     """Return how often the pick is right, with its interval."""
-    reached, images = _find_reached(view, pick), _images_of(view, pick)
+    reached = _find_reached(view, pick)
+    images = _images_of(view, pick)
     counted = pick.holdout_accuracy or pick.accuracy
     if reached is None:
         return ""
@@ -104,7 +105,8 @@ def _whole_percent(reached: Quantity) -> str:
 def meeting_line(view: RunView) -> str:
     """Return what one would say of the pick in a meeting, in one sentence; empty without a pick and its figures."""
     pick = view.decision.pick
-    if pick is None or pick.latency is None or (reached := _find_reached(view, pick)) is None:
+    reached = _find_reached(view, pick) if pick else None
+    if pick is None or pick.latency is None or reached is None:
         return ""
     start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
     if view.decision.feasible and is_worthless(view):
@@ -149,8 +151,10 @@ def _time(view: RunView, pick: Evaluation) -> str:
     machine = "this machine" if target.device == HOST else target.device
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
-    known = {**_on_reference_phones(view), (_unit(target), machine): pick.latency}
+    busy = " while other programs used it" if pick.contended else ""
+    known = {**_on_reference_phones(view), (_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
+    # One kind of processor for all places is said once.
     if len(known) > len(units) == 1:
         parts = [f"{_latency(latency)} on {place}" for (_, place), latency in known.items()]
         return f"On {units.pop()}: {', '.join(parts)}."
@@ -178,7 +182,8 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     if view.unknown_conditions(pick) and not view.demonstration:
         yield "the accuracy on another visit, camera or day"
     without = view.manifest.get("without_weights") or {}
-    tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
+    # A network without weights is only timed.
+    tried = {row.configuration.card for row in view.ok} - {*without}
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
         more = f"; {len(without)} without weights here: advisor catalog fetch --all" if without else ""
@@ -190,10 +195,12 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantit
     """Return what predicts a file's latency by the words for each reference phone; its model is fitted once."""
     from advisor.engine import DevicePredictor, TargetDevice, select_devices
 
-    predictor, devices = DevicePredictor(), dict[UnitOfPlace, TargetDevice]()
+    predictor = DevicePredictor()
+    devices = dict[UnitOfPlace, TargetDevice]()
     for name, (kind, year) in REFERENCES.items():
         (phone,) = select_devices((name,), (), "--device")
         cpus = {target.threads: target for target in phone.profile.targets if target.accelerator == "cpu"}
+        # As many threads as the pick has here, or the next fewer of the profile.
         count = max((count for count in cpus if count <= threads), default=min(cpus))
         device = replace(phone, target=cpus[count])
         devices[_unit(device.identity), f"{kind} ({phone.profile.title}, {year})"] = device
@@ -265,11 +272,12 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
 
 def _other_things(pick: Evaluation) -> Iterator[str]:
     """Say how images of other things are answered: the user's own ones, otherwise those of classes left out."""
-    others, accepted = (pick.unknown.others, pick.unknown.accepted) if pick.unknown else (None, None)
-    if others is not None:
-        passing = f"{100 * (1 - others.found.value):.0f} of 100 of your images of other things"
-    elif accepted is not None:
-        passing = f"{'at least ' if is_flattered(pick) else ''}{100 * accepted:.0f} of 100 such images"
+    facts = pick.unknown
+    if facts is not None and facts.others is not None:
+        passing = f"{100 * (1 - facts.others.found.value):.0f} of 100 of your images of other things"
+    elif facts is not None and facts.accepted is not None:
+        # A network that was fine-tuned has seen the classes that were left out: others pass more often.
+        passing = f"{'at least ' if is_flattered(pick) else ''}{100 * facts.accepted:.0f} of 100 such images"
     else:
         return
     yield (
@@ -285,7 +293,9 @@ def incumbent_sentences(view: RunView) -> tuple[str, ...]:
 
 def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
     """Compare a shipped file that is the pick with the best file trained here, on the hold-out; empty if unknown."""
-    pick, rival, points = view.decision.pick, incumbent.rival, incumbent.points
+    pick = view.decision.pick
+    rival = incumbent.rival
+    points = incumbent.points
     if pick is None or rival is None or points is None:
         return ""
     pick_share, rival_share = (text.percent(evaluation.holdout_accuracy) for evaluation in (pick, rival))
@@ -300,7 +310,9 @@ def _incumbent(view: RunView, incumbent: Incumbent) -> str:
     if incumbent.picked:
         still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
         return " ".join(filter(None, (f"{name} {still}.", _beside_the_rival(view, incumbent), LEARNT)))
-    pick, shipped, points = view.decision.pick, incumbent.evaluation, incumbent.points
+    pick = view.decision.pick
+    shipped = incumbent.evaluation
+    points = incumbent.points
     assert pick is not None, "there is an incumbent only beside a pick"
     changes = []
     if points is not None:
@@ -314,9 +326,8 @@ def _incumbent(view: RunView, incumbent: Incumbent) -> str:
             percent = 100 * (to.value / before.value - 1)
             changes.append(f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)")
     judged = shipped.holdout_accuracy if incumbent.part == "hold-out" else shipped.accuracy
-    reached = (
-        f" has {text.percent(judged)} % {view.metric}{f' on {incumbent.part}' if incumbent.part else ''}"
-        if judged
-        else ""
-    )
+    reached = ""
+    if judged:
+        on = f" on {incumbent.part}" if incumbent.part else ""
+        reached = f" has {text.percent(judged)} % {view.metric}{on}"
     return f"{name}{reached}. Switching to the pick changes {', '.join(changes)}. {LEARNT}"

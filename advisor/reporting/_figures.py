@@ -96,6 +96,7 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         middle = f"median {show_ms(median.value)}" if median and evaluation.latency_p90 else ""
         certain = show_budget_probability(evaluation, limit) if limit is not None else ""
         percentile = f"with {show_probability(budget.confidence)} confidence" if certain else "90th percentile"
+        # A limit counts for the 90th percentile where there is one: the median is met by half of the runs only.
         label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
         provenance = text.provenance(latency, evaluation.configuration.target.device)
         remark = _join(middle, certain or _limit(limit, show_ms), provenance)
@@ -135,18 +136,17 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
 
     The estimate for new conditions is top-1, and says so where accuracy is another metric.
     """
-    metric, top1 = (f" {view.other_metric}", " top-1") if view.other_metric else ("", "")
+    metric = f" {view.other_metric}" if view.other_metric else ""
+    top1 = " top-1" if view.other_metric else ""
     judged = evaluation.holdout_accuracy
     estimate = evaluation.new_conditions
     plain = judged or evaluation.accuracy
     unknown = view.unknown_conditions(evaluation)
     if plain is None or (estimate is None and not unknown):
         return ()
-    where = (
-        f"on {text.show_holdout_images(evaluation)} of the hold-out"
-        if judged
-        else f"on {plain.n} images of the validation part"
-    )
+    where = f"on {plain.n} images of the validation part"
+    if judged:
+        where = f"on {text.show_holdout_images(evaluation)} of the hold-out"
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
         return (("On images like these", measured), ("In new conditions", f"{_unknown(view, unknown)}."))
@@ -224,7 +224,8 @@ def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
     """Return what the accuracy in new conditions rests on; empty where nothing is to say."""
     quantity = evaluation.new_conditions
     named = " top-1" if view.other_metric else ""
-    if unknown := view.unknown_conditions(evaluation):
+    unknown = view.unknown_conditions(evaluation)
+    if unknown:
         return f"Its accuracy in new conditions (another visit, camera or day) is {_unknown(view, unknown)}."
     if quantity is None:
         return ""
@@ -404,9 +405,11 @@ def runtimes_sentence(view: RunView) -> str:
     from advisor.devices import title_of
 
     pick = view.decision.pick
-    known = {
-        title_of(device): figures for device, figures in (_figures_of(pick) if pick else {}).items() if title_of(device)
-    }
+    known = {}
+    for device, figures in (_figures_of(pick) if pick else {}).items():
+        title = title_of(device)
+        if title:
+            known[title] = figures
     times = {title: figures.latency_ms for title, figures in known.items() if figures.latency_ms and not figures.reason}
     if len(times) < 2:
         return ""

@@ -81,7 +81,8 @@ def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -
 
 
 def _figures(view: RunView) -> Iterator[blocks.Block]:
-    if pick := view.decision.pick:
+    pick = view.decision.pick
+    if pick:
         yield blocks.Figures(key_figures(view, pick))
         yield blocks.Items(foundations(view, pick))
 
@@ -120,7 +121,8 @@ def _failures(view: RunView) -> Iterator[blocks.Block]:
 
 
 def _data(view: RunView) -> Iterator[blocks.Block]:
-    if (dataset := view.dataset) is not None:
+    dataset = view.dataset
+    if dataset is not None:
         rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
         more = ", ..." if len(dataset.classes) > CLASSES_NAMED else ""
         named = f"{len(dataset.classes)} classes ({', '.join(dataset.classes[:CLASSES_NAMED])}{more})"
@@ -129,7 +131,8 @@ def _data(view: RunView) -> Iterator[blocks.Block]:
 
 
 def _method(view: RunView) -> Iterator[blocks.Block]:
-    if command := phrases.command_line(view):
+    command = phrases.command_line(view)
+    if command:
         yield blocks.Code(command)
     yield Paragraph(f"Run {view.name}. {phrases.show_value(view.manifest.get('versions') or {})}".rstrip())
 
@@ -146,9 +149,14 @@ def report_folder(folder: Path, force: bool = False) -> Path:
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     """Write all files into ``folder``, each atomically; those for programs first, in case the page fails.
 
-    ``front.parquet`` is left out if the package that writes it is not installed.
+    ``front.parquet`` is left out if the package that writes it is not installed, and of a search that has not ended:
+    to import it takes longer than all else of an answer so far.
     """
-    names = tuple(name for name in REPORT_FILES if name != PARQUET or find_spec("fastparquet"))
+    names = REPORT_FILES
+    if view.unfinished or not find_spec("fastparquet"):
+        names = tuple(name for name in REPORT_FILES if name != PARQUET)
+        # A search that is continued has one of its earlier end.
+        (folder / PARQUET).unlink(missing_ok=True)
     for name in names:
         content = _map_renderers()[name](view)
         # Bytes of file names that are not text are written as escapes.
@@ -176,6 +184,7 @@ class Writers:
     """Write the files of runs in so many child processes, while the caller answers further runs; here without any."""
 
     def __init__(self, children: int) -> None:
+        # A report takes seconds of processor time, which the caller's own process needs for the next run.
         self._pool = ChildPool() if children > 0 else None
         self._threads = ThreadPoolExecutor(max(1, children))
         self._written: dict[Path, Future[None]] = {}

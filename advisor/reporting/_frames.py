@@ -118,6 +118,7 @@ class Selection(Generic[T]):
             return tuple(items)
         rows = [(self.rows.cells(item), item) for item in items]
         rows = [row for row in rows if all(condition.passes(row[0][condition.column]) for condition in self.conditions)]
+        # Sorting keeps the order of equal values, so the column that matters most comes last.
         for column, ascending in reversed(self.order):
             keyed = [(_fold_case(cells[column]), (cells, item)) for cells, item in rows]
             known = sorted((pair for pair in keyed if pair[0] is not None), key=itemgetter(0), reverse=not ascending)
@@ -133,7 +134,9 @@ def _fold_case(value: Any) -> Any:
 def _column(name: str, columns: Sequence[str], option: str) -> str:
     """Return the column that a name means: of this name, or the first that begins so."""
     plain = re.sub(r"[\s-]+", "_", name.strip().casefold())
-    meant = plain if plain in columns else next((column for column in columns if column.startswith(f"{plain}_")), None)
+    meant = plain if plain in columns else None
+    if meant is None:
+        meant = next((column for column in columns if column.startswith(f"{plain}_")), None)
     if meant is None:
         short = [column.rpartition("_")[0] or column for column in columns]
         listed = f"columns: {', '.join(columns)}"
@@ -185,10 +188,8 @@ def _value(text: str, column: str) -> float | bool | str:
 def _ends(column: str, unit: str, path: str, *more: str) -> dict[str, str]:
     """Return the columns of a quantity and of the ends of its interval, and others of its attributes."""
     ends = {f"{column}_{unit}": "value", f"{column}_low_{unit}": "low", f"{column}_high_{unit}": "high"}
-    return {
-        name: f"{path}.{end}"
-        for name, end in (*ends.items(), *((f"{column}_{attribute}", attribute) for attribute in more))
-    }
+    ends |= {f"{column}_{attribute}": attribute for attribute in more}
+    return {name: f"{path}.{end}" for name, end in ends.items()}
 
 
 @cache
@@ -266,7 +267,9 @@ def _role(view: RunView, key: str) -> str:
         return "pick" if view.decision.feasible else "least_bad"
     if key in view.device_picks:
         return "device_pick"
-    return "tie" if key in view.tie_keys else "front" if key in view.front_keys else ""
+    if key in view.tie_keys:
+        return "tie"
+    return "front" if key in view.front_keys else ""
 
 
 @cache

@@ -175,7 +175,8 @@ def _classes(view: RunView) -> Variables | None:
     if pick is None or not pick.answers.has_classes:
         return None
     answers = pick.holdout_answers or pick.answers
-    if not (class_recalls := recalls(answers, labels)):
+    class_recalls = recalls(answers, labels)
+    if not class_recalls:
         return None
     configuration = pick.configuration
     floats = next((row for row in view.ok if row.configuration == replace(configuration, compression=FLOAT)), None)
@@ -236,7 +237,8 @@ def _robustness(view: RunView) -> Variables | None:
 
 
 def _operators(view: RunView) -> Variables | None:
-    return {"file": pick.file_features} if (pick := view.decision.pick) and pick.file_features else None
+    pick = view.decision.pick
+    return {"file": pick.file_features} if pick and pick.file_features else None
 
 
 def _losses(view: RunView) -> Variables | None:
@@ -295,6 +297,7 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
     return render_page(
         "page",
         styles=["report.css"],
+        # The drawing library is most of the page, so it is packed.
         scripts=[asset("unpack.js"), asset("report.js")],
         packed_scripts=[plotly_script()],
         view=view,
@@ -318,7 +321,8 @@ def _section(section: Section, view: RunView) -> Markup | None:
             return render(section.id, view=view, pick=view.decision.pick, **variables)
         return draw(variables) if variables else None
     except Exception as error:
-        damaged = isinstance(error, UsageError)  # the run folder is at fault, so the code's place tells nothing
+        # The run folder is at fault, so the code's place tells nothing.
+        damaged = isinstance(error, UsageError)
         _log.error("report: the section '%s' could not be made: %s", section.id, error, exc_info=not damaged)
         return render("error", section=section, error=error, kind=type(error).__name__)
 
@@ -345,6 +349,7 @@ def facets(view: RunView) -> list[dict[str, Any]]:
     for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
         labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
         filters.append({"field": field, "title": title, "options": labels})
+    # With one value there is nothing to filter.
     return [facet for facet in filters if len(facet["options"]) > 1]
 
 
@@ -425,6 +430,7 @@ def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object]
     """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
     if quantity is None:
         return None
+    # Thousands of figures share a few sources, so each row has only the number of its source.
     origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
     ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
     return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]

@@ -22,7 +22,7 @@ from advisor.reporting._text import MISSING
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
     from advisor.compression import FileAgreement
-    from advisor.devices import Calibrated, DeviceProfile, DeviceTarget, NewDevice
+    from advisor.devices import AddedPhone, Calibrated, DeviceProfile, DeviceTarget, NewDevice, UnitTiming
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
@@ -44,7 +44,9 @@ def _percent(value: float | None) -> str:
 
 def _int8(row: CardRow) -> str:
     """Return the published accuracy as int8, marked if it belongs to other weights."""
-    return _percent(row.top1_int8) if row.top1_int8 or not row.top1_int8_qat else f"{_percent(row.top1_int8_qat)}*"
+    if row.top1_int8_qat and not row.top1_int8:
+        return f"{_percent(row.top1_int8_qat)}*"
+    return _percent(row.top1_int8)
 
 
 @cache
@@ -150,6 +152,7 @@ def print_card(card: Card, here: bool) -> None:
             f"{record.precision:<9}",
             record.top1 is not None and f"top-1 {record.top1:g} %",
             record.top5 is not None and f"top-5 {record.top5:g} %",
+            record.map is not None and f"COCO's mAP {record.map:g} %",
             record.params is not None and f"{record.params:,} parameters",
             record.macs is not None and f"{record.macs:,} MACs",
         )
@@ -200,6 +203,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
     by_reason: dict[str, list[str]] = {}
     for entry in lacking:
         first, *tried = entry.reason.splitlines()
+        # Cards lack weights for the same few reasons; with the addresses, each would be a reason of its own.
         reasons = [line.strip().partition(": ")[2] for line in tried] or [first.partition(" for '")[0]]
         by_reason.setdefault(plain("; ".join(dict.fromkeys(reasons))), []).append(entry.card)
     for reason, cards in by_reason.items():
@@ -331,15 +335,45 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {accelerator.name}")
 
 
-def print_added_device(added: NewDevice) -> None:
-    """Print the stored profile, and the next command."""
+def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> None:
+    """Print the stored profile and what to do next; of an attached ``phone`` also its facts and first timings."""
     profile = added.profile
+    if phone is not None:
+        _print_phone(phone)
     targets = plural(len(profile.targets), "target")
     typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
     typer.echo(f"{'replaced' if added.replaced else 'kept in'} {plain(str(added.path))}")
     if added.hides_shipped:
         typer.echo("it is used instead of the shipped profile of this name")
-    typer.echo(f"next: advisor devices show {profile.name}")
+    if phone is None:
+        typer.echo(f"next: advisor devices show {profile.name}")
+        return
+    typer.echo(f"next: advisor search --data photos/ --budget 50ms --device {profile.name}")
+    typer.echo(f"      advisor reevaluate runs/latest --device {profile.name}")
+
+
+def _print_phone(added: AddedPhone) -> None:
+    """Print what a phone says of itself, the tool that measured, and a row for each unit."""
+    phone = added.phone
+    profile = added.device.profile
+    cores = ", ".join(f"{cluster.count}x {cluster.core}" for cluster in profile.cores)
+    typer.secho(plain(f"{profile.title}, {profile.soc}"), bold=True)
+    facts = [f"Android {phone.android}" if phone.android else "", cores]
+    if phone.memory_bytes and phone.free_memory_bytes:
+        facts.append(f"{show_bytes(phone.memory_bytes)} memory, {show_bytes(phone.free_memory_bytes)} of it free")
+    typer.echo(plain("; ".join(filter(None, facts))))
+    typer.echo(plain(f"measured with benchmark_model: {added.tool}"))
+    show([table_of(_list_unit_columns(), added.timings)])
+
+
+def _list_unit_columns() -> tuple[TableColumn[UnitTiming], ...]:
+    return (
+        TableColumn("target", lambda row: row.target, left=True),
+        TableColumn("form", lambda row: row.form, left=True),
+        TableColumn("ms", lambda row: row.latency_ms),
+        TableColumn("start ms", lambda row: row.start_ms),
+        TableColumn("", lambda row: row.failure or row.placement, left=True),
+    )
 
 
 def print_calibrated(found: Calibrated) -> None:

@@ -87,6 +87,7 @@ def _plot(view: RunView) -> dict[str, object]:
     times = sorted(map(latency_of, known))
 
     def place(evaluation: Evaluation) -> tuple[int, int]:
+        # Latencies of networks differ by two orders of magnitude.
         x = _share(math.log(latency_of(evaluation)), math.log(times[0]), math.log(times[-1]))
         y = _share(accuracy_of(evaluation), accuracies[0], accuracies[-1])
         return round(WIDTH * x), round(HEIGHT * (1 - y))

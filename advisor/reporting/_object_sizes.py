@@ -74,6 +74,7 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
     clear = []
     for row in compared:
         low, high = row.lost_interval or (0.0, 0.0)
+        # The interval allows that nothing is lost.
         if row.lost is None or low <= 0.0:
             continue
         ends = f"{100 * low:.0f} to {100 * high:.0f}"
@@ -86,9 +87,11 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
 def _tell_remedy(rows: Sequence[ObjectsOfSize], side: int) -> str:
     """Return which input would make the smallest objects as large as those that are found; empty if they are found."""
     smallest = rows[0]
+    # Only if both intervals are apart: chance finds more large objects, too.
     larger = next((row for row in rows[1:] if row.recall_interval[0] > smallest.recall_interval[1]), None)
     if larger is None or not side or smallest.middle <= 0:
         return ""
+    # The middle object of the smallest range then is as large as the least one of the other range.
     needed = math.ceil(side * larger.least / smallest.middle / units.INPUT_STEP) * units.INPUT_STEP
     times = (needed / side) ** 2
     shares = (

@@ -96,10 +96,10 @@ def environment(package: str = "advisor.reporting") -> Environment:
     )
     environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN}
     environment.filters |= {"cell": cell, "figure": text.figure}
-    macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
-    environment.globals |= (
-        {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table")} if macros else {}
-    )
+    # Other packages have templates of their own, and none of blocks.
+    if package == __package__:
+        macros = environment.get_template("blocks.html.j2").module
+        environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table")}
     return environment
 
 
@@ -181,7 +181,10 @@ def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, 
     for box in boxes[:DRAWN]:
         by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)
     drawn = [Outline(f"c{number}", _path(some)) for number, some in sorted(by_colour.items())]
-    return (*drawn, *([Outline("marked", _path(marked[:DRAWN]))] if marked else []))
+    # The last one lies above the others.
+    if marked:
+        drawn.append(Outline("marked", _path(marked[:DRAWN])))
+    return tuple(drawn)
 
 
 def _path(boxes: Iterable[Box]) -> str:
@@ -310,6 +313,7 @@ def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[st
     height = box.bottom * image.height - top
     if width <= 0 and height <= 0:
         width = height = MARK * min(image.width, image.height)
+        # A point, the centre of an object, has no edges to draw.
         left = left - width / 2
         top = top - height / 2
     score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""

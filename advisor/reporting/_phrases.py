@@ -64,6 +64,7 @@ def limits(view: RunView) -> tuple[tuple[str, str], ...]:
         (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
         for name, value in budget.limits.items()
     ]
+    # What the user did not set is no limit to name.
     words = (
         ("confidence", "" if budget.confidence == CONFIDENCE else show_probability(budget.confidence)),
         ("licence", ", ".join(budget.licence)),
@@ -188,23 +189,24 @@ def method(view: RunView) -> dict[str, object]:
     """Return how the run was made, as the variables of the page's last section."""
     manifest = view.manifest
     others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
-    request, more = (
-        {
-            key: show_value(value)
-            for key, value in given.items()
-            if value not in (None, "", [], {}) and value is not False
-        }
-        for given in (view.request.written, others)
-    )
     durations = manifest.get("durations") or {}
     return {
         "command_line": command_line(view),
         "weights": {name: show_value(origin) for name, origin in (manifest.get("weights") or {}).items()},
         "versions": manifest.get("versions") or {},
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
-        "request": request,
-        "manifest": more,
+        "request": _show_stated(view.request.written),
+        "manifest": _show_stated(others),
     }
+
+
+def _show_stated(entries: Mapping[str, object]) -> dict[str, str]:
+    """Return the entries that have a value, as text; 0 is one."""
+    stated = {}
+    for key, value in entries.items():
+        if value not in (None, "", [], {}) and value is not False:
+            stated[key] = show_value(value)
+    return stated
 
 
 def command_line(view: RunView) -> str:
@@ -214,6 +216,7 @@ def command_line(view: RunView) -> str:
         return given
     program, *arguments = (str(part) for part in given)
     name = PurePath(program).name
+    # Started by `python -m`, the program's name is that of its module.
     return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
 
 
@@ -236,7 +239,8 @@ def shortlist(view: RunView) -> tuple[Evaluation, ...]:
     shipped = (incumbent.evaluation for incumbent in view.incumbents if not incumbent.picked)
     chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
     others = [row for row in decision.front if row.configuration.key not in chosen]
-    if len(others) > (count := TABLE_ROWS - len(chosen)):
+    count = TABLE_ROWS - len(chosen)
+    if len(others) > count:
         step = (len(others) - 1) / (count - 1)
         others = [others[round(index * step)] for index in range(count)]
     return (*chosen.values(), *sorted(others, key=accuracy_of, reverse=True))
@@ -281,7 +285,8 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         stages[StageName.STOP] = None
     for stage in sorted(stages, key=lambda stage: order.get(stage, len(order))):
         lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
-        if stage == StageName.STOP:  # most of those that a search did not reach have no row
+        # Most of those that a search did not reach have no row.
+        if stage == StageName.STOP:
             lost += ["not reached"] * (configurations.unreached - len(lost))
         left -= len(lost)
         reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))

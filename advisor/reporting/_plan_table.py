@@ -90,11 +90,13 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     """Return the table of a plan: of every card with its forms, or of the rows that are ``shown``."""
     cards = {card.card: card for card in view.cards}
     question = view.request.question
-    if by_card := shown is None:
+    by_card = shown is None
+    if shown is None:
         order = {card: index for index, card in enumerate(cards)}
         shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
     budget = question.limits.latency_ms
-    counts = [count for count in question.thread_counts if count in {_threads(row) for row in shown}]
+    shown_counts = set(map(_threads, shown))
+    counts = [count for count in question.thread_counts if count in shown_counts]
     place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)} devices"
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)

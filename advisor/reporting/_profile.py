@@ -217,6 +217,7 @@ def _make_step_table(steps: Sequence[OperatorTime], complete: bool) -> blocks.Da
     cumulative = 0.0
     rows = []
     for step in steps:
+        # The slowest steps alone are sorted, so their own sum is meant.
         cumulative = step.cumulative if complete else cumulative + step.share
         rows.append(StepRow(step, cumulative))
     return table_of(_list_step_columns(), rows, look="tall")

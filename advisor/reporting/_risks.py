@@ -190,7 +190,8 @@ def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
 def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
     """Yield the risk of classes with no or few validation images."""
     validated = dataset.validated_per_class if dataset else {}
-    if missing := [repr(name) for name, count in validated.items() if not count]:
+    missing = [repr(name) for name, count in validated.items() if not count]
+    if missing:
         shown = f"{_begin_sentence(missing, validated)} no validation image: {listed(missing, NAMED)}"
         advice = "The figures say nothing there: add images to the validation part."
         yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
@@ -213,14 +214,17 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     share = f"{_begin_sentence(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
     if len(groups) == 1:
         share = f"There are fewer than {FEW_GROUPS} groups of images"
-    lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
+    # Nothing shows how another group differs, see docs/decisions/0051.
+    lone = few[worst] == 1
     then = "expect less in new conditions than is estimated, and add" if lone else "add"
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
 def _compare_parts(evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
-    validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
+    # Validation under capture conditions chooses where the question asks for them: then its figure without them counts.
+    validated = evaluation.capture.plain or evaluation.accuracy
+    judged = evaluation.holdout_accuracy
     if validated is None or judged is None:
         return
     noise = math.hypot(compute_half_width(validated), compute_half_width(judged))
@@ -251,7 +255,8 @@ def compute_half_width(quantity: Quantity) -> float:
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
     plain, judged = top1_on_parts(evaluation)
-    expected, measured = evaluation.new_conditions, judged or plain
+    expected = evaluation.new_conditions
+    measured = judged or plain
     if expected and measured and measured.low is not None and expected.value < measured.low:
         expect = (
             f"{expected.value:.1f} %{' top-1' if question.metric != TOP1 else ''}{text.confidence(expected, ' (', ')')}"
@@ -265,22 +270,23 @@ def _compare_with_training(question: Question, evaluation: Evaluation, few_group
 
     Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
     """
-    (judged, _), head = top1_on_parts(evaluation), evaluation.head
+    judged, _ = top1_on_parts(evaluation)
+    head = evaluation.head
     if head is None:
         return
-    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT  # else its loss of top-1 is not
+    # With another metric, what a compressed file loses of top-1 is not known.
+    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT
     if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
-        lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
+        # Cross-validation judged the float head.
+        lost = evaluation.drop.value if evaluation.drop else 0.0
         crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
         difference = 100 * crossed.value - judged.value - lost
         allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
         if difference > allowed or (-difference > allowed and not few_groups):
             figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
-            why = (
-                "differ from the training images. Other images can differ as much again"
-                if difference > 0
-                else "resemble the training images, or are easier by chance. Expect less on other images"
-            )
+            why = "resemble the training images, or are easier by chance. Expect less on other images"
+            if difference > 0:
+                why = "differ from the training images. Other images can differ as much again"
             yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
 
 
@@ -302,10 +308,12 @@ def _begin_sentence(some: Sized, classes: Sized) -> str:
 
 def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
     """Return how far the latency is from its limit, and whether it was measured on the device; None without a limit."""
-    limit, latency = limits.latency_ms, evaluation.latency_p90 or evaluation.latency
+    limit = limits.latency_ms
+    latency = evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
         return None
-    device, probability = evaluation.configuration.target.device, evaluation.budget_probability
+    device = evaluation.configuration.target.device
+    probability = evaluation.budget_probability
     if probability is not None:
         level = Level.SOME if probability >= limits.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
@@ -316,6 +324,7 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
     room = 1 - latency.value / limit
     if room < 0:
         return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
+    # The machine of a search is rarely the one that the file ships to.
     if device == HOST:
         said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
         return Risk(NOT_YOUR_DEVICE, Level.SOME, f"{said} Name the device to ship on: --device.")
@@ -326,7 +335,8 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
 
 def _compression(evaluation: Evaluation) -> Risk:
     """Return the risk that compression costs accuracy."""
-    drop, recipe = evaluation.drop, evaluation.configuration.compression
+    drop = evaluation.drop
+    recipe = evaluation.configuration.compression
     if evaluation.card_facts.as_it_is:
         said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
         return Risk("Learnt images", Level.HIGH, said)
@@ -350,7 +360,8 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
     worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
     plain, judged = top1_on_parts(evaluation)
-    usual = judged or plain  # the conditions were tried on the hold-out
+    # The conditions were tried on the hold-out.
+    usual = judged or plain
     lost = (usual.value if usual else worst.top1) - worst.top1
     level = Level.HIGH
     if lost < SMALL_LOSS:
@@ -388,5 +399,6 @@ def _licence(limits: Budget, evaluation: Evaluation) -> Risk:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
     if allows((PERMISSIVE_WORD,), licence):
         return Risk("Licence", Level.LOW, f"{licence}: permissive; keep its notice in the app.")
+    # Who has set a limit of licences has admitted this one.
     level = Level.SOME if limits.licence else Level.HIGH
     return Risk("Licence", level, f"{licence}: not permissive; have it reviewed before you ship it.")

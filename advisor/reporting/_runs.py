@@ -215,6 +215,7 @@ class Runs:
         """Return the names of the runs, the newest first."""
         with os.scandir(self.folder) as entries:
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        # A run that lost its request is listed as damaged, not passed over.
         runs = (path for path in folders if (path / "request.yaml").exists() or (path / "artifacts").is_dir())
         return sorted((path.name for path in runs), reverse=True)
 
@@ -244,6 +245,7 @@ class Runs:
         known = self._known.get(path.name)
         if known is None or known[0] != stamp:
             self._index = self._index or RunIndex(self.folder)
+            # The files of a search that runs change before its row could be used again.
             row = None if running else self._index.row(path.name, stamp)
             known = self._known[path.name] = (stamp, row or _read(path, running))
             if not (running or row):
@@ -276,6 +278,7 @@ class RunIndex:
 
     def keep(self, name: str, stamp: object, row: RunRow) -> None:
         """Remember the row of a run, unless its name is no text."""
+        # JSON has no bytes, and such a name is rare.
         if name.encode(errors="replace").decode() != name:
             return
         self._rows[name] = {"stamp": repr(stamp), "row": to_json(row)}
@@ -323,19 +326,22 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     by_device = defaultdict[str, Counter[str]](Counter)
     for evaluation in evaluations:
         by_device[evaluation.configuration.target.device][evaluation.status.value] += 1
+    # With several devices, each configuration has a row for each of them.
     done = max(by_device.values(), key=Counter.total, default=Counter[str]())
     state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.
-    changed, old = ([problem for problem in problems if problem.kind == kind] for kind in (CHANGED, OLD))
-    serious = (
-        problem
-        for problem in problems
-        if state is RunState.FINISHED or "is damaged" in problem.what or problem in changed
-    )
-    faults = [str(problem) for problem in serious if problem not in old]
+    changed = [problem for problem in problems if problem.kind == CHANGED]
+    old = [problem for problem in problems if problem.kind == OLD]
+    faults = []
+    for problem in problems:
+        serious = state is RunState.FINISHED or "is damaged" in problem.what or problem in changed
+        if serious and problem not in old:
+            faults.append(str(problem))
     faults += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
-    state, why = (RunState.DAMAGED, "; ".join(faults)) if faults else (state, why)
+    if faults:
+        state = RunState.DAMAGED
+        why = "; ".join(faults)
     limits = ((name.replace("_", " "), _show_value(request.get(name))) for name in LIMITS)
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
@@ -382,7 +388,8 @@ def describe_figures(row: RunRow) -> tuple[str, str, str]:
     pick = row.pick
     if pick is None:
         return "", "", ""
-    target, known = pick.configuration.target, pick.holdout_accuracy or pick.accuracy
+    target = pick.configuration.target
+    known = pick.holdout_accuracy or pick.accuracy
     unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
     place = (row.machine or "this machine") if target.device == HOST else target.device
     images = f" on {plural(known.n, 'image')}" if known and known.n else ""
@@ -396,8 +403,10 @@ def describe_figures(row: RunRow) -> tuple[str, str, str]:
 def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
     """Return the pick of an answer without details. Raises ValueError: it breaks a rule."""
     pick = evaluation_from_json(answer["pick"]) if answer.get("pick") else None
-    if pick and (rule := broken_rule(pick)):
+    rule = broken_rule(pick) if pick else ""
+    if rule:
         raise ValueError(f"its pick breaks the rule that {rule}")
+    # Hundreds of runs are listed, and the details of each are most of its size.
     return evaluation_from_json({**answer["pick"], "details": {}}) if pick else None
 
 

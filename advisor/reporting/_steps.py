@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
@@ -56,7 +56,8 @@ def step_blocks(view: RunView) -> list[Labelled]:
 
 def next_step(view: RunView) -> Labelled | None:
     """Return the line of what to do next; None where there is nothing."""
-    if steps := step_blocks(view):
+    steps = step_blocks(view)
+    if steps:
         return steps[0]
     return next_command(view.next_command) if view.next_command else None
 
@@ -75,6 +76,9 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
         what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
+    if whole := list_whole_networks(view):
+        what = f"{plural(len(whole), 'network')} without weights here that learnt other objects"
+        yield NextStep("a start from other objects", f"{what}{expected_of_whole(view)}", fetch_command(whole))
     images, label = count_wanted_images(view, pick)
     if images:
         more = f"{plural(images, 'more image')} of '{label}'"
@@ -83,6 +87,26 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
             f"{more}, which halve its interval; add them, then",
             f"advisor search --request {view.folder}/request.yaml",
         )
+
+
+def list_whole_networks(view: RunView) -> list[str]:
+    """Return the whole networks of the task whose weights could not be fetched."""
+    without = view.manifest.get("without_weights") or {}
+    if not without or not view.task.whole_networks:
+        return []
+    from advisor.catalog import load_catalogue
+
+    return [name for name, card in load_catalogue().items() if card.whole and name in without]
+
+
+def expected_of_whole(view: RunView) -> str:
+    """Return what such a network is expected to add, in words; nothing where none was tried on the task."""
+    return f", which {view.task.whole_gain}" if view.task.whole_gain else ""
+
+
+def fetch_command(names: Sequence[str]) -> str:
+    """Return the command that fetches the weights of cards."""
+    return f"advisor catalog fetch {' '.join(names)}"
 
 
 def is_int8_next(view: RunView) -> bool:
@@ -125,4 +149,5 @@ def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
     known = ((row.high - row.low, row.label) for row in class_recalls if row.low is not None and row.high is not None)
     width, label = max(known, default=(0.0, ""))
     images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
-    return (3 * images, label) if width > 200 * WIDE else (0, "")  # four times as many as there are
+    # Four times as many images as there are halve an interval.
+    return (3 * images, label) if width > 200 * WIDE else (0, "")

@@ -16,12 +16,14 @@ NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph 
 
 def inner(part: str, escape: Callable[[str], str] = plain) -> str:
     """Return a piece of a sentence escaped, with the spaces at its ends."""
-    before, after = len(part) - len(part.lstrip(" ")), len(part.rstrip(" "))
+    before = len(part) - len(part.lstrip(" "))
+    after = len(part.rstrip(" "))
     return f"{part[:before]}{escape(part[before:after])}{part[max(before, after) :]}"
 
 
 def number(value: float) -> str:
     """Format with three significant digits and at most two decimals: ``0.85``, ``12.3``, ``142``."""
+    # Not 100: what rounds up to 100 needs no decimal.
     if abs(value) >= 99.95:
         return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
@@ -46,7 +48,8 @@ def percent(quantity: Quantity | None) -> str:
 
 def show_holdout_images(evaluation: Evaluation) -> str:
     """Return on how many images of the hold-out a file was judged: ``101 images``, or ``40 of 101 images``."""
-    judged, part = evaluation.holdout_accuracy, evaluation.holdout_part
+    judged = evaluation.holdout_accuracy
+    part = evaluation.holdout_part
     return part.shown if part else f"{judged.n if judged else 0} images"
 
 
@@ -71,6 +74,7 @@ def interval(quantity: Quantity | None, digits: int = 1) -> str:
     """Format the interval's ends as ``84.2-91.5`` (with an en dash), empty where there is none."""
     if quantity is None or quantity.low is None or quantity.high is None:
         return ""
+    # A dash before a minus is hard to read.
     separator = " to " if quantity.low < 0 else DASH
     return f"{quantity.low:.{digits}f}{separator}{quantity.high:.{digits}f}".replace("-", MINUS)
 
@@ -93,6 +97,7 @@ def megabytes(quantity: Quantity | None) -> str:
 
 def points(quantity: Quantity | None) -> str:
     """Format a loss of accuracy in points; a gain is negative."""
+    # Adding zero makes 0.0 of -0.0.
     return MISSING if quantity is None else f"{round(quantity.value, 1) + 0.0:.1f}"
 
 
@@ -184,3 +189,8 @@ def term(name: str) -> Term:
     if wanted not in known:
         raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")
     return known[wanted]
+
+
+def whole_percent(share: float) -> str:
+    """Format a share that is known: ``30 %``, ``under 1 %``."""
+    return "under 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"

@@ -287,7 +287,8 @@ def load_view(run: RunFolder, running: bool = False) -> RunView:
 
 def view_of(run: LoadedRun, running: bool = False) -> RunView:
     """Return the content of the reports of a run, whose search is ``running`` or not."""
-    folder, unfinished = make_typed_path(run.folder.path), read_unfinished_search(run, running)
+    folder = make_typed_path(run.folder.path)
+    unfinished = read_unfinished_search(run, running)
     decision = run.decision
     if unfinished and decision.pick is None:
         decision = replace(decision, reason="No candidate has a result yet.")
@@ -308,6 +309,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
         labels=read_label_check(run.folder),
+        # A search that runs replaces its files meanwhile.
         problems=() if running else tuple(map(str, run.problems)),
         incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
@@ -333,7 +335,8 @@ def _next_command(folder: str, run: LoadedRun) -> str:
 
     There is none where nothing meets the limits of another question than the run's: the relaxations say what to change.
     """
-    decision, pick = run.decision, run.decision.pick
+    decision = run.decision
+    pick = decision.pick
     if run.too_early:
         return continue_command(folder)
     if not run.own_question and not decision.feasible:
@@ -365,7 +368,8 @@ def _next_command(folder: str, run: LoadedRun) -> str:
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:
     """Return the images of ``dataset.json`` and ``split.json`` in numbers; None if there are none, or it is damaged."""
-    document, split = run.dataset, run.folder.read_json("split.json")
+    document = run.dataset
+    split = run.folder.read_json("split.json")
     try:
         named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
         validated, groups = _count_split(split, document["pictures_per_class"])
@@ -396,4 +400,5 @@ def _count_split(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapp
         rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
     except (KeyError, TypeError):
         return validated, {}
-    return validated, Counter(sorted(name for name, _ in rows))  # among equals, the first is named
+    # Sorted, as the first of equals is named.
+    return validated, Counter(sorted(name for name, _ in rows))

@@ -57,7 +57,8 @@ def require_cache() -> None:
     if not os.access(root, os.W_OK | os.X_OK):
         raise UsageError(f"the cache '{root}' cannot be written to", hint)
     limit_bytes(root)
-    for left in root.glob(f"artifacts/*/{_MAKING}*"):  # nobody makes them any more if their makers were killed
+    # Nobody makes them any more if their makers were killed.
+    for left in root.glob(f"artifacts/*/{_MAKING}*"):
         key = left.name.removeprefix(_MAKING).rpartition("-")[0]
         with contextlib.suppress(Timeout, OSError), FileLock(left.with_name(f"{key}.lock"), timeout=0):
             shutil.rmtree(left, ignore_errors=True)
@@ -161,13 +162,15 @@ def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str
             return folder
         shutil.rmtree(folder, ignore_errors=True)
         for left in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
-            shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is ours
+            # Its maker was killed: the lock is ours.
+            shutil.rmtree(left, ignore_errors=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f"{_MAKING}{folder.name}-", dir=folder.parent))
         try:
             make(unfinished)
             for file in unfinished.iterdir():
                 if file.is_file():
-                    file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
+                    # Runs contain hard links to these files, so nobody may change them.
+                    file.chmod(0o444)
             write_hashes(unfinished, folder)
             # The name appears in one step, so that a reader never sees a half-written result.
             unfinished.rename(folder)
@@ -246,7 +249,8 @@ def install(name: str, arguments: Sequence[str], hint: str, python: Path | None 
     for_python = ["--python", str(python)] if python else []
     pip = [sys.executable, "-P", "-m", "pip", *for_python, "--disable-pip-version-check", "--no-input"]
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
-    environment = {**os.environ, "PIP_USER": "0"}  # the user's folder is no place for them
+    # The user's folder is no place for them.
+    environment = {**os.environ, "PIP_USER": "0"}
     try:
         done = run_program(command, timeout_s=TIMEOUT_S, environment=environment)
     except TimedOut as error:

@@ -63,11 +63,14 @@ def _read_row(number: int, line: str, last: str) -> Row:
         fault = "has changed since it was written"
     elif last and not own_hash:
         fault = "has no hash, as the lines before it have"
-    elif rule := broken_rule(evaluation, values.get("key")):
-        fault = f"breaks the rule that {rule}"
-    elif own_hash and before != last:
-        moved = "does not follow the line before it: a line was removed, added or moved"
-        return Row(number, evaluation, own_hash, evaluation.configuration.key, moved)
+    else:
+        rule = broken_rule(evaluation, values.get("key"))
+        if rule:
+            fault = f"breaks the rule that {rule}"
+        elif own_hash and before != last:
+            # The line itself is whole, so its figures still count.
+            moved = "does not follow the line before it: a line was removed, added or moved"
+            return Row(number, evaluation, own_hash, evaluation.configuration.key, moved)
     key = evaluation.configuration.key
     if fault:
         return Row(number, None, own_hash, key, f"{fault}: left out")

@@ -176,7 +176,8 @@ def find_changed_file(folder: Path) -> Path | None:
     if not hashes.exists():
         return None
     try:
-        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(read_bytes(hashes)).items()):
+        for name, sha256 in json.loads(read_bytes(hashes)).items():
+            file = folder / str(name)
             if not file.is_file() or sha256_file(file) != sha256:
                 return file
     except (UsageError, OSError, ValueError, AttributeError, TypeError, RecursionError):
@@ -191,11 +192,13 @@ def is_unchanged(folder: Path) -> bool:
     """
     if not folder.is_dir():
         return False
-    if (changed := find_changed_file(folder)) is not None:
+    changed = find_changed_file(folder)
+    if changed is not None:
         _log.warning("%s has changed since it was cached: the result is made again", changed)
         return False
     if not _hashes_of(folder).exists():
-        with contextlib.suppress(OSError):  # a full disk, or a cache that is read only
+        # A full disk, or a cache that is read only.
+        with contextlib.suppress(OSError):
             write_hashes(folder, folder)
     with contextlib.suppress(OSError):
         os.utime(folder)  # the least recently used result goes first
@@ -296,6 +299,7 @@ def add_block(blocks: Path, folder: Path) -> None:
         written = blocks.read_bytes() if blocks.is_file() else b""
         if line in written.splitlines(keepends=True):
             return
+        # Appended, not replaced: another process may read the list meanwhile.
         with blocks.open("ab") as file:
             file.write((b"" if written.endswith(b"\n") or not written else b"\n") + line)
 

@@ -135,7 +135,8 @@ def parse_json(text: str) -> object:
         raise ContentError(f"line {error.lineno}: {error.msg}") from None
     except ValueError:  # Python converts at most 4,300 digits
         raise ContentError("a number of more than 4,300 digits") from None
-    if fault := _find_fault(value, 0):
+    fault = _find_fault(value, 0)
+    if fault:
         raise ContentError(fault.lstrip(".: "))
     return value
 
@@ -154,9 +155,11 @@ def _find_fault(value: object, depth: int) -> str:
         return f": values nested more than {MAX_DEPTH} deep"
     entries: Iterable[tuple[object, object]] = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]
     for key, entry in entries:
-        if isinstance(key, str) and (fault := _find_text_fault(key)):
+        fault = _find_text_fault(key) if isinstance(key, str) else ""
+        if fault:
             return f": a key with {fault.removeprefix(': ')}"
-        if fault := _find_fault(entry, depth + 1):
+        fault = _find_fault(entry, depth + 1)
+        if fault:
             return f".{visible(str(key)[:_SHOWN])}{fault}"
     return ""
 
@@ -209,6 +212,7 @@ def type_of(column: str) -> str:
 
 def type_cell(column: str, value: Any) -> Any:
     """Return a value as its column holds it, see :func:`type_of`; None for a missing one."""
+    # NaN alone differs from itself.
     if value is None or value != value:
         return None
     return {TEXT: str, NUMBER: float, COUNT: int, FLAG: bool}[type_of(column)](value)

@@ -50,7 +50,8 @@ def limit_bytes(root: Path, size: int | None = None) -> int:
     """
     if size is not None:
         return size
-    if text := os.environ.get("ADVISOR_CACHE_SIZE"):
+    text = os.environ.get("ADVISOR_CACHE_SIZE")
+    if text:
         return size_bytes(text, "ADVISOR_CACHE_SIZE")
     return min(MOST_BYTES, shutil.disk_usage(root).total // _DISK_SHARE)
 
@@ -289,12 +290,17 @@ def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evi
         left = sum(entry.size_bytes for entry in entries)
         for entry in sorted(entries, key=lambda entry: (entry.used_s, entry.key)):
             result = entry.key.startswith(f"{RESULTS}/")
-            goes = entry.kind in wanted and (result or not running) if wanted else result and left > most_bytes
-            if goes and entry.key not in held and (aside := _set_aside(root / entry.key)):
+            goes = result and left > most_bytes
+            # Of downloads, nothing records which of them a running search still reads.
+            if wanted:
+                goes = entry.kind in wanted and (result or not running)
+            aside = _set_aside(root / entry.key) if goes and entry.key not in held else []
+            if aside:
                 going += aside
                 count = count + 1
                 freed = freed + entry.size_bytes
                 left = left - entry.size_bytes
+    # Outside of the lock: what was renamed cannot be found, and a large folder takes seconds.
     for path in going:
         _remove(path)
     held_bytes = sum(entry.size_bytes for entry in entries if entry.key in held)

@@ -75,11 +75,13 @@ class RunFolder:
         self.study_file = path / "study.journal"
         self.log_file = path / "log.txt"
         self.artefacts = path / "artifacts"
-        self._written = set[str]()  # files that were written here since the manifest
+        # Files that were written here since the manifest.
+        self._written = set[str]()
         self._head = 0, ""  # size of the evaluations after the last line that was added here, and its hash
         # what was read from a file by a function, with the file's state then
         self._read: dict[tuple[Path, Callable[[Path], Any]], tuple[object, Any]] = {}
-        self._lock = FileLock(path / ".lock", thread_local=False)  # the thread that works releases it
+        # The thread that works releases it.
+        self._lock = FileLock(path / ".lock", thread_local=False)
 
     @classmethod
     def create(cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True) -> RunFolder:
@@ -124,7 +126,8 @@ class RunFolder:
             )
         root = path.resolve()
         for entry in (top / name for top, folders, files in walk_folder(root) for name in (*folders, *files)):
-            if not _is_inside(entry, root) and os.path.lexists(entry):  # files that a running search replaces are gone
+            # Files that a running search replaces are gone.
+            if not _is_inside(entry, root) and os.path.lexists(entry):
                 name = entry.relative_to(root)
                 raise UsageError(
                     f"the run folder '{path}' is damaged: {name} is neither a file nor a folder in it",
@@ -149,7 +152,8 @@ class RunFolder:
         if Path(name).is_absolute() or ".." in parts:
             raise UsageError(f"'{name}' leads out of the run folder '{self.path}'", "start a new run")
         for count in range(1, len(parts) + 1):
-            if (part := self.path.joinpath(*parts[:count])).is_symlink():
+            part = self.path.joinpath(*parts[:count])
+            if part.is_symlink():
                 link = part.relative_to(self.path)
                 raise UsageError(
                     f"the run folder '{self.path}' is damaged: {link} is a link, and nothing is written through it",
@@ -223,7 +227,10 @@ class RunFolder:
         """
         rows = [row for row in self.rows() if row.hash]
         known = self.seal.files
-        hashes = {file: sha256 for row in rows if row.evaluation for file, sha256 in files_of(row.evaluation)}
+        hashes: dict[str, str] = {}
+        for row in rows:
+            if row.evaluation:
+                hashes.update(files_of(row.evaluation))
         for path in sorted(filter(Path.is_file, self.path.rglob("*"))):
             name = path.relative_to(self.path).as_posix()
             if not name.startswith((*UNSEALED, *REPORTS, f"{self.artefacts.name}/")):
@@ -288,7 +295,8 @@ class RunFolder:
                 file.write(("\n" * torn + line).encode())
                 self._head = file.tell(), head
                 file.flush()
-                if evaluation.status is not Status.SKIPPED:  # dozens at the end of a search, 30 ms each on a slow disk
+                # Dozens at the end of a search, 30 ms each on a slow disk.
+                if evaluation.status is not Status.SKIPPED:
                     os.fsync(file.fileno())
         except OSError as error:
             if is_full_disk(error):

@@ -71,7 +71,8 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
     """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
     problems: list[Problem] = []
     for name in KINDS:
-        if (path := run.path / name).exists():
+        path = run.path / name
+        if path.exists():
             problems += [Problem(name, what) for what in read_document(path).problems]
         elif name == MANIFEST:
             problems.append(Problem(name, "is missing: versions, host and weights are not known"))

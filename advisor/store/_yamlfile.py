@@ -132,7 +132,8 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
     """Open a file that a user names, to read its bytes; :func:`read_bytes` has the errors."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+        # A pipe without a writer is not waited for.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
     except ValueError as error:  # a NUL character in the path
@@ -178,6 +179,7 @@ class _Reading:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise self._refusal(event, f"the alias '{event.anchor}' without an anchor")
+            # Its anchor was read, and its value is not complete yet.
             if self._anchors[event.anchor][1] == 0:
                 raise self._refusal(event, "a value that contains itself")
             return self._anchors[event.anchor]

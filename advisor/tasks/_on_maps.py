@@ -176,6 +176,6 @@ def train(
         some = functions.learns_from(images, seed)
         learnt = LabelledImages([image for image, _ in some], [functions.labels(truth, card) for _, truth in some])
         tell = _Progress(checkpoints)
-        trained = train_head(card, weights, learnt, classes, functions.head, seed, Path(folder), start, tell)
+        trained = train_head(card, weights, learnt, classes, functions.head_of(card), seed, Path(folder), start, tell)
     trained.write(path)
     return {"out_of_time": trained.out_of_time}

@@ -139,6 +139,10 @@ class HeadOnMaps(OnMaps):
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
 
+    def head_of(self, card: Card) -> HeadKind:
+        """Return the kind of head that is trained on a card."""
+        return self.head
+
     @abstractmethod
     def labels(self, own: Any, card: Card) -> Labels:
         """Return what the head learns of an image, from what its part has of it (:attr:`.Part.objects`)."""

@@ -102,6 +102,7 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
             first.setdefault(owners.get(index, index), step)
         for index in operator.inputs:
             last[owners.get(index, index)] = step
+    # The caller reads and writes these outside of a run, so nothing else may have their place.
     boundary = (*graph.inputs, *variables, *graph.outputs)
     last.update(dict.fromkeys((owners.get(index, index) for index in boundary), end))
     return tuple(
@@ -118,12 +119,14 @@ def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
     owners: dict[int, int] = {}
     for operator in graph.operators:
         for place in _IN_PLACE.get(operator.name, ()):
+            # Outputs of the graph keep a block to the end, so they share none.
             if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
                 continue
             index = operator.inputs[place]
             stays = operator.name in _MOVES_NOTHING
             size = graph.tensors[index].size_bytes
             output = graph.tensors[operator.outputs[0]].size_bytes
+            # A small tensor gains nothing by sharing, and a second reader would find the output in its place.
             may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
             if index >= 0 and index not in fixed and may_share:
                 owner = owners.get(index, index)
@@ -145,6 +148,7 @@ def plan(blocks: Collection[Lifetime]) -> int:
     Inference", 2020 (arXiv:2001.03288), which TensorFlow Lite uses.
     """
     end = max((block.last for block in blocks), default=0)
+    # As ArenaPlanner does: what is needed throughout lies at the start and leaves no gaps behind.
     whole = [block for block in blocks if (block.first, block.last) == (0, end)]
     part = [block for block in blocks if (block.first, block.last) != (0, end)]
     by_size = sorted(part, key=lambda block: (-block.size_bytes, block.first))
@@ -186,6 +190,7 @@ def indirection_bytes(graph: Subgraph) -> int:
         stride = round(source / max(rows, 1))
         if operator.name == "DEPTHWISE_CONV_2D":
             pointers += rows * height * (width + (columns - 1) * min(stride, width))
+        # A pointwise convolution with stride 1 reads the map as it lies.
         elif height * width * stride > 1:
             pointers += rows * columns * height * width
     return pointers * _POINTER_BYTES
@@ -254,8 +259,9 @@ def _lifetimes(graph: Subgraph) -> list[Lifetime]:
         first.update(dict.fromkeys(operator.outputs, step))
         last.update(dict.fromkeys((*operator.inputs, *operator.outputs), step))
     last.update(dict.fromkeys(graph.outputs, len(graph.operators)))
-    return [
-        Lifetime(_round_up(tensor.size_bytes, MICRO_ALIGNMENT), first[index], last[index])
-        for index, tensor in enumerate(graph.tensors)
-        if index in first and not tensor.is_constant and not tensor.is_variable
-    ]
+    lifetimes = []
+    for index, tensor in enumerate(graph.tensors):
+        if index in first and not tensor.is_constant and not tensor.is_variable:
+            size_bytes = _round_up(tensor.size_bytes, MICRO_ALIGNMENT)
+            lifetimes.append(Lifetime(size_bytes, first[index], last[index]))
+    return lifetimes

@@ -41,7 +41,8 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
     sparse = [tensor for tensor in graph.tensors if tensor.sparsity is not None]
     for tensor in sparse:
         kind = _SPARSE.get(tensor.type)
-        if kind is None or (content := content_of(model, tensor)) is None:
+        content = None if kind is None else content_of(model, tensor)
+        if kind is None or content is None:
             raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
         try:
             values = dense(
@@ -74,6 +75,7 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
             counts = np.diff(np.asarray(level.arraySegments.values, np.int64))
         if counts.sum() != len(level_places) or len(level_places) > np.prod(shape):
             raise ValueError("their places are not as many as their values")
+        # Each stored place of the levels before has `counts` places in this one.
         places = np.column_stack([np.repeat(places, counts, axis=0), level_places])
     index = [np.zeros(len(places), np.int64) for _ in shape]
     for column, dimension in enumerate(order):
@@ -93,6 +95,7 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     for operator in graph.operators:
         kind = operator_name(model, operator)
         source = graph.tensors[operator.inputs[0]] if kind in ("DEQUANTIZE", "DENSIFY") else None
+        # A DEQUANTIZE of integers changes values and stays; one of float16 only widens them.
         plain = source and (kind == "DENSIFY" or source.type == _FLOAT16)
         if plain and content_of(model, source) is not None:
             expanded[operator.outputs[0]] = operator.inputs[0]
@@ -114,6 +117,7 @@ def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
 
 
 def _source(index: int, by: Mapping[int, int]) -> int:
+    # Chains occur: a sparse float16 constant has a DENSIFY and then a DEQUANTIZE.
     while index in by:
         index = by[index]
     return index
@@ -123,12 +127,11 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
     """Return a file in which integers that stand for real numbers are these numbers."""
     model = unpack(data, name)
     known = read(data, name)
-    rounded = [
-        (tensor, seen)
-        for graph, known_graph in zip(model.subgraphs, known.subgraphs, strict=True)
-        for tensor, seen in zip(graph.tensors, known_graph.tensors, strict=True)
-        if seen.quantization and seen.dtype != "float32"
-    ]
+    rounded = []
+    for graph, known_graph in zip(model.subgraphs, known.subgraphs, strict=True):
+        for tensor, seen in zip(graph.tensors, known_graph.tensors, strict=True):
+            if seen.quantization and seen.dtype != "float32":
+                rounded.append((tensor, seen))
     if not rounded:
         return data
     for tensor, seen in rounded:
@@ -145,6 +148,7 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         _replace(graph, by_graph[-1])
         for operator in graph.operators:
             if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
+                # The flag makes the runtime quantize the inputs while it runs, which a float layer does not do.
                 operator.builtinOptions.asymmetricQuantizeInputs = False
     for signature in model.signatureDefs:
         for entry in signature.outputs:

@@ -75,6 +75,7 @@ def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tupl
         if kind == "FULLY_CONNECTED":
             layers.append(maker)
         else:
+            # Reversed, because the list is read from its end: layers then come in the order of the features.
             waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
     return layers, logits
 
@@ -118,6 +119,7 @@ def with_head(
         for layer, width in zip(layers, widths, strict=True):
             part = weights[start : start + width]
             seen = rows[:, start : start + width]
+            # The layers are summed, so one of them has the whole bias.
             shift = np.zeros_like(bias) if start else bias
             results[int(layer.outputs[0])] = _write_layer(model, graph, layer, part, shift, seen, rounding)
             start += width
@@ -164,6 +166,7 @@ def _write_layer(
     per_channel = len(kernel.quantization.scale) > 1
     rounded = rounding(weights, rows, per_channel)
     shift = (shift + rows.mean(axis=0) @ (weights - rounded)).astype(np.float32)
+    # The rounded weights fill their steps by construction, so the step is read back from them.
     steps = np.maximum(np.abs(rounded).max(axis=0 if per_channel else None).reshape(-1) / 127, _LEAST_STEP)
     kernel.quantization.scale = steps = steps.astype("<f4")
     kernel.buffer = add_buffer(model, np.rint(rounded.T / steps[:, None]).clip(-127, 127).astype("i1").tobytes())
@@ -172,6 +175,7 @@ def _write_layer(
     else:
         bias.quantization.scale = finer = (steps * np.float32(source.quantization.scale[0])).astype("<f4")
         limits = np.iinfo(_INTEGERS[bias.type])
+        # float32 holds 24 bits, and a bias may need all of its 32.
         whole = np.rint(shift.astype(np.float64) / finer).clip(limits.min, limits.max)
         bias.buffer = add_buffer(model, whole.astype(_INTEGERS[bias.type]).tobytes())
     return np.asarray(rows @ rounded + shift, np.float32)

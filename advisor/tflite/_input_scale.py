@@ -18,6 +18,7 @@ def scale_of_input(model: Model) -> float:
     scale = 1.0
     for _ in graph.operators:
         readers = [operator for operator in graph.operators if place in operator.inputs]
+        # Where several operators read the input, no chain scales it for all.
         if len(readers) != 1 or readers[0].name not in (*_KEEP_SCALE, *_CHANGE_SCALE):
             break
         operator = readers[0]
@@ -41,5 +42,6 @@ def _factor_of(graph: Subgraph, operator: Operator, place: int) -> float | None:
         return 1.0
     if operator.name == "MUL":
         return float(np.abs(values).max())
+    # A constant divided by the input is no scaling of it.
     divides = operator.inputs[0] == place and bool(np.all(values))
     return float(np.abs(1 / values).max()) if divides else None

@@ -72,6 +72,7 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
         return data
     _Relayout(model, graph, signature).run()
     prune(model, graph)
+    # A graph with little to gain may end with more transposes than before.
     edited = pack(model)
     return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data
 
@@ -95,6 +96,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         entry.tensorIndex = image
     readers = [operator for operator in graph.operators if source in operator.inputs]
     same = {operator.outputs[0]: image for operator in readers}
+    # All readers turn the image to NHWC at once, so it can be given in NHWC and they go.
     turns = all(_permutes(model, graph, operator) == TO_NHWC for operator in readers)
     if turns and not same.keys() & set(graph.outputs):
         graph.operators = [operator for operator in graph.operators if operator not in readers]
@@ -105,6 +107,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
     given.shapeSignature = None
     builtin = schema.BuiltinOperator.TRANSPOSE
+    # The second version of TRANSPOSE takes int8.
     version = 1 + (given.type == schema.TensorType.INT8)
     options = schema.TransposeOptionsT()
     graph.operators = [new_operator(model, builtin, [image, order], source, options, version), *graph.operators]
@@ -163,6 +166,7 @@ class _Relayout:
         order = self._order(operator, name)
         source = int(operator.inputs[0]) if len(operator.inputs) else -1
         target = int(operator.outputs[0])
+        # The result exists already: readers take the counterpart.
         if order == TO_NHWC and source in self._turned_of:
             self._same[target] = self._turned_of[source]
             return
@@ -180,6 +184,7 @@ class _Relayout:
         if name == "RESHAPE":
             before = self._shape(operator.inputs[0])
             after = self._shape(operator.outputs[0])
+            # A reshape of a map with one channel or one place is a transpose in other words.
             for order in (TO_NCHW, TO_NHWC):
                 if len(before) == _IMAGE_RANK and after == _order_axes(before, order) and _is_view(before, order):
                     return order
@@ -195,7 +200,8 @@ class _Relayout:
         moved = copy.copy(operator)
         moved.inputs = [self._nhwc(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
         moved.builtinOptions = copy.copy(operator.builtinOptions)
-        if name == "RESHAPE":  # it may read the counterpart where both have the same values in the same order
+        # It may read the counterpart where both have the same values in the same order.
+        if name == "RESHAPE":
             can_move = _is_view(self._shape(moved.inputs[0]), TO_NCHW)
         else:
             can_move = self._move_axes(moved, name)
@@ -236,6 +242,7 @@ class _Relayout:
             entry = self._graph.tensors[tensor]
             shape = self._shape(tensor)
             content = content_of(self._model, entry)
+            # One number is the same in every order.
             if content is None or prod(shape) == 1:
                 inputs.append(tensor)
                 continue
@@ -259,7 +266,9 @@ class _Relayout:
         axes = self._numbers(operator.inputs[1])
         if axes is None:
             return False
-        left = [TO_NCHW[axis] for axis in range(_IMAGE_RANK) if axis not in [int(axis) % _IMAGE_RANK for axis in axes]]
+        reduced = {int(axis) % _IMAGE_RANK for axis in axes}
+        left = [TO_NCHW[axis] for axis in range(_IMAGE_RANK) if axis not in reduced]
+        # The sides that are left would come in another order, as nothing holds their places.
         if not operator.builtinOptions.keepDims and left != sorted(left):
             return False
         operator.inputs[1] = self._integers(sorted(TO_NCHW[int(axis)] for axis in axes))
@@ -345,6 +354,7 @@ def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         kind = _ACTIVATIONS.get(operator_name(model, operator))
         maker = makers.get(int(operator.inputs[0])) if kind is not None else None
         if (
+            # Only a result that nobody else reads may change: the activation becomes a part of it.
             maker is None
             or read_by[int(operator.inputs[0])] > 1
             or operator_name(model, maker) not in _TAKE_ACTIVATION
@@ -400,6 +410,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         one, other = pair
         values = [[_floats(model, graph, int(tensor)) for tensor in layer.inputs[1:]] for layer in pair]
         sums = [left + right for left, right in zip(*values, strict=True) if left is not None and right is not None]
+        # A bias that only one of the two has cannot be added.
         if len(sums) < len(values[0]):
             continue
         scale, last = _scale_after(model, graph, total, readers)

@@ -101,9 +101,11 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
         else:
             window = graph.tensors[int(operator.inputs[1])].shape[1]
         for levels, counts in ((strided, options.strideH > 1), (windowed, window > 1)):
+            # Of equally wide maps the later one has seen more of the image.
             if counts and (level.side not in levels or level.channels >= levels[level.side].channels):
                 levels[level.side] = level
     whole = max(int(side) for side in graph.tensors[graph.inputs[0]].shape[1:3])
+    # A map that a stride reads counts before one that only a window reads.
     levels = windowed | strided
     return [levels[side] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
 
@@ -116,6 +118,7 @@ def _read_level(
         return None
     source = int(operator.inputs[0])
     maker = made_by.get(source)
+    # A padding adds zeros at the border, which would lower the mean.
     if maker is not None and operator_name(model, graph.operators[maker]) in _PADS:
         source = int(graph.operators[maker].inputs[0])
         maker = made_by.get(source)
@@ -172,6 +175,7 @@ def attach_head(
     graph.outputs = [output]
     signature.outputs[0].name = (scores or PROBABILITIES).encode()
     signature.outputs[0].tensorIndex = output
+    # A head of the last features alone leaves the means of the levels without a reader.
     prune(model, graph)
     return pack(model)
 
@@ -207,6 +211,7 @@ def _logits(
         mark = f"/{number}" if number else ""
         columns = np.ascontiguousarray(kernel[:, start : start + _width(graph.tensors[part])])
         start += columns.shape[1]
+        # A head on the last layer has zeros for the levels, and an operator for them would only cost time.
         if number and not columns.any():
             continue
         shift = offset if number == 0 else np.zeros_like(offset)

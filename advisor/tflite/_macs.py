@@ -63,6 +63,7 @@ def count(model: Model) -> Cost:
         weights = set[int]()
         if not sources.keys() & set(operator.outputs):
             stored = {sources.get(place, place) for place in operator.inputs if place >= 0}
+            # Weights that two operators share are stored once and count once.
             weights = {place for place in stored if graph.tensors[place].is_weight} - counted
         counted |= weights
         parameters = sum(graph.tensors[weight].elements for weight in weights)
@@ -106,6 +107,7 @@ def form_of(model: Model, cost: Cost) -> str:
     for operator, counted in zip(graph.operators, cost.operators, strict=True):
         if counted.macs:
             work[_form_of(graph, operator, stored)] += counted.macs
+    # By arithmetic and not by the number of operators: a mixed file has small float layers.
     return work.most_common(1)[0][0] if work else "float32"
 
 
@@ -135,6 +137,7 @@ def works_of(model: Model) -> tuple[Work, ...]:
     result it alone reads. Constants are expanded when the file is loaded.
     """
     readers: Counter[int] = Counter(index for operator in model.operators for index in set(operator.inputs))
+    # An output of the graph is read from outside, so no other operator can take it over.
     readers.update(model.subgraphs[0].outputs)
     convolved = {operator.inputs[0] for operator in model.operators if operator.name in (CONVOLUTION, DEPTHWISE)}
     made = {output for operator in model.operators for output in operator.outputs}

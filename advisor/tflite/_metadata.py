@@ -141,6 +141,7 @@ def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
 
 def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     """Return the description without what its files hold, and the names of the files of labels and of scores, or ""."""
+    # The bytes come from a file of somebody else: every offset is checked before it is followed.
     verify_tables(content, _IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
     graph = next(iter(root.children(10)), None)
@@ -149,7 +150,8 @@ def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     outputs = graph.children(10) if graph else []
     files = [file for output in outputs for file in output.children(16)]
     units = [unit for output in outputs for unit in output.children(12) if unit.kind(4) == _SCORE_THRESHOLD]
-    limits = [float(options.GetSlot(4, 0.0, Float32Flags)) for unit in units if (options := unit.child(6)) is not None]
+    options_of_units = (unit.child(6) for unit in units)
+    limits = [float(options.GetSlot(4, 0.0, Float32Flags)) for options in options_of_units if options is not None]
     labels_file = next((file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), "")
     scores_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_CALIBRATION), "")
     texts = (root.text(6), root.text(12), root.text(14), root.text(8))
@@ -208,6 +210,7 @@ def _lines(data: bytes, name: str) -> tuple[str, ...]:
         return ()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(name) as file:
+            # One byte more than is allowed shows that there is more, without unpacking all of it.
             content = file.read(_MAX_LABELS_BYTES + 1)
     except KeyError:
         raise Damage(f"the file {name!r} that it names is not in it") from None
@@ -247,9 +250,11 @@ def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
         files[_SCORES_FILE] = "\n".join(f"{_UNCHANGED},{score:.6f}" for score in metadata.by_class)
     stream = io.BytesIO()
     stream.write(pack(tables))
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # the format of associated files
+    # The format of associated files.
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
+            # As of Unix, whatever machine writes it: equal models give equal bytes.
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text.encode("utf-8", "replace"))
@@ -280,6 +285,7 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
     def tables(self, offsets: Sequence[int]) -> int:
         """Write a vector of tables or texts."""
         self.StartVector(4, len(offsets), 4)
+        # A flatbuffer is built from its end.
         for offset in reversed(offsets):
             self.PrependUOffsetTRelative(offset)
         return int(self.EndVector())
@@ -329,7 +335,8 @@ def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
 
 def _input(writer: _Writer, metadata: Metadata) -> int:
     uniform = len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1
-    mean, std = (metadata.mean[:1], metadata.std[:1]) if uniform else (metadata.mean, metadata.std)
+    mean = metadata.mean[:1] if uniform else metadata.mean
+    std = metadata.std[:1] if uniform else metadata.std
     content = writer.table(3, {1: writer.table(2, {}, {0: _RGB})}, {0: _IMAGE_PROPERTIES})
     options = writer.table(2, {0: writer.numbers(mean), 1: writer.numbers(std)})
     unit = writer.table(2, {1: options}, {0: _NORMALIZATION})

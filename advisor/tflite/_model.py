@@ -72,6 +72,7 @@ def _refusal(name: str, reason: str) -> UsageError:
 
 def _content(path: Path) -> bytes:
     try:
+        # Reading a pipe or a device may never end.
         if path.exists() and not path.is_file():
             raise UsageError(f"cannot read {path}: it is not a file", "Give the path of a .tflite file.")
         if path.stat().st_size > MAX_FILE_BYTES:
@@ -173,6 +174,7 @@ class _Reader:
 
 
 def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
+    # The old field has one byte and holds a placeholder where the number does not fit.
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
     name = BUILTINS.get(number, f"BUILTIN_{number}")
     custom = text_of(code.customCode)

@@ -119,7 +119,8 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
     operator = post_processing(model, name)
     graph = editable(tables).subgraphs[0]
     for tensor in graph.tensors:
-        tensor.shapeSignature = None  # the batch may be open in it; the shape itself says one
+        # The batch may be open in it; the shape itself says one.
+        tensor.shapeSignature = None
     sign(tables, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
     return pack(tables)
 
@@ -182,6 +183,7 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
         if maker is None:
             raise StageError(f"{name}: its scores come from its input, and not from a float convolution")
         kind = operator_name(model, maker)
+        # A sigmoid and a change of shape keep the order of the values, so the search goes on behind them.
         if kind in ("LOGISTIC", "RESHAPE"):
             waiting.append(int(maker.inputs[0]))
         elif kind == "CONCATENATION":
@@ -197,6 +199,7 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
     drop_unused_buffers(model)
     options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
     least, overlap = (options[key].AsFloat for key in ("nms_score_threshold", "nms_iou_threshold"))
+    # The least score moves with the others: the same boxes stay.
     least = 1 / (1 + math.exp(-slope * math.log(least / (1 - least)) - offset))
     return put_back(
         pack(model), replace(process, options=_options(Suppression(process.most, least, overlap), process.classes))
@@ -235,6 +238,7 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     shapes = [model.tensors[index].shape for index in operator.inputs]
     if [len(shape) for shape in shapes] != [3, 3, 2]:
         raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
+    # In a float16 file, the anchors are expanded before the operator.
     source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])
     anchors = real_values(model.tensors[source]) if model.tensors[source].is_constant else None
     if anchors is None or anchors.shape != (shapes[1][1], 4):
@@ -245,6 +249,7 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
         most = table["max_detections"].AsInt * table["max_classes_per_detection"].AsInt
         classes = table["num_classes"].AsInt
     columns = shapes[1][2]
+    # Some detectors have a column for the background before their classes.
     if not (1 <= most <= MOST and classes >= 1 and columns - classes in (0, 1)):
         raise UsageError(f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS)
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
@@ -255,7 +260,8 @@ def _options(suppression: Suppression, classes: int) -> bytes:
     with builder.Map():
         builder.Int("max_detections", suppression.most)
         builder.Int("max_classes_per_detection", 1)
-        builder.Bool("use_regular_nms", False)  # the other kind loses a class: docs/decisions/0071
+        # The other kind loses a class: docs/decisions/0071.
+        builder.Bool("use_regular_nms", False)
         builder.Float("nms_score_threshold", suppression.score)
         builder.Float("nms_iou_threshold", suppression.overlap)
         builder.Int("num_classes", classes)

@@ -54,6 +54,7 @@ def quantize(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any
     if kind.kind not in "iu":
         return values.astype(kind)
     span = np.iinfo(kind)
+    # A scale of 0 means that the tensor is not quantized, such as one of class numbers.
     steps = np.rint(values / scale) + zero_point if scale else np.rint(values)
     return np.clip(steps, span.min, span.max).astype(kind)
 
@@ -87,11 +88,13 @@ def take_floats(model: schema.ModelT) -> None:
     first = []
     last = []
     for place, stored in enumerate(graph.inputs):
-        if version := _version(graph.tensors[stored], _QUANTIZE_VERSIONS):
+        version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
+        if version:
             graph.inputs[place] = floats = float_stand_in(model, graph, stored, signature.inputs)
             first.append(new_operator(model, _OPERATOR.QUANTIZE, [floats], stored, version=version))
     for place, stored in enumerate(graph.outputs):
-        if version := _version(graph.tensors[stored], DEQUANTIZE_VERSIONS):
+        version = _version(graph.tensors[stored], DEQUANTIZE_VERSIONS)
+        if version:
             graph.outputs[place] = floats = float_stand_in(model, graph, stored, signature.outputs)
             last.append(new_operator(model, _OPERATOR.DEQUANTIZE, [stored], floats, version=version))
     graph.operators = [*first, *graph.operators, *last]
@@ -139,7 +142,8 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
     tensors = [graph.tensors[index] for index in graph.inputs]
     if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
         raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
-    normalized, (count, height, width, channels) = int(graph.inputs[0]), map(int, tensors[0].shape)
+    normalized = int(graph.inputs[0])
+    count, height, width, channels = map(int, tensors[0].shape)
     rows = count, height, 1, width * channels
     image = float_stand_in(model, graph, normalized, signature.inputs, "image_values")
     flat, scaled, shifted = (

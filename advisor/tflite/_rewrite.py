@@ -60,7 +60,8 @@ def editable(model: schema.ModelT) -> schema.ModelT:
     StageError is raised for an operator whose options this version does not know and would lose.
     """
     model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
-    for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
+    # Old files have the number in the other field only, and the quantizer reads this.
+    for code in model.operatorCodes:
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
     for operator in (node for graph in model.subgraphs for node in graph.operators):
         # The type says that options are there. If the schema here has no such table, writing would drop them silently.
@@ -219,7 +220,8 @@ def drop_unused_buffers(model: schema.ModelT) -> None:
 
 def _new_places(used: Iterable[int], count: int) -> dict[int, int]:
     """Return the new index of each old index below ``count`` that stays."""
-    return {old: new for new, old in enumerate(sorted(index for index in set(used) if 0 <= index < count))}
+    kept = sorted(index for index in set(used) if 0 <= index < count)
+    return {old: new for new, old in enumerate(kept)}
 
 
 def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:
@@ -230,6 +232,7 @@ def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     """Remove every operator, tensor, buffer and code that the outputs of the only graph do not need; inputs stay."""
     needed = set(graph.outputs)
     live = list[schema.OperatorT]()
+    # Backwards: an operator is needed if a later one is that reads it.
     for operator in reversed(graph.operators):
         if needed.intersection(operator.outputs):
             live.insert(0, operator)
@@ -281,9 +284,8 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     graph = tables.subgraphs[0]
     operator = graph.operators[index]
     makers = {tensor: maker for maker in graph.operators for tensor in maker.outputs}
-    expanding = [
-        maker for tensor in operator.inputs if (maker := makers.get(tensor)) and all(map(stored, maker.inputs))
-    ]
+    makers_of_inputs = filter(None, map(makers.get, operator.inputs))
+    expanding = [maker for maker in makers_of_inputs if all(map(stored, maker.inputs))]
     made = {-1, *(tensor for maker in expanding for tensor in maker.outputs)}
     inputs = tuple(tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in made and not stored(tensor))
     small = copy.copy(graph)
@@ -293,6 +295,7 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     small.inputs = list(inputs)
     small.outputs = list(operator.outputs)
     file.subgraphs = [small]
+    # They name tensors that the cut file may not have.
     file.signatureDefs = []
     file.metadata = []
     prune(file, small)

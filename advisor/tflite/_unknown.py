@@ -89,6 +89,7 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
             inputs = _scale_inputs(model, makers.get(index), name)
             waiting += inputs
             read_in_head.update(inputs)
+    # What the head shares with other outputs would change those too.
     readings = Counter(int(index) for operator in graph.operators for index in operator.inputs)
     shared = [text_of(graph.tensors[index].name) for index in head if readings[index] != read_in_head[index]]
     if shared:
@@ -233,7 +234,8 @@ def with_unknown(
     logits = edit.as_float(scores)
     if edit.width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
         raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.width(features)}")
-    rank, count, classes = *images.shape, edit.width(logits) + 1
+    rank, count = images.shape
+    classes = edit.width(logits) + 1
     unit = edit.append(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
     similarities = edit.linear(edit.linear(unit, axes.T, np.zeros(rank)), images.T, np.zeros(count))
     axis = edit.constant("axis", np.array([1], "<i4"), schema.TensorType.INT32)

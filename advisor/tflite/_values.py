@@ -128,12 +128,13 @@ class Subgraph:
     @property
     def expanded(self) -> dict[int, int]:
         """The stored constant behind each tensor that a DEQUANTIZE expands (float16, or weights of 8 bits)."""
-        return {
-            operator.outputs[0]: operator.inputs[0]
-            for operator in self.operators
-            if operator.name == "DEQUANTIZE" and len(operator.inputs) == 1 and operator.outputs
-            if operator.inputs[0] >= 0 and self.tensors[operator.inputs[0]].is_constant
-        }
+        sources = {}
+        for operator in self.operators:
+            if operator.name == "DEQUANTIZE" and len(operator.inputs) == 1 and operator.outputs:
+                (source,) = operator.inputs
+                if source >= 0 and self.tensors[source].is_constant:
+                    sources[operator.outputs[0]] = source
+        return sources
 
 
 @dataclass(frozen=True, slots=True)

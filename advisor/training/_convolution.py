@@ -24,7 +24,8 @@ def convolve_depthwise(
 ) -> tf.Tensor:
     """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m), ``padding`` SAME or VALID."""
     height, width, *channels = (int(side) for side in kernel.shape)
-    steps, (down, right) = [1, *strides, 1], strides
+    steps = [1, *strides, 1]
+    down, right = strides
 
     def in_parts(maps: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
         def gradients(after: tf.Tensor) -> Sequence[tf.Tensor]:
@@ -33,24 +34,26 @@ def convolve_depthwise(
             )
             rows = (after.shape[1] - 1) * down + height
             last = (after.shape[2] - 1) * right
+            # TensorFlow's SAME: an odd number of added rows has its larger half behind.
             around = [0, rows - maps.shape[1], last + width - maps.shape[2], 0] if padding == "SAME" else [0] * 4
             padded = tf.pad(maps, [(max(border, 0) // 2, max(border, 0) - max(border, 0) // 2) for border in around])
-            parts = [
-                tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
-                    input=padded[:, :rows, first : first + last + columns],
-                    filter_sizes=[height, columns, *channels],
-                    out_backprop=after,
-                    strides=steps,
-                    padding="VALID",
+            parts = []
+            for first in range(0, width, COLUMNS):
+                columns = min(COLUMNS, width - first)
+                parts.append(
+                    tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
+                        input=padded[:, :rows, first : first + last + columns],
+                        filter_sizes=[height, columns, *channels],
+                        out_backprop=after,
+                        strides=steps,
+                        padding="VALID",
+                    )
                 )
-                for first, columns in (
-                    (first_column, min(COLUMNS, width - first_column)) for first_column in range(0, width, COLUMNS)
-                )
-            ]
             return below, tf.concat(parts, axis=1)
 
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding), gradients
 
+    # The parts need the sides of the maps, which a network for any size does not state.
     if width <= COLUMNS or None in maps.shape[1:] or max(dilations) > 1:
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding, dilations=dilations)
     return tf.custom_gradient(in_parts)(maps, kernel)
@@ -72,6 +75,7 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         offset = (convolution.bias if convolution.use_bias else 0.0) - norm.moving_mean
         offset = offset * scale + (norm.beta if norm.center else 0.0)
         deep = isinstance(convolution, keras.layers.DepthwiseConv2D)
+        # The channels of a depthwise kernel are its last two axes together.
         kernel = convolution.kernel * (tf.reshape(scale, convolution.kernel.shape[2:]) if deep else scale)
         maps, kernel, offset = (tf.cast(value, convolution.compute_dtype) for value in (maps, kernel, offset))
         if deep:
@@ -101,7 +105,8 @@ def fold_norms(model: keras.Model, live: Sequence[keras.layers.BatchNormalizatio
     follow. Without them, the outputs are those of the model.
     """
     apart = set(map(id, live))
-    made = dict[int, tuple[Any, Any, Any]]()  # the output of each convolution: its layer, its input, and the output
+    # The output of each convolution: its layer, its input, and the output.
+    made = dict[int, tuple[Any, Any, Any]]()
 
     def call(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
         if isinstance(layer, keras.Model):
@@ -114,6 +119,7 @@ def fold_norms(model: keras.Model, live: Sequence[keras.layers.BatchNormalizatio
         output = layer(*inputs, **options)
         convolves = type(layer) in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D)
         if convolves and layer.activation is keras.activations.linear:
+            # The output is kept too: only while it lives is its id not given to another tensor.
             made[id(output)] = layer, inputs[0], output
         return output
 

@@ -137,6 +137,7 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
         cut = _below(passages, share)
         if cut is None or cut in cuts:
             continue
+        # Two bytes a value: maps are stored in float16.
         more = 2 * count * int(np.prod(cut.shape))
         # A wide map is left out, and a narrower one of another share may still fit.
         if size + more <= MOST_BYTES:
@@ -153,6 +154,7 @@ def _below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | No
     if not passages:
         return None
     whole = 1 + passages[-1][0]
+    # The same rounding as in `freeze_layers`, whose layers are counted here without Keras.
     first = round((1.0 - share) * whole)
     highest = None
     for layer, cut in passages:

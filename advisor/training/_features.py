@@ -55,7 +55,8 @@ def extract_features(
     if maps is not None and images:
         from advisor.training._cut_maps import MapWriter
 
-        with contextlib.suppress(StageError):  # a file without a cut, or one that cannot be edited
+        # A file without a cut, or one that cannot be edited.
+        with contextlib.suppress(StageError):
             run = MapWriter(Path(model_path), maps, len(images))
     rows = [run(spec.normalise(augmentation.apply(path, spec.size), pixels)) for path in images]
     features = np.stack(rows) if rows else np.zeros((0, model.classes), np.float32)
@@ -109,6 +110,7 @@ def augment_images(
     grey = tf.reduce_mean(photos, axis=3, keepdims=True)
     photos = grey + (photos - grey) * factors[0]
     mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
+    # Saturation, contrast, brightness, in this order: the next factor works on what the last one left.
     photos = tf.clip_by_value((mean + (photos - mean) * factors[1]) * factors[2], 0.0, 255.0)
     if augmentation.mixup > 0:
         photos, targets = mix_images(photos, targets, augmentation.mixup, seeds[2])
@@ -172,7 +174,8 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
     mirrored, tilted = random.random(2) < 0.5
     angle = math.radians(random.uniform(-augmentation.turn, augmentation.turn)) if tilted else 0.0
     if angle:
-        margin = side // 4  # a tilt of 20 degrees reads a sixth of the side beyond the border
+        # A tilt of 20 degrees reads a sixth of the side beyond the border.
+        margin = side // 4
         image = Image.fromarray(np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="reflect"))
         cosine = math.cos(angle)
         sine = math.sin(angle)
@@ -213,6 +216,7 @@ def mix_images(
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)
     share = gammas[0] / tf.maximum(gammas[0] + gammas[1], 1e-12)
+    # The larger share stays with the image itself, so that its own target leads.
     share = tf.maximum(share, 1.0 - share)
     blend, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
     return blend, targets
@@ -245,6 +249,7 @@ class Batches:
                 images = np.stack([load(self._images[index], self._size) for index in chosen])
             draws = [(*seed, int(index)) for index in chosen] if capture > 0 else []
             for place, draw in enumerate(draws):
+                # A generator for each image: what it gets does not depend on the batch that it is in.
                 if np.random.default_rng(draw).random() < capture:
                     images[place] = random_capture(images[place], draw)
             yield images, self.labels[chosen]
@@ -257,8 +262,10 @@ class Batches:
             for place, path in enumerate(self._images):
                 rows[place] = load(path, self._size)
             rows.flush()
+            # Decoded under another name first: a file that is there is whole.
             partial.replace(cache)
         decoded: Pixels = np.load(cache, mmap_mode="r", allow_pickle=False)
+        # A file of other images or another size, from an earlier call with this folder.
         if decoded.shape != shape:
             cache.unlink()
             return self._decode(cache)

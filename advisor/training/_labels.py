@@ -54,11 +54,12 @@ def find_suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, 
         given, probabilities, filter_by="low_self_confidence", return_indices_ranked_by="self_confidence", n_jobs=1
     )
     rows = ((int(index), probabilities[index]) for index in issues)
-    return tuple(
-        Suspect(index, int(row.argmax()), float(row[given[index]]), float(row.max()))
-        for index, row in rows
-        if row.argmax() != given[index] and row[given[index]] < DOUBTED
-    )
+    suspects = []
+    for index, row in rows:
+        label = given[index]
+        if row.argmax() != label and row[label] < DOUBTED:
+            suspects.append(Suspect(index, int(row.argmax()), float(row[label]), float(row.max())))
+    return tuple(suspects)
 
 
 def predict_left_out(
@@ -77,6 +78,7 @@ def predict_left_out(
         rows = find_space(features).enter(features)
         rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
         regression = _fit(rows, wanted, seed, landmarks)
+        # Most images are in no group, and all of them together cost one product of matrices.
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)

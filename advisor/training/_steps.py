@@ -110,7 +110,8 @@ class Steps:
                 self._some = self._some or self._faster(batch, values)
                 return self._in_parts(self._some, batch, values)
             except tf.errors.ResourceExhaustedError:
-                if self._parts >= (images := len(tf.nest.flatten(batch)[0])):
+                images = len(tf.nest.flatten(batch)[0])
+                if self._parts >= images:
                     raise
                 self._parts = min(2 * self._parts, images)
                 _note_line(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from advisor.datasets import list_files, survey
 from advisor.isolation import IN_CHILD
+from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
 from tests.datasets.folders import image
-from tests.hostile.damages import BROKEN
 
 BYTES = 110  # Archives of each kind with some bytes changed, or cut
 NAMES = ("../x.jpg", "/etc/x.jpg", "cat/../../x.jpg", "cat\\..\\..\\x.jpg", "cat/\0.jpg", "", "a" * 5000 + "/1.jpg")

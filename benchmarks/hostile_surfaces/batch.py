@@ -11,8 +11,8 @@ from advisor.core import StageError
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, _programs as programs, read_settings
 from advisor.isolation import Pause
+from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.damages import BROKEN
 from tests.integrations.slurm import standin
 
 SCRIPTS = {

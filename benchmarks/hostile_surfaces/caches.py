@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from advisor.store import ArtifactCache
+from benchmarks.hostile_surfaces.damages import WHOLE, Damage, flip_bits
 from benchmarks.hostile_surfaces.ground import HANG, WRONG, Case, Ground, found
-from tests.hostile.damages import WHOLE, Damage, flip_bits
 
 COMMANDS = (
     ("catalog", "list", "--json"),

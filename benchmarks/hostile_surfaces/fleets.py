@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from advisor.fleet import read_fleet
+from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.damages import BROKEN
 
 HEADER = "soc,share,os,cores"
 ROW = ("Helio G99", "12.5", "android", "2 x Cortex-A76 @ 2200 + 6 x Cortex-A55 @ 2000")

@@ -16,7 +16,7 @@ import psutil
 
 from advisor.core import AdvisorError
 from advisor.core._errors import SeveralErrors
-from tests.hostile.attempts import HANG, faults
+from benchmarks.hostile_surfaces.attempts import HANG, faults
 from tests.makers import forks
 
 SOON_S = 30.0

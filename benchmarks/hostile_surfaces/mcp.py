@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from benchmarks.hostile_surfaces.damages import BROKEN, WRONG
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.damages import BROKEN, WRONG
 from tests.integrations.test_mcp import called
 
 PATHS = ("/etc", "../x", "/proc/self/environ", "~", "runs/../../x", "link/x", "/dev/zero", "\0", "a" * 5000)

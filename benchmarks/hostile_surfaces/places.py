@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from benchmarks.hostile_surfaces.attacks import Case as Attack, build, read_cases, wrong
 from benchmarks.hostile_surfaces.ground import HANG, WRONG, Case, Ground, found
-from tests.hostile.places import Case as Attack, build, read_cases, wrong
 
 FILES = ("commands.yaml", "places.yaml")
 

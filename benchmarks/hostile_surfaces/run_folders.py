@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.hostile_surfaces.attempts import COMMANDS, damages
+from benchmarks.hostile_surfaces.damages import Damage
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.attempts import COMMANDS, damages
-from tests.hostile.damages import Damage
 from tests.run_folders import images, write_run
 
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from advisor.integrations.serve._access import Access
 from advisor.integrations.serve._pages import Pages
 from advisor.reporting import Runs
+from benchmarks.hostile_surfaces.attempts import damages
+from benchmarks.hostile_surfaces.damages import BROKEN, Damage
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.attempts import damages
-from tests.hostile.damages import BROKEN, Damage
 from tests.integrations.serve.client import Client
 from tests.run_folders import images, write_run
 

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from advisor.exporting.check import SIGNATURE, SUMS, signed_on, wrong_files, wrong_signature
+from benchmarks.hostile_surfaces.damages import BROKEN, Damage, flip_bits, instead
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.damages import BROKEN, Damage, flip_bits, instead
 
 FILES = {"model.tflite": os.urandom(4000), "labels.txt": b"cat\ndog\n", "python/classify.py": b"print('cat')\n"}
 ADDED = ("evil.py", ".hidden", "deep/er/x", "SHA256SUMS.bak", "labels.txt ", "\u202elabels.txt", "a\nb")

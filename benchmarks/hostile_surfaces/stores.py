@@ -10,8 +10,8 @@ from pathlib import Path
 
 from advisor.downloads import local
 from benchmarks.hostile_surfaces.archives import jpeg
+from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
-from tests.hostile.damages import BROKEN
 from tests.makers.stores import KEYS
 
 PAGE = """<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>photos</Name>

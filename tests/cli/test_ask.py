@@ -15,6 +15,7 @@ import pytest
 
 from tests.makers.commands import Advisor, ended
 from tests.processes import PATIENCE_S
+from tests.tables import with_cases
 
 ANSWERS = (
     ("Task:", "image-clasification"),
@@ -67,10 +68,7 @@ def test_what_matters_most_is_asked_at_once_again_where_the_answer_is_unknown_an
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("number", "end"),
-    [("1", "The same without the question: --data 'photos/**'"), ("0", "error: --data: are the classes of 'photos'")],
-)
+@with_cases
 def test_folders_that_read_in_two_ways_are_one_question(tmp_path: Path, number: str, end: str) -> None:
     for light, name in product(("day", "night"), ("cat", "dog")):
         (tmp_path / "photos" / light / name).mkdir(parents=True)

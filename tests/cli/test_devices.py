@@ -89,10 +89,7 @@ def test_filters_leave_what_passes(alone: Advisor) -> None:
     assert "--filter" in ended(alone("list", "--filtre", "kind=phone"), 2).err
 
 
-@pytest.mark.parametrize(
-    ("condition", "name"),
-    [("soc=*bcm2711*", "raspberry-pi-4"), ("cores=*a72*", "raspberry-pi-4"), ("npu=*hexagon*", "galaxy-s24")],
-)
+@with_cases
 def test_the_processor_is_found_by_soc_core_or_npu(condition: str, name: str) -> None:
     profiles = tuple(load_profiles().values())
     assert name in {profile.name for profile in DEVICES.select(filters=[condition]).of(profiles)}

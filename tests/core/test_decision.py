@@ -9,6 +9,7 @@ from advisor.core._choosing import Chooser, costs, dominates, front
 from advisor.core._posterior import Posterior
 from advisor.core._preferences import parse_preference
 from tests.builders import evaluation, present
+from tests.tables import with_cases
 
 BUDGET = Budget(latency_ms=50)
 
@@ -162,7 +163,6 @@ def test_a_slightly_looser_limit_says_what_it_buys() -> None:
     assert not decide([pick, better, too_far], Budget(latency_ms=40)).loosenings
 
 
-@settings(max_examples=40)
 @given(rows, st.floats(1, 100), st.floats(2e5, 2e7))
 def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
     figures: list[tuple[float, float, float]], latency_ms: float, size: float
@@ -244,7 +244,6 @@ def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster
     assert _stays_when_it_improves(rows, image, faster, smaller)
 
 
-@settings(max_examples=60)
 @given(scored(), st.sampled_from(["balanced", "accuracy", "latency", "accuracy=1,latency=1,size=1"]))
 def test_the_pick_is_tied_with_the_best_and_most_frequent_of_resampled_images(rows: list[Row], preference: str) -> None:
     answers = {made.configuration: right for made, right in rows}
@@ -303,10 +302,7 @@ def _trained(row: Row, training: str, shortened: bool | None = None, holdout: fl
     return replace(made, holdout_accuracy=judged), right
 
 
-@pytest.mark.parametrize(
-    ("lead", "shortened", "pick"),
-    [(5, False, "finetune_cached"), (5, True, "head"), (5, None, "head"), (30, False, "head")],
-)
+@with_cases
 def test_fine_tuning_precedes_its_head_if_tied_and_not_shortened(lead: int, shortened: bool | None, pick: str) -> None:
     head = _trained(_row("net", "int8", _answers(500), 3.0, 4e6), "head")
     tuned = _trained(_row("net", "int8", _answers(520, range(20 + lead)), 3.0, 4e6), "finetune_cached", shortened)
@@ -345,7 +341,6 @@ def made(rows: list[tuple[int, int, int]]) -> list[Evaluation]:
     ]
 
 
-@settings(max_examples=40)
 @given(st.lists(points_of, min_size=1, max_size=12))
 def test_nothing_dominates_the_front_and_something_on_it_covers_the_rest(rows: list[tuple[int, int, int]]) -> None:
     evaluations = made(rows)

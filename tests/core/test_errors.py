@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import _errors as errors, visible
 from advisor.core._reasons import comparison
@@ -52,7 +52,6 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
     assert raised.value.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
 
 
-@settings(max_examples=60)
 @given(st.text(CHARACTERS))
 def test_lines_stay_lines_and_nothing_else_is_a_control_character(text: str) -> None:
     shown = visible(text)

@@ -8,7 +8,7 @@ from typing import Annotated, Unpack
 
 import pytest
 import typer
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 from advisor.cli._options import SearchCommand, annotations_of, takes
@@ -157,7 +157,6 @@ def predicted(card: str, median: float, accuracy: float = 80.0) -> Evaluation:
     return replace(evaluation(card, accuracy=accuracy), latency=latency, latency_distribution=distribution)
 
 
-@settings(max_examples=30)
 @given(st.floats(0.01, 0.99))
 def test_the_chance_of_a_quantile_is_its_share(share: float) -> None:
     chances = spread(40)
@@ -176,7 +175,6 @@ def test_a_damaged_distribution_is_none(damaged: object) -> None:
     assert LatencyDistribution.read(damaged) is None
 
 
-@settings(max_examples=40)
 @given(st.floats(20, 80), st.floats(0.55, 0.98))
 def test_a_prediction_meets_the_limit_where_its_chance_reaches_the_confidence(median: float, confidence: float) -> None:
     found = with_budget_probability(predicted("one", median), 50.0, confidence)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import (
     BALANCED,
@@ -61,7 +61,6 @@ def test_a_preference_picks_nothing_that_breaks_the_budget() -> None:
     assert decide(ALL, Budget(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
 
 
-@settings(max_examples=30)
 @given(st.floats(5, 500), st.floats(0.51, 3))
 def test_a_tenth_of_the_latency_at_a_fiftieth_of_the_budget_costs_half_a_point(limit: float, points: float) -> None:
     slow, fast = (
@@ -117,7 +116,6 @@ def test_a_name_is_read_back(name: str) -> None:
     assert parse_preference(f" {name.upper()} ") == PREFERENCES[name]
 
 
-@settings(max_examples=40)
 @given(weights, weights, weights)
 def test_weights_are_read_back(accuracy: float, latency: float, size: float) -> None:
     written = f"accuracy={accuracy},latency={latency},size={size}"
@@ -135,7 +133,6 @@ def test_what_is_no_preference_is_refused(text: str, words: str) -> None:
     assert "--prefer takes balanced" in caught.value.hint
 
 
-@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 40), st.integers(1, 99)), min_size=1, max_size=12))
 def test_any_weights_pick_from_the_front(rows: list[tuple[int, int, int]]) -> None:
     evaluations = [
@@ -169,7 +166,6 @@ def test_a_file_that_does_not_run_on_one_device_is_no_candidate_for_all() -> Non
     assert found.reason == "it takes int8 alone"
 
 
-@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(1, 100), st.floats(1, 100), st.floats(50, 95)), min_size=1, max_size=8))
 def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[float, float, float]]) -> None:
     rows = [
@@ -224,7 +220,6 @@ def test_the_interval_ends_at_all_images_where_few_classes_could_all_be_right() 
     assert in_new_conditions(percent(97.0), few).high == 100.0
 
 
-@settings(max_examples=40)
 @given(st.floats(0, 100), st.lists(shares, min_size=3, max_size=3), st.floats(0, 0.4))
 def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: float) -> None:
     low, middle, high = sorted(kept)

@@ -89,10 +89,12 @@ BREAKING: Mapping[str, Callable[[Evaluation], Evaluation]] = {
 }
 
 
-def test_a_row_that_fits_breaks_no_rule_under_capture_conditions_either() -> None:
+def test_a_row_that_fits_breaks_no_rule_under_capture_conditions_and_with_further_figures_of_boxes_either() -> None:
     assert broken_rule(whole(), whole().configuration.key) == ""
     robust = replace(VALIDATED, value=50.0, low=40.0)
     assert broken_rule(replace(whole(), accuracy=robust, capture=CaptureAccuracy(plain=VALIDATED))) == ""
+    boxes = replace(ANSWERS, confusion=None, metrics={"map": robust, "map-large": robust})  # decided by mAP@0.5
+    assert broken_rule(replace(whole(), answers=boxes, holdout_answers=boxes)) == ""
 
 
 @pytest.mark.parametrize("words", BREAKING)

@@ -37,7 +37,6 @@ def test_wilson_gives_the_textbook_interval() -> None:
     assert interval.high == pytest.approx(0.3662, abs=1e-4)
 
 
-@settings(max_examples=40)
 @given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_holds_the_share_and_stays_in_the_unit_interval(counts: tuple[int, int]) -> None:
     interval = wilson(*counts)
@@ -58,7 +57,6 @@ def test_a_difference_is_told_from_noise() -> None:
     assert [each.spans_zero for each in (equal, clear, small)] == [True, False, True]
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=200))
 def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> None:
     first, second = zip(*pairs, strict=True)
@@ -147,7 +145,6 @@ def test_three_images_of_296_do_not_throw_out_a_form_and_a_large_loss_does() -> 
     assert not limits.met_by(refuted)
 
 
-@settings(max_examples=40)
 @given(st.floats(-5, 60), st.floats(0.1, 8))
 def test_the_expected_loss_lies_between_none_and_the_measured_one(measured: float, half: float) -> None:
     drop = Quantity(measured, "points", Provenance.MEASURED, measured - half, measured + half, 0.95, 300)
@@ -171,7 +168,6 @@ def test_what_is_not_measured_is_held_as_it_is() -> None:
     assert drop_belief(replace(published, drop=None)) is None
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 300), st.integers(0, 900), st.floats(1, 99))
 def test_a_limit_is_met_exactly_where_its_probability_is_at_least_a_half(right: int, held: int, limit: float) -> None:
     one, budget = judged("one", (right, 300), (held, 900)), Budget(min_accuracy=limit)
@@ -180,7 +176,6 @@ def test_a_limit_is_met_exactly_where_its_probability_is_at_least_a_half(right: 
         assert budget.met_by(one) == (probability > 0.5)
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 899), st.floats(1, 99))
 def test_a_better_hold_out_never_meets_a_limit_with_less_probability(held: int, limit: float) -> None:
     budget = Budget(min_accuracy=limit)
@@ -239,7 +234,6 @@ def test_the_hold_out_of_both_runs_counts_and_a_latency_of_a_busy_machine_never(
     assert not any(change.counts for change in deltas(before, after))
 
 
-@settings(max_examples=40)
 @given(st.floats(1, 1e3), st.floats(1, 1e3))
 def test_settling_keeps_what_counts_and_sets_back_the_rest(first: float, second: float) -> None:
     before, after = evaluation(latency=first), evaluation(latency=second)

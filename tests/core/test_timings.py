@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import Evaluation, FileFeatures, Provenance, Traits, latency_of, p90_of, pool_timings
 from tests.builders import evaluation, present
@@ -47,7 +47,6 @@ def test_a_timing_beside_other_programs_counts_only_where_there_is_no_other() ->
     assert pool_timings([busy]) == [busy]
 
 
-@settings(max_examples=30)
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=6))
 def test_the_common_latency_lies_among_the_timings_and_is_not_changed_by_pooling_again(timings: list[float]) -> None:
     pooled = pool_timings([timed(f"training{place}", latency) for place, latency in enumerate(timings)])

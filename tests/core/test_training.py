@@ -1,11 +1,10 @@
 """What training recipes are expected to gain."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import FINETUNE_CACHED, shift_of
 
 
-@settings(max_examples=40)
 @given(st.integers(10, 50_000), st.integers(1, 50_000))
 def test_fine_tuning_gains_more_from_more_images(images: int, more: int) -> None:
     assert shift_of(FINETUNE_CACHED, images + more)[0] < shift_of(FINETUNE_CACHED, images)[0] < 0.0

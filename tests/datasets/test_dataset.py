@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.datasets import Entry, Listing, survey
 from advisor.datasets._dataset import LEAST, SPARED, drawn
@@ -25,7 +25,6 @@ def counts(found: Listing) -> Counter[str]:
     return Counter(entry.label for entry in found.entries)
 
 
-@settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 500))
 def test_each_class_keeps_its_share_and_a_rare_one_its_files(sizes: dict[str, int], most: int) -> None:
     whole = listing(sizes)

@@ -56,6 +56,16 @@ def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.
         assert sum({first, second} <= set(part) for part in (split.train, split.validation, split.holdout)) == 1
 
 
+@given(st.binary(min_size=1024, max_size=1024))
+def test_parts_are_enlarged_as_pillow_does(content: bytes) -> None:
+    image = Image.frombytes("L", (32, 32), content)
+    parts = duplicates._crops(content)
+    for place, box in ((0, (0, 0, 31, 31)), (8, (0.25, 0.75, 31.25, 31.75)), (49, (2, 2, 32, 32))):
+        expected = np.asarray(image.resize((32, 32), Image.Resampling.BILINEAR, box), np.float32).ravel()
+        expected -= expected.mean()
+        np.testing.assert_allclose(parts[place] * np.linalg.norm(expected), expected, atol=1e-3)
+
+
 def test_a_crop_of_a_few_percent_is_a_copy(photographs: list[Image.Image]) -> None:
     def thumbnail(image: Image.Image) -> np.ndarray:
         return np.asarray(image.convert("L").resize((32, 32), Image.Resampling.BILINEAR))

@@ -11,6 +11,7 @@ from advisor.datasets import list_files
 from advisor.datasets._boxes import list_boxes
 from advisor.tasks.segmentation._masks import survey_masks
 from tests.datasets.folders import fill, make
+from tests.tables import with_cases
 from tests.tasks.segmentation.shapes import folders
 
 
@@ -53,9 +54,7 @@ def test_a_list_may_be_where_the_table_beside_it_is(tmp_path: Path) -> None:
     assert {entry.label for entry in list_files(table).entries} == {"cat", "dog"}
 
 
-@pytest.mark.parametrize(
-    "name", ["a.zip", "a.tar", "a.parquet", "a.arrow", "a.tfrecord", "metadata.csv", "a.jsonl", "a.jpg"]
-)
+@with_cases
 def test_a_pipe_beside_nothing_is_no_data_set(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(UsageError):

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, Grouping, LabelledImage, Split, group_numbers, halved
@@ -11,7 +11,6 @@ from advisor.datasets._dataset import fingerprint
 from advisor.datasets._image_groups import Source
 from advisor.datasets._split import split
 
-few = settings(max_examples=30)
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
 parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
@@ -48,7 +47,6 @@ def test_sides_are_disjoint_and_complete_and_have_every_class(sizes: list[int], 
         assert {dataset.images[index].label for index in part} == set(range(len(sizes)))
 
 
-@few
 @given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share_and_that_of_the_rest_to_checking(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
@@ -74,7 +72,6 @@ def test_halves_share_no_group_and_leave_nothing_out(sizes: list[int], seed: int
         assert abs(shares[0] - shares[1]) <= 3
 
 
-@few
 @given(counts, seeds, st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random: object) -> None:
     dataset = _plain(sizes)
@@ -85,7 +82,6 @@ def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random:
         assert one == two
 
 
-@few
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=30), seeds)
 def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]], seed: int) -> None:
     plenty = [(label, f"own {label} {number}") for label in (0, 1) for number in range(20)]
@@ -94,7 +90,6 @@ def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]]
     assert not train & holdout | train & validation | validation & holdout
 
 
-@few
 @given(st.lists(st.lists(st.integers(0, 39), min_size=2, max_size=4), max_size=8), seeds)
 def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
     dataset = _plain([30, 30])
@@ -102,7 +97,6 @@ def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed
         assert all(len({index in part for index in group}) == 1 for group in together)
 
 
-@few
 @given(st.lists(st.lists(st.integers(0, 19), min_size=2, max_size=4), max_size=8))
 def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list[list[int]]) -> None:
     numbers = group_numbers(_plain([10, 10]), together)
@@ -142,7 +136,6 @@ def test_no_impossible_split_is_made(dataset: Dataset, given: list[str | None], 
         split(dataset, 0, share, given=given)
 
 
-@few
 @given(st.lists(parts, min_size=40, max_size=40), seeds)
 def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int) -> None:
     given = [TRAIN, VALIDATION, HOLDOUT] * 2 + named
@@ -198,7 +191,6 @@ def _parts(result: Split) -> tuple[set[int], ...]:
     return set(result.train), set(result.validation), set(result.holdout)
 
 
-@few
 @given(sizes, sizes, seeds, st.sampled_from([Source.MANIFEST, Source.APPEARANCE]))
 def test_a_group_is_in_one_part_and_three_in_all(one: list[int], other: list[int], seed: int, source: Source) -> None:
     dataset, of = _dataset_of_whole_groups([*((0, count) for count in one), *((1, count) for count in other)])
@@ -210,7 +202,6 @@ def test_a_group_is_in_one_part_and_three_in_all(one: list[int], other: list[int
         assert {dataset.images[index].label for index in part} == {0, 1}
 
 
-@few
 @given(st.lists(st.integers(1, 4), min_size=10, max_size=20), seeds)
 def test_the_shares_are_close_to_those_of_single_images(counts: list[int], seed: int) -> None:
     dataset, of = _dataset_of_whole_groups([(label, count) for label in (0, 1) for count in counts])

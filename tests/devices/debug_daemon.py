@@ -6,7 +6,9 @@ sent, CLSE ends it. The ``shell_v2`` service frames output as (kind, length, byt
 ``sync:`` takes files as SEND, DATA..., DONE.
 """
 
+import os
 import queue
+import re
 import socket
 import struct
 import subprocess
@@ -18,6 +20,7 @@ _HEADER = struct.Struct("<6I")
 _VERSION = 0x01000000
 _MAX_DATA = 256 * 1024
 _BANNER = b"device::ro.product.name=test;ro.product.model=TestPhone;ro.product.device=test;features=shell_v2,cmd"
+_FOLDERS = re.compile(r"/(?:data|proc|sys)/")
 _STDOUT, _STDERR, _EXIT = 1, 2, 3
 
 
@@ -57,10 +60,14 @@ class DebugDaemon:
         return self.root / path.lstrip("/")
 
     def run(self, command: str) -> subprocess.CompletedProcess[bytes]:
-        """Run a command as the phone's shell would, ``/data`` being in :attr:`root`."""
+        """Run a command as the phone's shell would: its folders and programs are those in :attr:`root`."""
         self.commands.append(command)
-        text = command.replace("/data/", f"{self.root}/data/")
-        return subprocess.run(["sh", "-c", text], cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True)
+        text = _FOLDERS.sub(rf"{self.root}\g<0>", command)
+        path = f"{self.root}/system/bin{os.pathsep}{os.environ['PATH']}"
+        return subprocess.run(
+            ["sh", "-c", text], cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True,
+            env={**os.environ, "PATH": path},
+        )  # fmt: skip
 
     def _accept(self) -> None:
         with suppress(OSError):

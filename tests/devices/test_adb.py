@@ -8,7 +8,8 @@ import pytest
 
 from advisor.core import Provenance, StageError, UsageError
 from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Predictor, Profiles
-from advisor.devices._connections.adb import AdbConnection, parse_output, states_of
+from advisor.devices._connections.adb import DELEGATES, AdbConnection, parse_output
+from advisor.devices._connections.attached import states_of
 from advisor.measurement import benchmark_on_device
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
@@ -53,6 +54,7 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
     (row,) = timing.details["operators"]
     assert (row["kind"], row["name"], row["mean_ms"]) == ("CONV_2D", "MobilenetV1/Conv2d_0", 4.107)
     assert timing.details["delegated"] is None
+    assert "does not tell" in parse_output(older, Path("net.tflite"), 1, "gpu").placement
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: Adb
     for kind, option in (("gpu", "--use_gpu=true"), ("npu", "--use_nnapi=true")):
         made = reach.connect(kind)
         assert isinstance(made, AdbConnection)
-        assert made.arguments == (option,)
+        assert DELEGATES[made.unit] == (option,)
     with pytest.raises(UsageError, match="no option for 'tpu'"):
         reach.connect("tpu")
 

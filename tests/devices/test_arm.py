@@ -8,15 +8,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
-from platformdirs import user_cache_path
 
 from advisor.devices import timings_of_agent
+from tests.makers.fetched import fetch_once, run_command
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -55,8 +53,8 @@ def aarch64_python() -> Path:
     """Return a program that is an aarch64 Python with the runtime's installed version; skip where there is none."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         skip_or_fail("no package sources of Debian's kind")
-    qemu = _installed_qemu() or _kept(f"qemu-{NEWER_DEBIAN}", _fetch_qemu) / "usr" / "bin" / "qemu-aarch64"
-    home = _kept(f"aarch64-{metadata.version('ai-edge-litert')}", _make)
+    qemu = _installed_qemu() or fetch_once(f"qemu-{NEWER_DEBIAN}", _fetch_qemu) / "usr" / "bin" / "qemu-aarch64"
+    home = fetch_once(f"aarch64-{metadata.version('ai-edge-litert')}", _make)
     return _program(home, str(qemu))
 
 
@@ -70,36 +68,23 @@ def _installed_qemu() -> str | None:
     return qemu if found is not None and int(found[1]) >= LEAST_QEMU else None
 
 
-def _kept(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder ``name`` of the tests' cache, made by ``make`` where it is missing."""
-    home = user_cache_path("advisor-tests") / name
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{home}.lock"):
-        if not home.is_dir():
-            work = home.with_name(home.name + ".part")
-            shutil.rmtree(work, ignore_errors=True)
-            try:
-                make(work)
-            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-                said = (getattr(error, "stderr", b"") or b"").decode("utf-8", "replace").strip()
-                skip_or_fail(f"{name} cannot be fetched: {said[-200:] or error}")
-            work.rename(home)
-    return home
-
-
 def _fetch_qemu(work: Path) -> None:
     """Unpack the emulator of a newer release, fetched from where this system's own packages come from."""
-    told = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"])
+    told = run_command(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]
+    )
     if not told.strip():
         skip_or_fail("qemu-user is too old, and this system names no package source for a newer one")
-    apt = _apt(work, _run(["dpkg", "--print-architecture"]).strip(), f"deb {told.split()[0]} {NEWER_DEBIAN} main\n")
+    apt = _apt(
+        work, run_command(["dpkg", "--print-architecture"]).strip(), f"deb {told.split()[0]} {NEWER_DEBIAN} main\n"
+    )
     _unpack(apt, work, work, "qemu-user")
 
 
 def _make(work: Path) -> None:
     """Fetch and unpack an aarch64 Python and the runtime's wheels for it."""
     root = work / "root"
-    root.mkdir(parents=True)
+    root.mkdir()
     _unpack(_apt(work, "arm64"), work, root, *PACKAGES)
     _wheels(work, _python(root).name.removeprefix("python"))
 
@@ -129,10 +114,10 @@ def _apt(work: Path, architecture: str, sources: str | None = None) -> list[str]
 
 def _unpack(apt: list[str], work: Path, into: Path, *packages: str) -> None:
     """Fetch the packages and what they depend on, and unpack them into a folder."""
-    _run([*apt, "update"])
-    _run([*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages])
+    run_command([*apt, "update"])
+    run_command([*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages])
     for package in sorted((work / "apt" / "cache" / "archives").glob("*.deb")):
-        _run(["dpkg-deb", "-x", str(package), str(into)])
+        run_command(["dpkg-deb", "-x", str(package), str(into)])
     shutil.rmtree(work / "apt")
 
 
@@ -142,15 +127,11 @@ def _wheels(work: Path, version: str) -> None:
     platforms = [part for name in PLATFORMS for part in ("--platform", name)]
     runtime = f"ai-edge-litert=={metadata.version('ai-edge-litert')}"
     pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", "--python-version", version]
-    _run([*pip, *platforms, "-d", str(wheels), runtime, "numpy"])
+    run_command([*pip, *platforms, "-d", str(wheels), runtime, "numpy"])
     for wheel in sorted(wheels.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
     shutil.rmtree(wheels)
-
-
-def _run(command: list[str]) -> str:
-    return subprocess.run(command, check=True, capture_output=True, timeout=300).stdout.decode()
 
 
 def _program(home: Path, qemu: str) -> Path:

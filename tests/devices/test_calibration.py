@@ -336,9 +336,7 @@ def test_the_clock_is_named_where_it_is_cpu_time() -> None:
     assert calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
 
 
-@pytest.mark.parametrize(
-    ("load", "governor"), [({"governor": "ondemand"}, "ondemand"), ({"governor": ""}, ""), ({}, ""), (None, "")]
-)
+@with_cases
 def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
     found = calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
     assert found.governor == governor
@@ -475,10 +473,7 @@ def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path:
         read_measurements(path, ["cpu"])
 
 
-@pytest.mark.parametrize(
-    ("header", "words"),
-    [("target,model,precision,latency\n", "did you mean 'latency_ms'"), ("target,model,precision\n", "is missing")],
-)
+@with_cases
 def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, header)

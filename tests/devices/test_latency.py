@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.core import Traits, UsageError
@@ -77,7 +77,6 @@ def base(made: LatencyTable) -> Base:
     return fit_base(made)
 
 
-@settings(max_examples=25)
 @given(arrays(float, (9, 10), elements=st.floats(-30, 30)), st.lists(st.sampled_from("abc"), min_size=9, max_size=9))
 def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -> None:
     gram = ModelSpace(features, families).within()
@@ -155,7 +154,6 @@ def test_intervals_hold_what_they_promise_on_other_data() -> None:
     assert 0.7 < np.mean(inside) < 0.9
 
 
-@settings(deadline=None, max_examples=40)
 @given(errors_of_regimes, st.floats(0.05, 0.95))
 def test_bounds_are_ordered_and_widen_with_the_level(errors: dict[str, list[Scored]], level: float) -> None:
     calibration = calibration_of("hash", errors)

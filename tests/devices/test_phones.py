@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Predictor, core_named, device_names, load_features, provenance, read_socs, remarks
+from advisor.devices import Predictor, device_names, load_features, provenance, read_socs, remarks
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.listing import PREDICTED, device_json, write_profile
 from advisor.devices._profiles.loading import Profiles, read_checked_profile
@@ -18,6 +18,7 @@ from advisor.devices._profiles.phones import (
     read_boards,
     read_phones,
 )
+from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
 from tests.tables import with_cases
 
@@ -133,7 +134,7 @@ def test_a_predicted_profile_says_so_and_how_to_measure_it(profiles: Profiles) -
     pixel, iphone = profiles.profile("Pixel 8"), profiles.profile("iPhone 15")
     assert provenance(pixel) == PREDICTED
     assert remarks(pixel)[0].startswith("predicted from the cores of Google Tensor G3; nothing was measured on it")
-    assert "advisor devices calibrate pixel-8 --adb SERIAL" in remarks(pixel)[1]
+    assert "advisor devices add --usb" in remarks(pixel)[1]
     assert "CSV" in remarks(iphone)[1]
     assert device_json(pixel)["provenance"] == "predicted"
     assert (pixel.memory_bytes, pixel.npu, pixel.isa) == (8_000_000_000, "Edge TPU", "armv9-a")

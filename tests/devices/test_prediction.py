@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import Provenance, UsageError, install_extra
 from advisor.devices import (
@@ -84,7 +84,6 @@ def test_a_recipe_without_figures_runs_as_the_form_most_alike_or_the_nearest(pre
         predict("raspberry-pi-4", "flaot16", [STRANGER])
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(0.01, 1e5), min_size=2, max_size=8))
 def test_the_chance_to_meet_a_budget_grows_with_it(predict: Predict, nets: Nets, budgets: list[float]) -> None:
     for prediction in predict("raspberry-pi-4", "float32", [nets[0], STRANGER]):

@@ -21,25 +21,13 @@ from tests.makers.commands import called, parse
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
+from tests.tables import with_cases
 from tools.checks import pages
 from tools.schemas import schemas
 from tools.site.links import mended
 
 
-@pytest.mark.parametrize(
-    ("place", "text", "expected"),
-    [
-        ("index.md", "[search](docs/search.md#question)", "[search](search.md#question)"),
-        ("search.md", "[how](../CONTRIBUTING.md#tests)", "[how](project/contributing.md#tests)"),
-        ("studies/time.md", "![plot](../../benchmarks/results/a.svg)", "![plot](../benchmarks/results/a.svg)"),
-        ("index.md", "[n](docs/notebooks/a.ipynb)", "[n](notebooks/a.md)"),
-        ("notebooks/a.md", "[first](../tutorials/b.md)", "[first](../tutorials/b.md)"),
-        ("index.md", "[licence](LICENSE)", "licence"),
-        ("index.md", "[a](#tests), [b](https://example.com/a)", "[a](#tests), [b](https://example.com/a)"),
-        ("index.md", "```\n[code](LICENSE)\n```", "```\n[code](LICENSE)\n```"),
-        ("report.md", "`a.json`, `a.schema.json`", "`a.json`, [a.schema.json](schemas/a.schema.json)"),
-    ],
-)
+@with_cases
 def test_a_link_is_mended(place: str, text: str, expected: str) -> None:
     assert mended(text, place, lambda name: name != "LICENSE") == expected
 

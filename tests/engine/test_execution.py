@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.engine import Machine
 from advisor.engine._execution import call_in_own_thread
@@ -70,7 +70,6 @@ class Watched:
             self.order.append(name)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 3), st.lists(st.tuples(st.sampled_from("mjht"), st.integers(0, 3)), max_size=25))
 def test_a_measurement_is_always_alone_and_everything_ends(cores: int, wanted: list[tuple[str, int]]) -> None:
     watched = Watched(Machine(cores))

@@ -23,7 +23,7 @@ from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
 from advisor.engine._preview import refuse_too_short
-from advisor.engine._run import _was_disturbed
+from advisor.engine._run import _was_disturbed, compute_taken_share
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.resolved import resolve_parts
 from advisor.store import RunFolder
@@ -53,6 +53,13 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
             refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))
         seconds.append(int(present(re.search(r"--time-limit (\d+)s", refused.value.hint))[1]))
     assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
+
+
+@pytest.mark.parametrize(("others", "wanted", "taken"), [(0.0, 2, 0.0), (1.0, 2, 0.5), (1.0, 1, 0.0), (1.5, 1, 0.5)])
+def test_other_programs_first_take_the_cores_that_a_search_does_not_want(
+    others: float, wanted: int, taken: float
+) -> None:
+    assert compute_taken_share(2, others, wanted) == taken
 
 
 def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from advisor.tasks.classification._files import answers
 from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
 from tests.builders import evaluation
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
-from tests.requirements import skip_or_fail
+from tests.makers.kotlin import compile_kotlin
 from tests.run_folders import candidates, write_run
 
 SCORE_TOLERANCE = 0.03
@@ -55,11 +55,20 @@ WORDS = {
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
 PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
 CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
-API = (Path(__file__).parent / "android_api.kt").read_text(encoding="utf-8")
-"""What the code for Android calls, as published; it says where."""
+FILES = {"android": "android_api.kt", "ios": "ios_api.swift"}
+API = {platform: Path(__file__).with_name(name).read_text(encoding="utf-8") for platform, name in FILES.items()}
+"""What the code of apps calls, as published; it says where."""
+DECLARED = r"(?:fun|func|va[lr]|let|class|interface|object) (\w+)|([A-Z]\w+)"
 OBJECTS = (
-    r"Accelerator|Bitmap|BitmapFactory|Config|CompiledModel|Environment|Options|assets|context|image|inputs\[0\]|"
-    r"interpreter|large|model|scaled"
+    r"Accelerator|Bitmap|BitmapFactory|Config|CompiledModel|Environment|Options|assets|context|drawing|format|image|"
+    r"inputs\[0\]|interpreter|large|model|options|scaled|stored|upright|white"
+)
+ACCELERATORS = ("cpu", "gpu", "npu")
+THRESHOLDS = (
+    ShippedThresholds(),
+    ShippedThresholds(0.5, {"glass": 0.7, "paper": 0.000125}),
+    ShippedThresholds(None, {"glass": 0.7}, {"paper": 0.01}),
+    ShippedThresholds(recall={"glass": 0.25, "paper": 0.01}),
 )
 
 
@@ -230,7 +239,7 @@ def written(shipping: Shipping, platform: str, accelerator: str) -> str:
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
 def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipping: Shipping, platform: str) -> None:
-    for accelerator in ("cpu", "gpu", "npu"):
+    for accelerator in ACCELERATORS:
         source = written(shipping, platform, accelerator)
         assert parsed(platform, source) == []
         readable = {"android": "image.copy(Bitmap.Config.ARGB_8888, false)", "ios": "UIColor.white.setFill()"}[platform]
@@ -239,49 +248,15 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
     assert parsed(platform, source.replace("image)", "image))", 1))
 
 
-def android_code(shipping: Shipping) -> dict[str, str]:
+def android_code(shipping: Shipping) -> Iterator[str]:
     """The code of a task for each accelerator, each in a package of its own, with that for the older Interpreter."""
-    path, older = interpreter_code(shipping, evaluation("mobilenet_v2_1.0_224"))
-    found = {}
-    for accelerator in ("cpu", "gpu", "npu"):
-        for name, source in (("new", written(shipping, "android", accelerator)), (Path(path).stem, older)):
-            found[f"{name}_{accelerator}.kt"] = re.sub(r"(?m)^package .*", rf"\g<0>.{accelerator}", source)
-    return found
+    older = interpreter_code(shipping, evaluation("mobilenet_v2_1.0_224"))[1]
+    for accelerator in ACCELERATORS:
+        yield from (of_package(source, accelerator) for source in (written(shipping, "android", accelerator), older))
 
 
-def unknown_names(source: str) -> set[str]:
-    """Names that the code imports of Android and LiteRT, or reads of their objects, and that are not published."""
-    declared = set(re.findall(r"(?:fun|va[lr]|class|interface|object) (\w+)|([A-Z]\w+)", API))
-    code = re.sub(r'"[^"\n]*"|//.*|/\*\*.*?\*/', "", source)
-    called = set(re.findall(rf"(?<!\w)(?:{OBJECTS}|import (?:android|com\.google|org\.tensorflow)[.\w]*)\.(\w+)", code))
-    return called - {name for names in declared for name in names}
-
-
-@pytest.mark.parametrize("shipping", [task.shipping() for task in TASKS])
-def test_code_for_android_calls_what_is_published(shipping: Shipping) -> None:
-    for source in android_code(shipping).values():
-        assert parsed("android", source) == []
-        assert unknown_names(source) == set()
-    source = written(shipping, "android", "npu")
-    for name in ("writeFloat", "createInputBuffers", "BuiltinNpuAcceleratorProvider", "NPU"):
-        assert unknown_names(source.replace(name, f"{name}s")) == {f"{name}s"}
-
-
-@pytest.mark.slow
-def test_code_for_android_compiles_for_every_task_and_accelerator(starts_processes: None, tmp_path: Path) -> None:
-    if shutil.which("kotlinc") is None:
-        skip_or_fail("no Kotlin compiler: install Debian's package kotlin")
-    for number, task in enumerate(TASKS):
-        for name, source in android_code(task.shipping()).items():
-            (tmp_path / f"{number}_{name}").write_text(source, encoding="utf-8")
-    for number, part in enumerate(API.split("//// ")[1:]):
-        (tmp_path / f"api_{number}.kt").write_text(part.partition("\n")[2], encoding="utf-8")
-    files = [str(path) for path in sorted(tmp_path.glob("*.kt"))]
-    made = subprocess.run(
-        ["kotlinc", *files, "-d", str(tmp_path / "app.jar")], capture_output=True, text=True, timeout=500
-    )
-    assert [line for line in made.stderr.splitlines() if ": error:" in line] == []
-    assert made.returncode == 0, made.stderr
+def of_package(source: str, name: str) -> str:
+    return re.sub(r"(?m)^package .*", rf"\g<0>.{name}", source)
 
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:
@@ -289,16 +264,56 @@ def classifier(platform: str, thresholds: ShippedThresholds) -> str:
     return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 
+def unknown_names(platform: str, source: str) -> set[str]:
+    """Names that the code imports of Android and LiteRT, or reads of a system's objects, and that are not published."""
+    declared = set(re.findall(DECLARED, API[platform]))
+    code = re.sub(r'"[^"\n]*"|//.*|/\*\*.*?\*/', "", source)
+    called = set(re.findall(rf"(?<!\w)(?:{OBJECTS}|import (?:android|com\.google|org\.tensorflow)[.\w]*)\.(\w+)", code))
+    return called - {name for names in declared for name in names}
+
+
+@pytest.mark.parametrize("shipping", [task.shipping() for task in TASKS])
+def test_code_calls_what_is_published(shipping: Shipping) -> None:
+    for source in android_code(shipping):
+        assert unknown_names("android", source) == set()
+    source = written(shipping, "android", "npu")
+    for name in ("writeFloat", "createInputBuffers", "BuiltinNpuAcceleratorProvider", "NPU"):
+        assert unknown_names("android", source.replace(name, f"{name}s")) == {f"{name}s"}
+    source = written(shipping, "ios", "gpu")
+    assert unknown_names("ios", source) == set()
+    for name in ("threadCount", "allocateTensors", "bitsPerComponent", "setFill"):
+        assert unknown_names("ios", re.sub(rf"\.{name}\b", f".{name}s", source)) == {f"{name}s"}
+
+
+@pytest.mark.integration
+def test_code_for_android_compiles_without_a_remark(starts_processes: None, tmp_path: Path) -> None:
+    """Of every task; of classifiers on each accelerator and with each kind of threshold."""
+    code = [*(written(task.shipping(), "android", "cpu") for task in TASKS), *android_code(CLASSIFICATION.shipping())]
+    code += [of_package(classifier("android", kind), f"kind{n}") for n, kind in enumerate(THRESHOLDS)]
+    code += [part.partition("\n")[2] for part in API["android"].split("//// ")[1:]]
+    for number, source in enumerate(code):
+        (tmp_path / f"{number}.kt").write_text(source, encoding="utf-8")
+    compile_kotlin(sorted(tmp_path.glob("*.kt")), tmp_path / "classes")
+
+
+@pytest.mark.integration
+def test_code_for_ios_compiles_without_a_remark(starts_processes: None, tmp_path: Path) -> None:
+    if shutil.which("swiftc") is None:
+        pytest.skip("no Swift compiler: Debian 13 has it in the package swiftlang")
+    sources = [written(task.shipping(), "ios", accelerator) for task in TASKS for accelerator in ("cpu", "gpu")]
+    sources += [classifier("ios", kind) for kind in THRESHOLDS]
+    modules = [part.partition("\n") for part in API["ios"].split("//// ")[1:]]
+    commands = [["-emit-module", "-module-name", name, "-o", f"{name}.swiftmodule"] for name, _, _ in modules]
+    commands += [["-typecheck", "-I", "."]] * len(sources)
+    for number, source in enumerate([*(text for _, _, text in modules), *sources]):
+        (tmp_path / f"{number}.swift").write_text(source, encoding="utf-8")
+        command = ["swiftc", "-parse-as-library", *commands[number], f"{number}.swift"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        assert (ran.stderr, ran.returncode) == ("", 0)
+
+
 @pytest.mark.parametrize("platform", LANGUAGES)
-@pytest.mark.parametrize(
-    "thresholds",
-    [
-        ShippedThresholds(),
-        ShippedThresholds(0.5, {"glass": 0.7, "paper": 0.000125}),
-        ShippedThresholds(None, {"glass": 0.7}, {"paper": 0.01}),
-        ShippedThresholds(recall={"glass": 0.25, "paper": 0.01}),
-    ],
-)
+@pytest.mark.parametrize("thresholds", THRESHOLDS)
 def test_thresholds_of_classes_are_valid_too(platform: str, thresholds: ShippedThresholds) -> None:
     source = classifier(platform, thresholds)
     assert parsed(platform, source) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
@@ -15,8 +14,9 @@ from advisor.fleet._tiers import RULES, core_macs
 from advisor.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
+from tests.makers.kotlin import compile_kotlin
 from tests.requirements import skip_or_fail
-from tests.tables import read_table
+from tests.tables import read_table, with_cases
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -27,8 +27,6 @@ GOOD = [0.25, 0.75]
 SAME = "the state of before"
 DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
 MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
-BASE64 = (Path(__file__).parent / "base64.kt").read_text(encoding="utf-8")
-MAIN = (Path(__file__).parent / "selector_main.kt").read_text(encoding="utf-8")
 ROWS = read_table(__file__, "scenarios.yaml")
 SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
     name: (row["steps"], row["tiers"]) for name, row in ROWS.items()
@@ -135,10 +133,7 @@ def test_a_file_that_cannot_run_or_gives_other_sizes_fails() -> None:
     assert selector.file is None
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("Qualcomm SM6225", "sm6225"), ("iPhone14,5", "iphone14"), ("Dimensity 6100+", "dimensity6100+"), ("", "")],
-)
+@with_cases
 def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -> None:
     assert plain(name) == expected
 
@@ -161,19 +156,12 @@ def test_kotlin_and_swift_are_valid(file: str, platform: str) -> None:
 
 @pytest.mark.slow
 def test_kotlin_compiles_and_chooses_the_same(starts_processes: None, tmp_path: Path) -> None:
-    if shutil.which("kotlinc") is None or not JSON_JAR.is_file():
-        skip_or_fail("no Kotlin compiler: install Debian's packages kotlin and libandroid-json-java")
-    (tmp_path / "Base64.kt").write_text(BASE64, encoding="utf-8")
-    (tmp_path / "Main.kt").write_text(MAIN, encoding="utf-8")
+    if not JSON_JAR.is_file():
+        skip_or_fail("no JSON of Android: install Debian's package libandroid-json-java")
     (tmp_path / "tiers.json").write_text(json.dumps(document()), encoding="utf-8")
-    steps = {name: each for name, (each, _) in SCENARIOS.items()}
-    (tmp_path / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
-    sources = [str(tmp_path / "Base64.kt"), str(PACKAGE / "selectors" / "TierSelector.kt"), str(tmp_path / "Main.kt")]
-    jar = tmp_path / "selector.jar"
-    command = ["kotlinc", "-cp", str(JSON_JAR), *sources, "-include-runtime", "-d", str(jar)]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert jar.is_file(), made.stderr
-    classes = f"{jar}:{JSON_JAR}"
-    ran = ["java", "-cp", classes, "MainKt", str(tmp_path / "tiers.json"), str(tmp_path / "steps.json"), SAME]
+    (tmp_path / "steps.json").write_text(json.dumps({name: steps for name, (steps, _) in SCENARIOS.items()}))
+    sources = [PACKAGE / "selectors" / "TierSelector.kt", *Path(__file__).parent.glob("*.kt")]
+    classes = ":".join(map(str, compile_kotlin(sources, tmp_path / "classes", JSON_JAR)))
+    ran = ["java", "-cp", classes, "Selector_mainKt", str(tmp_path / "tiers.json"), str(tmp_path / "steps.json"), SAME]
     found = json.loads(subprocess.run(ran, capture_output=True, text=True, timeout=100, check=True).stdout)
     assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}

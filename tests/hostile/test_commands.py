@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.attempts import faults
-from tests.hostile.places import Case, build, read_cases, wrong
+from benchmarks.hostile_surfaces.attacks import Case, build, read_cases, wrong
+from benchmarks.hostile_surfaces.attempts import faults
 from tests.makers.commands import Advisor
 from tests.tables import with_cases
 

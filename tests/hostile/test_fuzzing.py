@@ -51,10 +51,10 @@ from advisor.tflite import (
     to_float_io,
     write_metadata,
 )
+from benchmarks.hostile_surfaces.damages import BROKEN, WHOLE, WRONG
 from tests.builders import CHARACTERS
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.devices.test_adb import PRINTED
-from tests.hostile.damages import BROKEN, WHOLE, WRONG
 from tests.measurement import small_models
 from tests.run_folders import images, write_run
 

@@ -11,6 +11,7 @@ import pytest
 
 MAKERS = (
     "tests.makers.once",
+    "tests.makers.aihub",
     "tests.makers.browsers",
     "tests.makers.commands",
     "tests.makers.imports",

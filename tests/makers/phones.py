@@ -169,3 +169,37 @@ def attached(root: Path) -> Iterator[Phone]:
     finally:
         adb("disconnect", serial)
         daemon.stop()
+
+
+PIXEL_8 = {
+    "ro.product.manufacturer": "Google",
+    "ro.product.model": "Pixel 8",
+    "ro.product.device": "shiba",
+    "ro.soc.model": "Tensor G3",
+    "ro.build.version.release": "15",
+    "ro.product.cpu.abilist": "arm64-v8a",
+}
+"""Properties of a phone as its ``getprop`` prints them."""
+
+PROCESSORS = (*[("0xd46", 1704)] * 4, *[("0xd4d", 2367)] * 4, ("0xd4e", 2914))
+"""Part number and clock (MHz) of its processors."""
+
+
+def write_facts(root: Path, properties: dict[str, str], processors: tuple[tuple[str, int], ...] = PROCESSORS) -> None:
+    """Let a phone answer to ``getprop`` and have the files from which its memory and its processors are read."""
+    programs, memory = root / "system" / "bin", root / "proc"
+    programs.mkdir(parents=True)
+    memory.mkdir()
+    (root / "properties").write_text("".join(f"[{name}]: [{value}]\n" for name, value in properties.items()))
+    (programs / "getprop").write_text(f"#!/bin/sh\ncat {root}/properties\n")
+    (programs / "getprop").chmod(0o755)
+    (memory / "meminfo").write_text("MemTotal:  7773048 kB\nMemFree:  12 kB\nMemAvailable:  3000000 kB\n")
+    rows = [
+        f"processor\t: {number}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n"
+        for number, (part, _) in enumerate(processors)
+    ]
+    (memory / "cpuinfo").write_text("\n".join(rows))
+    for number, (_, mhz) in enumerate(processors):
+        clocks = root / f"sys/devices/system/cpu/cpu{number}/cpufreq"
+        clocks.mkdir(parents=True)
+        (clocks / "cpuinfo_max_freq").write_text(f"{mhz}000\n")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import (
@@ -247,7 +247,6 @@ def test_scores_below_the_least_one_are_no_centres() -> None:
     assert len(find_centres(scores((2, 3, 0, 0.4)), 0.5).labels) == 0
 
 
-@settings(max_examples=30)
 @given(arrays(np.float32, (7, 9, 2), elements=st.sampled_from([0.0, 0.25, 0.5, 0.75])))
 def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None:
     found = find_centres(values, 0.25)

@@ -61,7 +61,6 @@ def test_without_a_box_nothing_is_calibrated() -> None:
     assert fit_score_calibration(drawn(0, 0)) == (1.0, 0.0)
 
 
-@settings(max_examples=30)
 @given(st.floats(0.4, 4.0), st.floats(-3, 3), st.lists(st.floats(0.01, 0.99), min_size=2, max_size=20))
 def test_a_calibration_keeps_the_order_and_can_be_undone(slope: float, offset: float, scores: list[float]) -> None:
     own, raw = ScoreCalibration(slope, offset), np.sort(scores)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.measurement import accelerator, delegate_operators
 from advisor.measurement._accelerators import Accelerator, DataTypes
@@ -127,7 +127,6 @@ def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Pat
     assert "in a partition of fewer than 2 operators" in told.reasons
 
 
-@settings(max_examples=30)
 @given(left=st.sets(st.integers(0, 5)))
 def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
     taken = [index not in left for index in range(6)]

@@ -49,9 +49,7 @@ def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(
     assert objection in "".join(objections)
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"), [("50000 100000", 0.5), ("400000 100000", 4.0), ("max 100000", None), ("", None), ("1 0", None)]
-)
+@with_cases
 def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
     assert parse_quota(text) == cores
 

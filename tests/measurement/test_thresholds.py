@@ -117,7 +117,6 @@ def test_the_precision_at_a_coverage_is_kept_in_nineteen_of_twenty_draws(wanted:
     assert keeps(broken)
 
 
-@settings(max_examples=30)
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=60), st.floats(0.5, 0.9), st.floats(0.01, 0.09))
 def test_more_recall_needs_a_lower_score(steps: list[int], wanted: float, more: float) -> None:
     scores = np.array(steps) / 256

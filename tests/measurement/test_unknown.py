@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 
 from advisor.core import Interval, StageError
@@ -44,7 +44,6 @@ def low_rank(rows: np.ndarray, rank: int) -> np.ndarray:
     return left[:, :rank] * values[:rank] @ right[:rank]
 
 
-@settings(max_examples=30)
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order_and_inside_its_interval(known: np.ndarray, unknown: np.ndarray) -> None:
     found = compute_auroc(known, unknown)

@@ -150,6 +150,17 @@ def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next
     assert "which is not compressed yet, about 510.0 kB:" in " ".join(" ".join(lines).split())
 
 
+def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_missing() -> None:
+    view = judged_view()
+    missing = dict.fromkeys(("efficientdet_lite0_320", "mobilenet_v2_1.0_224"), "no server answers")
+    manifest = {**view.manifest, "without_weights": missing}
+    assert next_steps(replace(view, manifest=manifest)) == next_steps(view)
+    boxes = replace(view.request, question=replace(view.request.question, task="object-detection"))
+    step = next_steps(replace(view, manifest=manifest, request=boxes))[0]
+    assert step.command == "advisor catalog fetch efficientdet_lite0_320"
+    assert step.what.startswith("1 network without weights here that learnt other objects, which")
+
+
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     view = judged_view()
     known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))

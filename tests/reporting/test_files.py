@@ -9,6 +9,7 @@ import json
 import logging
 import random
 import sys
+from dataclasses import replace
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from fastparquet import ParquetFile
 from rich.console import Console
 
 from advisor.core import evaluation_from_json
-from advisor.reporting import RunView, load_view, print_answer, write_all
+from advisor.engine import Unfinished
+from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
 from advisor.reporting._html import QUANTITIES, facets, payload, render_html
@@ -54,6 +56,13 @@ def test_all_files_are_written_and_nothing_else_always_the_same(tmp_path: Path) 
     assert first == {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
     write_all(run_view(classes=(*HOSTILE, "bad\udcff")), tmp_path)  # a name that is no text
     assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_answer_so_far_has_no_front_parquet(tmp_path: Path) -> None:
+    write_all(run_view(), tmp_path)
+    so_far = replace(run_view(), unfinished=Unfinished(1, 9, running=True, at="2026-11-28T22:00:00Z"))
+    written = {path.name for path in write_all(so_far, tmp_path)}
+    assert written == {path.name for path in tmp_path.iterdir()} == set(REPORT_FILES) - {"front.parquet"}
 
 
 def test_without_its_package_front_parquet_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

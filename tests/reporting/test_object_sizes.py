@@ -8,6 +8,7 @@ from advisor.core import BoxFacts, ImageAnswers, ObjectsOfSize
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._object_sizes import describe_sizes
 from tests.builders import evaluation
+from tests.tables import with_cases
 
 SMALL = ObjectsOfSize(0.0, 0.05, 40, 0.04, 0.4, (0.3, 0.5), 0.12, (0.05, 0.19))
 LARGE = ObjectsOfSize(0.05, 1.0, 200, 0.2, 0.9, (0.85, 0.95), 0.01, (-0.02, 0.04))
@@ -21,15 +22,7 @@ def told(*rows: ObjectsOfSize, compression: str = "int8", side: int | None = 320
     return blocks.draw_markdown(describe_sizes(replace(made, answers=answers, card_facts=card)))
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "| below 16 | 40 | 40.0 (30.0\u201350.0) |",
-        "int8 finds 12 of 100 fewer objects below 16 pixels (95 %: 5 to 19), compared with float32",
-        "of 100 of 16 pixels or more, 90. At an input of 416 x 416 pixels, half of the small ones",
-        "search with --input-size 416. A network takes about 1.7 times as long",
-    ],
-)
+@with_cases
 def test_a_report_names_the_objects_that_are_lost_and_the_input_that_helps(sentence: str) -> None:
     assert sentence in told(SMALL, LARGE)
 

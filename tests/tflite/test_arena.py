@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.tflite import Operator, Subgraph, Tensor, count, indirection_bytes, micro_arena, read, to_float16
 from advisor.tflite._arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, plan
@@ -100,7 +100,6 @@ def test_blocks_share_places() -> None:
     assert plan([]) == 0
 
 
-@settings(max_examples=40)
 @given(LIFETIMES)
 def test_the_plan_lies_between_the_largest_live_set_and_the_sum(blocks: list[Lifetime]) -> None:
     steps = range(20)
@@ -108,7 +107,6 @@ def test_the_plan_lies_between_the_largest_live_set_and_the_sum(blocks: list[Lif
     assert live <= plan(blocks) <= sum(block.size_bytes for block in blocks)
 
 
-@settings(max_examples=40)
 @given(LIFETIMES, st.randoms())
 def test_the_plan_does_not_depend_on_the_order_of_distinct_blocks(blocks: list[Lifetime], random: Random) -> None:
     shuffled = list({(block.size_bytes, block.first): block for block in blocks}.values())

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from advisor.core import StageError, UnsupportedRecipe
@@ -180,7 +180,6 @@ def scaled(values: Array, readers: int = 1, keep: bool = False) -> bytes:
     return graph.finish({"image": image}, {"product": last, **({"constant": constant} if keep else {})})
 
 
-@settings(max_examples=30)
 @given(arrays.arrays(np.float32, (1, 5), elements=st.floats(-65504, 65504, width=32)))
 def test_constants_are_rounded_to_the_nearest_float16(values: Array) -> None:
     constant = next(tensor for tensor in read(to_float16(scaled(values))).tensors if tensor.is_constant)

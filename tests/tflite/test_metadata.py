@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import StageError, UsageError
 from advisor.tflite import Metadata, one_line, read, read_metadata, select_output, write_metadata
@@ -81,7 +81,6 @@ def test_equal_channels_are_written_as_one_number_and_others_kept_apart() -> Non
 
 
 @given(st.lists(st.text(CHARACTERS, max_size=20), min_size=1, max_size=6))
-@settings(max_examples=30)
 def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
     found = present(read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels)))))
     assert found.labels == tuple(one_line(label) for label in labels)

@@ -10,6 +10,7 @@ from advisor.core import StageError
 from advisor.tflite import attach_head, dequantize, operator_alone, quantize, read, select_output, to_float16, unpack
 from advisor.tflite._layout import TO_NCHW, TO_NHWC, simplify_file, without_transposes
 from tests.measurement import small_models
+from tests.tables import with_cases
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.test_layout import NCHW, NHWC, B, outputs
@@ -104,10 +105,8 @@ def test_the_head_runs_inside_the_delegate_as_the_converter_writes_it_and_its_we
             assert classifier.index(tensor.buffer) % 16 == 0
 
 
-@pytest.mark.parametrize(
-    ("weights", "bias"), [((5, 3), (3,)), ((4, 3), (4,)), ((4,), (4,)), ((4, 0), (0,)), ((4, 3), (3, 1))]
-)
-def test_a_head_of_the_wrong_shape_is_refused(weights: tuple[int, ...], bias: tuple[int, ...]) -> None:
+@with_cases
+def test_a_head_of_the_wrong_shape_is_refused(weights: list[int], bias: list[int]) -> None:
     with pytest.raises(StageError, match="does not fit 4 features"):
         attach_head(tiny_features(), np.zeros(weights, np.float32), np.zeros(bias, np.float32))
 

@@ -1,6 +1,6 @@
 """Make graph files: find how each constant of a converted network follows from its checkpoint, and check the answers.
 
-``python -m tools.graphs FOLDER`` reads what ``from_timm`` wrote to FOLDER, writes ``catalogs/graphs/NAME.graph``, and
+``python -m tools.graphs FOLDER`` reads what ``from_timm`` or ``from_detectors`` wrote to FOLDER, writes ``catalogs/graphs/NAME.graph``, and
 prints a line for each network: bytes, constants, and the largest relative difference from PyTorch's answers. These are
 computed with a second set of weights, which took no part in finding the constants.
 """
@@ -10,6 +10,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import chain, permutations
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog import run
-from advisor.catalog._graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
+from advisor.catalog._detector import LOGITS, MAP
+from advisor.catalog._graph_file import CONSTANTS, GRAPH, BoxCode, GraphFile, read_graph
 from advisor.catalog._user_models.classifier import PROBABILITIES, name_output, with_features
 from advisor.catalog._weights.mapping import LayerSpec
-from advisor.tflite import BUILTINS, pack, unpack, without_transposes
+from advisor.tflite import BUILTINS, ENCODINGS, count, pack, read, sign, unpack, without_transposes
 from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
@@ -49,16 +51,20 @@ def make(file: Path) -> None:
         about = json.loads(str(stored["about"]))
         sets = [{key[2:]: stored[key] for key in stored.files if key.startswith(f"{n}/")} for n in (0, 1)]
         fused = {key.removeprefix("fused/"): stored[key] for key in stored.files if key.startswith("fused/")}
-        images, answers = stored["images"], stored["answers"]
+        images = stored["images"]
+        answers = [stored[name] for name in ("answers", "answer0", "answer1") if name in stored.files]
     weights = {key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")}
     finder = Finder(weights, about["norms"], fused)
     converted = without_transposes(file.with_suffix(".tflite").read_bytes(), file.stem)
+    if "detector" in about:
+        make_detector(file.stem, converted, finder, about["detector"], sets[1], images, answers)
+        return
     data = one_head(converted, finder)
     data, has_features = with_features(name_output(data, file.stem, softmax=True), file.stem)
     made = assembled(data, finder, {name: value.shape for name, value in weights.items()})
     differences, agree = list[float](), 0
-    filled = made.filled(sets[1])
-    for image, wanted in zip(images, answers, strict=True):
+    filled = made.fill_constants(sets[1])
+    for image, wanted in zip(images, answers[0], strict=True):
         shares = np.exp(wanted - wanted.max())
         shares = shares / shares.sum()
         found = run(filled, image[None])[PROBABILITIES].reshape(-1)
@@ -72,6 +78,49 @@ def make(file: Path) -> None:
     read_graph(target)
     same = f"agreement {agree / len(images):g}, difference {max(differences):.1g}"
     print(f"{file.stem}: {summary(made, target)}, features {has_features}, {same}", flush=True)
+
+
+def make_detector(
+    name: str,
+    converted: bytes,
+    finder: "Finder",
+    said: Mapping[str, Any],
+    second: Mapping[str, Array],
+    images: Array,
+    answers: Sequence[Array],
+) -> None:
+    """Write the graph file of a detector, if its logits and encodings are PyTorch's with the second set of weights."""
+    shapes = {key: value.shape for key, value in finder.tensors.items()}
+    made = replace(assembled(name_parts(converted), finder, shapes), boxes=BoxCode.from_json(said))
+    filled = made.fill_constants(second)
+    worst, agree = 0.0, 0
+    for place, image in enumerate(images):
+        outputs = run(filled, image[None])
+        agree += int(outputs[LOGITS].max(axis=1).argmax() == answers[0][place].max(axis=0).argmax())
+        for output, wanted in zip((LOGITS, ENCODINGS), answers, strict=True):
+            far = np.abs(outputs[output][0] - wanted[place]).max() / np.abs(wanted[place]).max()
+            worst = max(worst, float(far))
+    if worst > MOST:
+        raise ValueError(f"its answers differ by {worst:.2g}")
+    target = GRAPHS / f"{name}.graph"
+    write(target, made, said)
+    if read_graph(target).boxes != made.boxes:
+        raise ValueError("the file was read as another detector")
+    macs = count(read(filled)).macs
+    same = f"agreement {agree / len(images):g}, difference {worst:.1g}"
+    print(f"{name}: {summary(made, target)}, params {made.params}, macs {macs}, {same}", flush=True)
+
+
+def name_parts(data: bytes) -> bytes:
+    """Return a converted detector whose outputs are named: logits, encodings, and then maps."""
+    model = unpack(data)
+    (graph,) = model.subgraphs
+    signature = model.signatureDefs[0]
+    places = {entry.name.decode(): int(entry.tensorIndex) for entry in signature.outputs}
+    ordered = [places[key] for key in sorted(places, key=lambda key: int(key.rpartition("_")[2]))]
+    names = [LOGITS, ENCODINGS, *(f"{MAP}{number}" for number in range(len(ordered) - 2))]
+    sign(model, graph, "image", dict(zip(names, ordered, strict=True)))
+    return pack(model)
 
 
 def assembled(
@@ -186,9 +235,11 @@ def _names(term: Term, norms: Mapping[str, float]) -> Iterator[str]:
             yield name
 
 
-def write(path: Path, graph: GraphFile) -> None:
-    """Write a graph file; equal graphs give equal bytes."""
+def write(path: Path, graph: GraphFile, detector: Mapping[str, Any] | None = None) -> None:
+    """Write a graph file; equal graphs give equal bytes. ``detector`` is what the file says of a detector's boxes."""
     said: dict[str, Any] = {"norms": graph.norms, "shapes": graph.shapes, "constants": graph.constants}
+    if detector:
+        said["detector"] = detector
     if graph.layers:
         said["layers"] = [[layer.name, layer.kind, [*layer.shapes]] for layer in graph.layers]
     members = {GRAPH: graph.graph, CONSTANTS: json.dumps(said, separators=(",", ":")).encode()}
@@ -210,7 +261,8 @@ class Finder:
         norms: Mapping[str, float],
         fused: Mapping[str, Array] = MappingProxyType({}),
     ) -> None:
-        self._tensors, self.norms = tensors, norms
+        self._tensors = self.tensors = tensors
+        self.norms = norms
         self.indices: dict[str, Array] = {}
         self._graph = GraphFile(b"", {}, norms, {}, self.indices)
         self._branches = Branches(self._graph, tensors, fused)

@@ -63,7 +63,7 @@ def make(card: Card, target: Path) -> str:
     original = converted(model)
     made = assembled(original, Finder(first, norms), shapes, layers)
     fill_layers(model, second)
-    pairs = ((made.filled(first), original), (made.filled(second), converted(model)))
+    pairs = ((made.fill_constants(first), original), (made.fill_constants(second), converted(model)))
     constants = max(constants_difference(*pair) for pair in pairs)
     if constants > MOST_OF_CONSTANTS:
         raise ValueError(f"its constants differ by {constants:.2g}")
@@ -73,7 +73,7 @@ def make(card: Card, target: Path) -> str:
     if worst > MOST:
         raise ValueError(f"its answers differ by {worst:.2g}")
     write(target, made)
-    if read_graph(target).filled(second) != made.filled(second):
+    if read_graph(target).fill_constants(second) != made.fill_constants(second):
         raise ValueError("the file was read as another graph")
     note(card, target, worst)
     return f"{summary(made, target)}, difference {worst:.1g}"

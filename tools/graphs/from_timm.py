@@ -115,10 +115,11 @@ def answered(model: Any, images: Any) -> Any:
         return model(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
 
 
-def settle(model: Any, side: int, seed: int, gain: float = 1.0) -> None:
+def settle(model: Any, side: int, seed: int, gain: float = 1.0, shift: float = 0.0) -> None:
     """Fill a model with random weights, none of them equal, whose activations keep their scale.
 
-    ``gain`` is a factor of the scales of normalisations.
+    ``gain`` is a factor of the scales of normalisations, and ``shift`` the mean of their offsets. With an offset,
+    activations are seldom cut off: a deep network of random weights is chaotic otherwise, and multiplies rounding.
     """
     torch.manual_seed(seed)
     for name, value in model.named_parameters():
@@ -126,7 +127,7 @@ def settle(model: Any, side: int, seed: int, gain: float = 1.0) -> None:
             if value.ndim >= 2:
                 value.normal_(0.0, (2.0 / max(value[0].numel(), 1)) ** 0.5)
             elif name.endswith("bias"):
-                value.normal_(0.0, 0.1)
+                value.normal_(shift, 0.1)
             else:
                 value.uniform_(0.5 * gain, 1.5 * gain)
     norms = list(_norms(model))

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from advisor.catalog._cards import GRAPH_FILE, OWN_FILES
+from advisor.catalog._cards import GRAPH_FILE, OWN_FILES, WHOLE_NETWORKS
 from advisor.core import UsageError
 
 _NETWORKS = {
@@ -13,13 +13,13 @@ _NETWORKS = {
 }
 _MODULES = {name: module for module, names in _NETWORKS.items() for name in names.split()}
 
-NAMES = (*sorted(_MODULES), GRAPH_FILE, *OWN_FILES)
+NAMES = (*sorted(_MODULES), GRAPH_FILE, *WHOLE_NETWORKS, *OWN_FILES)
 """The architectures that a card may name."""
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
     """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out."""
-    if name in (GRAPH_FILE, *OWN_FILES):
+    if name in (GRAPH_FILE, *WHOLE_NETWORKS, *OWN_FILES):
         raise UsageError("no Keras graph is built for this card: its graph is a file", "name another card")
     if name not in _MODULES:
         raise UsageError(f"no architecture is called '{name}'", f"architectures: {', '.join(NAMES)}")

@@ -29,9 +29,8 @@ class Convolutions:
         self, x: Tensor, filters: int, kernel: int, stride: int, name: str, norm: str, relu: str = ""
     ) -> Tensor:
         """Return a convolution (depthwise for 0 filters) after normalization, and after ReLU if that has a name."""
-        x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(
-            self.convolution(x, filters, kernel, stride, name)
-        )
+        x = self.convolution(x, filters, kernel, stride, name)
+        x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(x)
         return layers.ReLU(self.limit, name=relu)(x) if relu else x
 
     def convolution(self, x: Tensor, filters: int, kernel: int, stride: int, name: str) -> Tensor:
@@ -50,4 +49,5 @@ class Convolutions:
         """Widen, filter each channel, narrow; no activation after the last. ``parts`` names the layers of the three."""
         if expansion > 1:
             x = self(x, x.shape[-1] * expansion, 1, 1, *parts[0])
-        return self(self(x, 0, kernel, stride, *parts[1]), filters, 1, 1, *parts[2])
+        x = self(x, 0, kernel, stride, *parts[1])
+        return self(x, filters, 1, 1, *parts[2])

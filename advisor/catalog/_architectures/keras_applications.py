@@ -27,6 +27,7 @@ def efficientnet(input_size: int, classes: int) -> keras.Model:
     for every other network, so that a graph is the same with and without weights.
     """
     base = applications.EfficientNetB0(weights=None, input_shape=(input_size, input_size, 3), classes=classes)
+    # Cloned from the first padding on: the layers before it scale pixels, which the preprocessing of the card does.
     body = keras.Model(base.get_layer("stem_conv_pad").input, [base.output, base.get_layer("avg_pool").output])
     image = image_input(input_size)
     probabilities, features = keras.models.clone_model(body, input_tensors=image).outputs

@@ -101,6 +101,7 @@ def mobilenet_v2(
             y = convolved.add_inverted_residual(x, filters, 3, stride, expansion, named)
             x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
+    # A thin network keeps the width of its last layer, as the paper of MobileNet V2 has it.
     last = round_channels(1280 * width) if width > 1.0 else 1280
     return close_with_classifier(image, convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu"), classes)
 
@@ -116,6 +117,7 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
     x = convolved(image, 32, 3, 2, "conv_stem", "bn0", "relu0")
     index = 0
     for stage, (kernel, repeats, channels, expansion, first_stride) in enumerate(_LITE_STAGES):
+        # The published networks grow in the stages between, so that small devices do not pay for a deeper stem and end.
         fixed = stage in (0, len(_LITE_STAGES) - 1)
         for repeat in range(repeats if fixed else ceil(depth * repeats)):
             prefix = f"blocks_{index}_"
@@ -205,10 +207,11 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
         # Channels, kernel and stride of the convolutions of a block; all but the first block of a stage have stride 1.
         basic = ((width, 3), (width, 3))
         bottleneck = ((width, 1), (width, 3), (width * _RESNET_EXPANSION, 1))
+        convolutions = bottleneck if depth >= 50 else basic
         for index in range(blocks):
-            x = _residual(
-                x, bottleneck if depth >= 50 else basic, 2 if stage and not index else 1, f"layer{stage + 1}.{index}"
-            )
+            # The pooling before the first stage has halved the image already.
+            stride = 2 if stage and not index else 1
+            x = _residual(x, convolutions, stride, f"layer{stage + 1}.{index}")
     return close_with_classifier(image, x, classes, "fc")
 
 
@@ -241,15 +244,17 @@ def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
 def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
     """Return two branches of ``half`` the channels; a unit that halves the image has convolutions in both."""
     if halves:
-        left = TORCH(x, 0, 3, 2, f"{name}.branch1.0", f"{name}.branch1.1")
+        # Both branches read all channels: each gives half of those that the unit has.
         right = x
+        left = TORCH(x, 0, 3, 2, f"{name}.branch1.0", f"{name}.branch1.1")
         left = TORCH(left, half, 1, 1, *_torch_names(f"{name}.branch1", 2, 3))
     else:
         left, right = ops.split(x, 2, axis=-1)
     inner = f"{name}.branch2"
     parts = _torch_names(inner, 0, 1), (f"{inner}.3", f"{inner}.4"), _torch_names(inner, 5, 6)
     right = TORCH(right, half, 1, 1, *parts[0])
-    right = TORCH(TORCH(right, 0, 3, 2 if halves else 1, *parts[1]), half, 1, 1, *parts[2])
+    right = TORCH(right, 0, 3, 2 if halves else 1, *parts[1])
+    right = TORCH(right, half, 1, 1, *parts[2])
     return shuffle_halves(left, right, name)
 
 

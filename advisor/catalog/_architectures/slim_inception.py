@@ -59,6 +59,7 @@ def _add_modules(
 ) -> Tensor:
     """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
     for place, filters1, reduce3, three, reduce5, five, pooled in rows:
+        # V2 has two 3x3 convolutions where the paper of V1 has one of 5x5, and Slim's V1 one of 3x3.
         last = ((five, 3),) * (1 if slim is _V1 else 2)
         branches = ((filters1, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
         x = slim.module(x, f"Mixed_{place}", branches, pooled, maximum)

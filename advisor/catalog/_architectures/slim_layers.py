@@ -74,7 +74,8 @@ class SlimLayers:
         outputs = []
         for index, (steps, filters) in enumerate(branches):
             inner = f"{scope}.Branch_{index}"
-            outputs.append(self.halving(self.branch(x, inner, *steps), filters, f"{inner}.Conv2d_1a_3x3", padding))
+            convolved = self.branch(x, inner, *steps)
+            outputs.append(self.halving(convolved, filters, f"{inner}.Conv2d_1a_3x3", padding))
         pool = self.max_pool(x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding)
         return self.join_branches([*outputs, pool], scope)
 

@@ -59,7 +59,8 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
     model = read(data, name)
     size = side_of(data, name, finished)
     outputs = model.subgraphs[0].outputs
-    if outputs and (ends := _find_producer(model, outputs[0])) and ends.name == "LOGISTIC":
+    last = _find_producer(model, outputs[0]) if outputs else None
+    if last is not None and last.name == "LOGISTIC":
         raise UsageError(
             f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
             "compared here",
@@ -83,12 +84,14 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
         )
     if inputs != 1:
         raise UsageError(f"{name}: it has {inputs} inputs, an image model has one", _PLAIN)
-    if custom := custom_operators(model, LITERT_CUSTOM):
+    custom = custom_operators(model, LITERT_CUSTOM)
+    if custom:
         raise UsageError(f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN)
     odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
     if finished and odd:
         raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
-    if not finished and (numbers := _describe_numbers(model)):
+    numbers = "" if finished else _describe_numbers(model)
+    if numbers:
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
     return _input_size(data, model, name)
 
@@ -107,10 +110,13 @@ def name_output(data: bytes, name: str, softmax: bool) -> bytes:
     model = unpack(data, name)
     graph = model.subgraphs[0]
     for tensor in graph.tensors:
-        tensor.shapeSignature = None  # the batch stays open in it; the shape itself says one
+        # The batch stays open in it; the shape itself says one.
+        tensor.shapeSignature = None
     for operator in given.operators:
-        if operator.name == "FULLY_CONNECTED" and (bias := operator.inputs[2] if operator.inputs[2:] else -1) >= 0:
-            graph.tensors[bias].shape = [prod(given.tensors[bias].shape)]  # the quantizer takes a bias of one axis only
+        bias = operator.inputs[2] if operator.inputs[2:] else -1
+        if operator.name == "FULLY_CONNECTED" and bias >= 0:
+            # The quantizer takes a bias of one axis only.
+            graph.tensors[bias].shape = [prod(given.tensors[bias].shape)]
     shape = (1, _classes(given, name))
     output = _shape_tensor(model, graph, scores_tensor(given, name), shape)
     if softmax:
@@ -187,7 +193,8 @@ def scores_tensor(model: Model, name: str) -> int:
 
 
 def _describe_numbers(model: Model) -> str:
-    if rounded := list_quantized(model):
+    rounded = list_quantized(model)
+    if rounded:
         return f"it is quantized ({len(rounded)} tensors, first '{rounded[0].name}')"
     if any(tensor.dtype == "float16" for tensor in model.tensors):
         return "it computes in float16"
@@ -233,6 +240,7 @@ def _find_classifier_input(model: Model, output: int) -> int | None:
     if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
         return None
     source, kernel = (model.tensors[index] for index in operator.inputs[:2])
+    # A convolution over one position is linear too: its kernel has as many values an output as it reads.
     linear = kernel.is_constant and bool(kernel.shape) and source.elements == prod(kernel.shape[1:])
     return int(operator.inputs[0]) if linear else None
 

@@ -98,6 +98,8 @@ def draw_crops(side: int) -> Array:
         edge = int(rng.integers(100, min(photograph.shape[:2]) + 1))
         top, left = (int(rng.integers(0, limit - edge + 1)) for limit in photograph.shape[:2])
         image = Image.fromarray(photograph[top : top + edge, left : left + edge])
+        # Scaled to deviation 1, whatever the model expects: both sides see the same numbers, and only they are
+        # compared.
         crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
         images.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
     return np.stack(images).astype(np.float32)
@@ -124,6 +126,7 @@ def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -
     for activation in activations:
         by_size.setdefault(activation.size, []).append(activation)
     right: set[str] = set()
+    # From the end: what a right layer reads is right too, though the converter may have fused it away.
     for layer in reversed(layers):
         if layer.name in right or any(
             _is_equal(layer.values, activation) for activation in by_size.get(layer.values.size, [])
@@ -134,6 +137,7 @@ def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -
 
 def _is_equal(expected: Array, activation: Array) -> bool:
     limit = MAX_DIFFERENCE * float(np.abs(expected).max(initial=0.0))
+    # The converter keeps some tensors in the order of ONNX.
     turned = [expected.transpose(0, 2, 3, 1)] if expected.ndim == 4 else []
     return any(bool((np.abs(layout.ravel() - activation.ravel()) <= limit).all()) for layout in (*turned, expected))
 

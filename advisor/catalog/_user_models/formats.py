@@ -109,7 +109,8 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
                 non_verbose=True,
             )
         finally:
-            sys.setrecursionlimit(depth)  # onnx2tf lifts it, and deep nesting would then end the process
+            # onnx2tf lifts it, and deep nesting would then end the process.
+            sys.setrecursionlimit(depth)
         return _with_transposes((Path(folder) / "model_float32.tflite").read_bytes(), model)
 
 
@@ -128,11 +129,10 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
     made = {int(place): at for at, operator in enumerate(graph.operators) for place in operator.outputs}
     read = {int(place) for operator in graph.operators for place in operator.inputs}
     there = made.keys() | {int(place) for place in graph.inputs}
-    lost = {
-        name: place
-        for name, place in names.items()
-        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None
-    }
+    lost = {}
+    for name, place in names.items():
+        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None:
+            lost[name] = place
     bridges = []
     for name, place in lost.items():
         same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]
@@ -141,6 +141,7 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
             order = add_tensor(whole, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
             code = operator_code(whole, schema.BuiltinOperator.TRANSPOSE, 2)
             bridges.append((made[source], schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[place])))
+    # From the last to the first, so that the places of the others stay true.
     for after, bridge in sorted(bridges, key=lambda place_and_bridge: -place_and_bridge[0]):
         graph.operators.insert(after + 1, bridge)
     return pack(whole) if bridges else data
@@ -194,13 +195,14 @@ class OnnxOriginal:
         outputs = [entry.name for entry in session.get_outputs()]
         values = dict(zip(outputs, session.run(outputs, self._feed_image(image)), strict=True))
         made = {name: node.name or node.output[0] for node in nodes for name in node.output}
-        return [
-            OriginalLayer(
-                made[node.output[0]], node.op_type, tuple(made[name] for name in node.input if name in made), value
-            )
-            for node in nodes
-            if isinstance(value := values.get(node.output[0]), np.ndarray) and value.dtype == np.float32
-        ]
+        layers = []
+        for node in nodes:
+            value = values.get(node.output[0])
+            # Shapes and indices are of whole numbers: no layer of the converted file has them.
+            if isinstance(value, np.ndarray) and value.dtype == np.float32:
+                sources = tuple(made[name] for name in node.input if name in made)
+                layers.append(OriginalLayer(made[node.output[0]], node.op_type, sources, value))
+        return layers
 
     def _feed_image(self, image: Array) -> dict[str, Array]:
         return {self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image}
@@ -278,7 +280,9 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
     form.check(file, size)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            data, original = form.convert(file, size), form.original and form.original(file, size)
+            data = form.convert(file, size)
+            original = form.original(file, size) if form.original else None
+            # Keras and TensorFlow convert their models themselves, and a .tflite is taken as it is.
             if original is None:
                 return data, None
             data = simplify_file(without_transposes(data, str(file)))

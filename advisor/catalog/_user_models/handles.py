@@ -79,6 +79,7 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
                     f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
                 )
             parts = [part for part in urlsplit(handle).path.split("/") if part]
+            # The name of the folder becomes that of the card.
             name = re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100] or "model"
             yield LocalModel(saved_model.rename(saved_model.with_name(name)), f"{shown}{HASH}{sha256}")
     except Unavailable as error:
@@ -102,6 +103,7 @@ def resolve_handle(handle: str) -> Iterator[Path]:
     with client_for(handle):
         pass  # a server that is not there costs one short wait
     with Scratch() as folder:
+        # A child with the network: the package resolves, downloads and unpacks on its own.
         with ChildPool(folder / "log.txt", settings(folder)) as pool:
             try:
                 model = Path(pool.call(f"{__name__}:download", handle, limits=HUB_LIMITS))
@@ -145,6 +147,7 @@ def download(handle: str, most_bytes: int = MAX_DOWNLOAD_BYTES) -> str:
                 raise StageError(f"more than {show_bytes(most_bytes)} when unpacked")
 
     resolver.DownloadManager = Bounded
+    # TensorFlow Hub sets no limit, and would wait for a silent server without end.
     socket.setdefaulttimeout(PATIENCE_S)
     try:
         return str(tensorflow_hub.resolve(handle))
@@ -230,6 +233,7 @@ def _load_timm(name: str) -> _Loaded:
         labels = tuple(info.index_to_description(index) for index in range(info.num_classes()))
     evaluated = f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}"
     described = _describe_package(name, labels, facts["mean"], facts["std"], str(facts.get("license") or ""))
+    # Branches that only training needs become one convolution, which computes the same faster.
     return reparameterize_model(model), int(facts["input_size"][-1]), evaluated, described, None
 
 

@@ -174,6 +174,7 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
         log = folder / "log.txt"
         environment = {WRITES_BELOW: str(folder)}
         if packages:
+            # Before minutes of downloads, a file that is refused anyway is refused here.
             if not packages.are_installed:
                 with ChildPool(log, environment) as pool:
                     _call_child(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
@@ -269,8 +270,11 @@ def _make_entry(inspected: Inspected, given: ModelDescription, metadata: Metadat
         "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.origin or inspected.file.name}"
         + ("" if facts.features else "; it cannot be retrained on images"),
     }
-    stated = given.top1 is not None
-    top1, source = (given.top1, "stated when it was added") if stated else (inspected.top1, inspected.origin)
+    top1 = given.top1
+    source = "stated when it was added"
+    if top1 is None:
+        top1 = inspected.top1
+        source = inspected.origin
     if top1 is not None:
         entry["published"] = [{"precision": "float32", "source": source, "top1": top1}]
     if inspected.conversion is not None:
@@ -288,6 +292,7 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
     model.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(prepared, model)
     try:
+        # The file first, then the card: a card without its file would fail every later search.
         write_atomically(catalogue, text.encode())
         load_catalogue([catalogue])
     except BaseException:
@@ -323,7 +328,8 @@ def make_shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, 
         try:
             with inspect(file, finished=True) as inspected:
                 given = ModelDescription(name=name, family=FAMILY)
-                if lacking := list_missing(inspected, given):
+                lacking = list_missing(inspected, given)
+                if lacking:
                     raise UsageError(
                         f"{file} does not say its {', '.join(lacking)}",
                         f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "

@@ -233,7 +233,8 @@ def check_saved_model(folder: Path) -> None:
     from tensorflow.python.framework import op_def_registry
 
     for operator in sorted(_list_operators(graph)):
-        known = op_def_registry.get(operator)  # TensorFlow calls operators of files and sockets stateful
+        # TensorFlow calls operators of files and sockets stateful.
+        known = op_def_registry.get(operator)
         if operator in _REFUSED or (operator not in _STATE and (known is None or known.is_stateful)):
             raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN)
 
@@ -253,6 +254,7 @@ def _list_operators(graph: Path) -> set[str]:
         library = meta.graph_def.library.function
         operators |= {node.op for node in meta.graph_def.node}
         operators |= {node.op for function in library for node in function.node_def}
+        # A function of a graph is called by its name, as an operator is.
         operators -= {
             function.signature.name for function in library if op_def_registry.get(function.signature.name) is None
         }

@@ -184,6 +184,7 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
     own_files = own_files_of(facts.task)
     stated = read_metadata(data)
     if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
+        # A file that states the same keeps its bytes, and so its hash.
         data = write_metadata(data, metadata)
         target.write_bytes(data)
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
@@ -198,6 +199,7 @@ def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str
     data = content_of_own(card, weights)
     softmax = not sums_to_one(data, card.input_size, card.name)
     master, has_features = master_of(card, data, softmax)
+    # Behind a new softmax the numbers are others than those of the file, so there is nothing to compare.
     difference = 0.0
     if not softmax:
         image = photograph(card.preprocessing, card.input_size)
@@ -230,6 +232,7 @@ def master_of(card: Card, data: bytes, softmax: bool) -> tuple[bytes, bool]:
 def sums_to_one(data: bytes, input_size: int, name: str) -> bool:
     """Return whether the answers are probabilities already; logits are not, whatever the image."""
     rng = np.random.default_rng(0)
+    # The logits of one image could add up to one by chance.
     for image in rng.normal(size=(3, 1, input_size, input_size, 3)).astype(np.float32):
         row = scores_of(data, image, name)
         if row.min() < 0 or abs(float(row.sum()) - 1.0) > 1e-3:

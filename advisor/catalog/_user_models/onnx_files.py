@@ -49,7 +49,8 @@ def read_checked(file: Path) -> ModelProto:
         import onnx.inliner
     except ImportError as error:
         raise UsageError(f"{file}: the package onnx is missing", install_extra("onnx")) from error
-    if (size := file.stat().st_size) > MAX_BYTES:
+    size = file.stat().st_size
+    if size > MAX_BYTES:
         raise UsageError(
             f"{file}: {size} bytes, and an ONNX file has at most {MAX_BYTES}",
             "no .tflite holds as much either: export a smaller model, without the weights of its training",
@@ -224,6 +225,7 @@ def _find_input(model: ModelProto, size: int | None, file: Path) -> Image:
             f"{file}: its input {shape} is not one RGB image",
             "its shape is (batch, 3, height, width), or (batch, height, width, 3)",
         )
+    # PyTorch's order where both axes could be the channels.
     channels_first = shape[1] == 3 or shape[3] != 3
     in_nhwc = (shape[0], *shape[2:], *shape[1:2]) if channels_first else shape
     side, _, _ = fix_side(in_nhwc, size, str(file))
@@ -289,6 +291,7 @@ def _restore_hard_swish(model: ModelProto) -> None:
     for node in graph.node:
         pair = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
         sigmoid = next((hard_sigmoid for hard_sigmoid in pair if is_of_swish(hard_sigmoid)), None)
+        # Another reader of the sigmoid still needs it.
         if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
             nodes.remove(sigmoid)
             nodes.append(helper.make_node("HardSwish", sigmoid.input, node.output, name=node.name))
@@ -308,15 +311,17 @@ def _divide_patches(model: ModelProto) -> None:
 
     graph = model.graph
     constants = {initializer.name: initializer for initializer in graph.initializer}
-    patches = {
-        node.output[0]
-        for node in graph.node
-        if node.op_type == "Transpose" and [list(attribute.ints) for attribute in node.attribute] == [_PATCHES]
-    }
+    patches = set()
+    for node in graph.node:
+        orders = [list(attribute.ints) for attribute in node.attribute]
+        if node.op_type == "Transpose" and orders == [_PATCHES]:
+            patches.add(node.output[0])
     nodes: list[NodeProto] = []
     for node in graph.node:
         known = constants.get(node.input[1]) if node.op_type == "Reshape" and node.input[0] in patches else None
-        if known is not None and 0 not in (shape := numpy_helper.to_array(known)) and min(shape[:2]) > 0:
+        shape = np.empty(0) if known is None else numpy_helper.to_array(known)
+        # A 0 or -1 in a shape stands for a size that is not written here.
+        if known is not None and 0 not in shape and min(shape[:2]) > 0:
             flat = f"{node.output[0]}/flat"
             graph.initializer.append(numpy_helper.from_array(np.array([*shape[:2], -1], np.int64), f"{flat}/shape"))
             nodes.append(helper.make_node("Reshape", [node.input[0], f"{flat}/shape"], [flat], name=flat))
@@ -335,7 +340,8 @@ def _slope(node: NodeProto) -> tuple[float, float]:
 def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
     from onnx import helper, numpy_helper
 
-    made, (alpha, beta) = [], _slope(node)
+    made = []
+    alpha, beta = _slope(node)
     value = node.input[0]
     name = node.output[0]
     steps = [("Mul", [6 * alpha]), ("Add", [6 * beta]), ("Clip", [0.0, 6.0]), ("Mul", [1 / 6])]
@@ -344,6 +350,7 @@ def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
         for constant, number in zip(names, constants, strict=True):
             graph.initializer.append(numpy_helper.from_array(np.asarray(number, np.float32), constant))
         target = name if place == len(steps) - 1 else f"{name}/{place}"
+        # With a slope of 1/6, as PyTorch has it, the first product changes nothing.
         if operator == "Mul" and abs(constants[0] - 1.0) < 1e-6:
             continue
         made.append(helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}"))

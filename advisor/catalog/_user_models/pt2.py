@@ -76,7 +76,8 @@ def read_archive(file: Path) -> Pt2:
     try:
         with zipfile.ZipFile(file) as archive:
             root, names = _names(file, archive.infolist())
-            if (graphs := [name for name in names if _GRAPH.fullmatch(name)]) != [_ONLY]:
+            graphs = [name for name in names if _GRAPH.fullmatch(name)]
+            if graphs != [_ONLY]:
                 raise UsageError(f"{file}: it holds {', '.join(graphs) or 'no model'}, not {_ONLY} alone", EXPORT)
             if archive.getinfo(f"{root}/{_ONLY}").file_size > MAX_GRAPH_BYTES:
                 raise UsageError(f"{file}: its graph has more than {MAX_GRAPH_BYTES} bytes", EXPORT)
@@ -148,6 +149,7 @@ def _count_values(described: dict[str, Any]) -> int:
     first = int(described["storage_offset"]["as_int"])
     if min([first, *sizes, *strides]) < 0 or len(sizes) != len(strides):
         return -1
+    # Strides may reach far beyond the sizes, so the last value counts, not the number of values.
     reached = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     return first + reached + 1 if all(sizes) else 0
 
@@ -159,13 +161,16 @@ def _check_program(file: Path, program: dict[str, Any]) -> int:
     signature = module["signature"]
     for node in graph["nodes"]:
         _check_node(file, node)
-    for key in (key for entry in objects_in([graph["nodes"], signature]) for key in entry if key in _CALLS):
-        raise UsageError(f"{file}: the graph holds code of its own ({key})", EXPORT)
+    for entry in objects_in([graph["nodes"], signature]):
+        for key in entry:
+            if key in _CALLS:
+                raise UsageError(f"{file}: the graph holds code of its own ({key})", EXPORT)
     if program["range_constraints"] or any("as_expr" in entry for entry in objects_in(graph)):
         raise UsageError(f"{file}: it leaves sizes open (dynamic_shapes)", f"leave dynamic_shapes out: {EXPORT}")
     side = _input_side(file, signature["input_specs"], graph["tensor_values"])
     specs = signature["output_specs"]
-    if changed := [next(iter(spec)) for spec in specs if "user_output" not in spec]:
+    changed = [next(iter(spec)) for spec in specs if "user_output" not in spec]
+    if changed:
         raise UsageError(f"{file}: it changes its own state ({changed[0]})", _EVAL)
     if len(specs) != 1 or "as_tensor" not in specs[0]["user_output"]["arg"]:
         raise UsageError(f"{file}: it has {len(specs)} outputs", "an image classifier has one output, the scores")
@@ -285,6 +290,7 @@ class TorchProgram:
                     names[node] = _name(node)
                     read = tuple(names[input_node] for input_node in node.all_input_nodes if input_node in names)
                     operator = str(node.target).removeprefix("aten.").partition(".")[0]
+                    # A copy: later operators may write into the same memory.
                     recorded.append(OriginalLayer(names[node], operator, read, value.numpy().copy()))
                 return value
 

@@ -134,6 +134,7 @@ def _read_floats(content: bytes, dtype: int) -> Array:
 
 def _shape_values(name: str, values: Array, shape: Any) -> Array:
     sides = [dimension.size for dimension in shape.dim]
+    # The product first against a limit: a file may state any sizes.
     if min(sides, default=0) < 0 or prod(sides) > MAX_VALUES or prod(sides) != values.size:
         raise ValueError(f"'{name}' of shape {sides} has {values.size} values")
     return values.reshape(sides)

@@ -93,6 +93,7 @@ class MissingWeights(WeightsError):
 def describe_attempt(label: str, error: Exception) -> str:
     """Return one place and why it does not have the weights, the place named once."""
     text = str(error)
+    # The message may begin with the address already, and a label may have a password.
     host = urlsplit(label).netloc.rpartition("@")[2]
     if host:
         return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"

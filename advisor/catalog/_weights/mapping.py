@@ -147,6 +147,7 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
         if not all(np.isfinite(array).all() for array in arrays):
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
+    # Every layer may be filled though file and graph are different networks: then tensors are left.
     left = [name for name in tracked.list_unused() if not re.search(rule.ignored, name)]
     if left:
         raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
@@ -255,6 +256,7 @@ def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
         raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
     stage, repeat = blocks[index]
     place = ("expand_conv", "bn0", "depthwise_conv", "bn1", "project_conv", "bn2").index(part)
+    # timm numbers the norms of a block from its first convolution, and the first block has no expanding one.
     expanding = "conv_pw bn1 conv_dw bn2 conv_pwl bn3"
     plain = "- - conv_dw bn1 conv_pw bn2"
     return f"blocks.{stage}.{repeat}.{(expanding if index else plain).split()[place]}"
@@ -286,6 +288,7 @@ def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
 def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return ``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
     match = re.match(r"^fire(\d)_(\w+)$", layer.name)
+    # The classifier comes after the stem and the three convolutions of each of the eight fire modules.
     number = 0 if layer.name == "conv1" else 25
     if match is not None:
         number = 1 + len(_PARTS) * (int(match[1]) - 2) + _PARTS.index(match[2])

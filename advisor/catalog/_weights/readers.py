@@ -95,6 +95,7 @@ def read_safetensors(path: Path) -> Tensors:
     """Return the tensors of a safetensors file in PyTorch's layout; 16-bit floats become float32."""
     data = np.memmap(path, np.uint8, "r")
     length = int.from_bytes(data[:8].tobytes(), "little")
+    # The shortest header is `{}`.
     if not 2 <= length <= min(len(data) - 8, _MAX_SAFETENSORS_HEADER):
         raise ValueError(f"a header of {length} bytes")
     header = json.loads(data[8 : 8 + length].tobytes())

@@ -84,6 +84,7 @@ def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
         if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
             raise ValueError("the pickle is larger than the names of any model")
         tensors = dict(_walk_tensors(_load(io.BytesIO(archive.read(pickles[0]))), ""))
+        # Tensors may share a storage, so each is read once.
         contents: dict[str, bytes] = {}
         for storage in {tensor.storage for tensor in tensors.values()}:
             info = archive.getinfo(f"{pickles[0].removesuffix('data.pkl')}data/{storage.key}")
@@ -166,5 +167,6 @@ def _make_array(tensor: _Tensor, data: bytes) -> Array:
     if count > MAX_VALUES or (count and last >= flat.size):
         raise ValueError("a tensor that reaches past its storage")
     strides = [step * flat.itemsize for step in tensor.stride]
+    # Checked above: strides of a foreign file could otherwise read any memory of the process.
     view = np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.size, strides, writeable=False)
     return view.copy()

@@ -64,11 +64,11 @@ def diagnose(
     raises the errors of :func:`compare_layers` and of what reads the images as UsageErrors.
     """
     graph = read(against)
+    # A damaged file is an error before images are looked for.
     read(model)
     metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
-    known = next(
-        (file_metadata for file_metadata in metadata if file_metadata is not None and file_metadata.mean), None
-    )
+    with_mean = (file_metadata for file_metadata in metadata if file_metadata and file_metadata.mean)
+    known = next(with_mean, None)
     spec = spec_of_file(against.name, graph, known, mean, std)
     files = find_images(calibration) if calibration else ()
     images = draw_paths(files, IMAGES, 0)
@@ -86,6 +86,7 @@ def run_in_child(
         try:
             diagnosis: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
         except StageError as error:
+            # Some errors name the file already.
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
     return diagnosis
@@ -95,6 +96,7 @@ def diagnose_images(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
     """Read the images, or crops of the bundled photographs, and compare the files."""
+    # Evenly over all of them: the bundled crops come photograph by photograph.
     arrays = CalibrationImages(tuple(images), spec).read()
     return compare_layers(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
@@ -226,6 +228,7 @@ def _show_inputs(model: Model) -> str:
 
 def _range_of(tensor: Tensor) -> tuple[float, float] | None:
     """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
+    # A tensor with a scale for each channel has no single range.
     if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
         return None
     scale = tensor.quantization.scales[0]

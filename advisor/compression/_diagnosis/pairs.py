@@ -72,14 +72,15 @@ def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ..
     ours = working_operators(quantized)
     theirs = working_operators(reference)
     known = _index_outputs(reference, theirs)
-    pair_of = {
-        index: known[key]
-        for key, index in _index_outputs(quantized, ours).items()
-        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
-    }
+    pair_of = {}
+    for key, index in _index_outputs(quantized, ours).items():
+        other = known.get(key)
+        if other is not None and quantized.operators[index].name == reference.operators[other].name:
+            pair_of[index] = other
     taken = set(pair_of.values())
     left = [index for index in ours if index not in pair_of]
     rest = [index for index in theirs if index not in taken]
+    # What has no unique name is matched by the sequence of kinds and shapes, as a diff matches lines.
     blocks = SequenceMatcher(None, _kinds_of(quantized, left), _kinds_of(reference, rest), autojunk=False)
     for first, second, size in blocks.get_matching_blocks():
         pair_of.update(zip(left[first : first + size], rest[second : second + size], strict=True))
@@ -134,10 +135,8 @@ def kernel_of(model: Model, index: int) -> Tensor | None:
         return None
     stored = operator.inputs[1]
     if not model.tensors[stored].is_constant:
-        stored = next(
-            (producer.inputs[0] for producer in model.operators if stored in producer.outputs and producer.inputs),
-            stored,
-        )
+        producers = (operator for operator in model.operators if stored in operator.outputs)
+        stored = next((producer.inputs[0] for producer in producers if producer.inputs), stored)
     tensor = model.tensors[stored]
     return tensor if tensor.is_constant else None
 
@@ -218,6 +217,7 @@ def find_factors(quantized: Model, reference: Model, operator_pairs: Sequence[Op
     known: dict[int, Factors] = {}
     for pair in operator_pairs:
         operator = reference.operators[pair.reference]
+        # These operators take each channel by itself, so its factor passes through them.
         if operator.name in _PASSING:
             factor = next((known[index] for index in operator.inputs if index in known), None)
         else:
@@ -254,6 +254,7 @@ def fit_factors(
     power = np.maximum((first**2).sum(axis=1), 1e-30)
     factor = (first * second).sum(axis=1) / power
     residue = ((second - factor[:, None] * first) ** 2).sum(axis=1)
+    # Equalization multiplies by positive numbers; anything else is retraining or noise.
     good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
     factor = np.where(good, factor, 1.0)
     if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:

@@ -75,6 +75,7 @@ def _match_feeds(quantized: Model, reference: Model, operator_pairs: Sequence[Op
     """Return the corresponding tensor of the float file for each activation of the quantized one."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
     feeds.update((pair.output, pair.reference_output) for pair in operator_pairs)
+    # A converted tensor holds the same values as the one before it.
     for operator in quantized.operators:
         if operator.name in CONVERTING and operator.inputs[0] in feeds:
             feeds[operator.outputs[0]] = feeds[operator.inputs[0]]
@@ -126,6 +127,7 @@ class Sums:
         self.noise += float(((quantized - values) ** 2).sum())
         if alone is not None:
             self.own_noise = (self.own_noise or 0.0) + float(((alone.reshape(values.shape) - values) ** 2).sum())
+        # Half a step: a value just beyond the end still rounds to the last step without loss.
         margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
         rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)

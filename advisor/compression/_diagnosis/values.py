@@ -186,6 +186,7 @@ def explain_loss(layer: DiagnosedLayer) -> str:
         return ""
     if layer.weights in _FLOATS and layer.data == "float32":
         return _describe_change(layer)
+    # The likeliest reason alone: several remedies for one layer would contradict each other.
     return next(_explain_losses(layer))
 
 
@@ -278,6 +279,7 @@ def _arriving(layer: DiagnosedLayer) -> float:
 
 def _describe_slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
     """Yield what the CPU's fast kernels run less of than of the float file."""
+    # The form is only to blame for what the float file does not have as well.
     if delegation.share >= float_delegation.share - _LEFT and delegation.kept <= float_delegation.kept:
         return
     reasons = [f"{reason} ({count}x)" for reason, count in delegation.reasons.items()]

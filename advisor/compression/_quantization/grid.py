@@ -42,10 +42,9 @@ class Grid:
 
     def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
-        others = tuple(
-            reduced_axis for reduced_axis in range(kernel.ndim) if not self.per_channel or reduced_axis != axis
-        )
+        others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
+        # A channel of zeros has no greatest weight, and any step stores it.
         step[step == 0] = 1.0
         if self.power_of_two:
             step = np.exp2(np.ceil(np.log2(step)))
@@ -72,6 +71,7 @@ class Grid:
         if moments is None or moments.shape[-1] != len(flat):
             return self.round(kernel, axis)
         steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
+        # A depthwise kernel may have several outputs for one input channel, which all read the same inputs.
         if moments.ndim == 3:
             moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
         spread_rows = spread_errors(flat, steps, moments, None if self.power_of_two else self.last)
@@ -131,6 +131,7 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
         steps = greatest * shrink
         error = np.clip(np.rint(weights / steps), -last, last) * steps - weights
         errors.append(np.einsum("fc,fc->c", error, moments @ error))
+    # With one step for all channels, the share that is best for all of them together.
     lost = np.array(errors) if per_channel else np.sum(errors, axis=1, keepdims=True)
     steps = np.broadcast_to(greatest * np.array(SHRINKS)[lost.argmin(axis=0)], weights.shape[1:])
     return spread_errors(weights, steps, moments, last)

@@ -78,6 +78,7 @@ class Layer:
         places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)
         down = rows[places // len(columns)]
         across = columns[places % len(columns)]
+        # Positions outside of the image are padding: they are read at its edge, and then set to 0.
         inside = _is_within(down, image.shape[0])[:, :, None] & _is_within(across, image.shape[1])[:, None, :]
         patches = image[
             np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
@@ -103,7 +104,8 @@ def _is_within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
 
 def find_layers(model: Model) -> list[Layer]:
     """Return the layers of the main graph whose kernel and bias are float constants of that layer alone."""
-    layers_read = [layer for operator in model.operators if (layer := _read_layer(model, operator))]
+    layers_read = list(filter(None, (_read_layer(model, operator) for operator in model.operators)))
+    # A constant that two layers share cannot be corrected for both.
     used = [index for layer in layers_read for index in (layer.kernel, layer.bias)]
     return [layer for layer in layers_read if used.count(layer.kernel) == used.count(layer.bias) == 1]
 
@@ -159,7 +161,8 @@ def correct_model(
 
     tables, model = open_model(data)
     editable(tables)
-    with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
+    # The order of additions must not depend on the machine.
+    with threadpool_limits(limits=1, user_api="blas"):
         for layer in find_layers(model):
             grid = grids.of(layer.depthwise)
             if grid is None:
@@ -179,6 +182,7 @@ def _put_on(
     bias = read_values(model.tensors[layer.bias])
     seen = observation.activations[layer.source]
     axis = layer.output_axis
+    # With one step for the kernel, its size follows from the greatest channel, and no channel needs lifting.
     whole = _lift_channels(kernel, bias, seen, axis) if grid.per_channel else kernel
     rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
     lost = shift_of_mean(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)

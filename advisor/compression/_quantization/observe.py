@@ -80,6 +80,7 @@ class Observation:
         0.25 lose the same with both.
         """
         ranges = {index: activation.range for index, activation in self.activations.items()}
+        # 16 bits have steps enough for every pixel value.
         if bits <= 8:
             ranges |= {source: widen_for_pixels(ranges[source]) for source in self.sources if source in ranges}
         return ranges
@@ -136,14 +137,16 @@ def observe_activations(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    (tables, model), known = open_model(data), known or {}
+    tables, model = open_model(data)
+    known = known or {}
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
     seen = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
     sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
-    with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
+    # The order of additions must not depend on the machine.
+    with threadpool_limits(limits=1, user_api="blas"):
         _run(tables, _as_arrays(images), sources, notes, sums)
         return Observation(
             {**known, **{index: note.activation() for index, note in notes.items()}},
@@ -164,6 +167,7 @@ def _run(
     sums: list[_Sums],
 ) -> None:
     read_at = sorted({*notes, *(layer_sums.layer.source for layer_sums in sums)})
+    # All is known from an earlier model: nothing has to run.
     if not read_at:
         return
     interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])

@@ -51,7 +51,8 @@ def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | Non
     model = _with_unique_names(model)
     if ranges:
         rules = [*rules, *_make_no_rules(model)]
-    with contextlib.redirect_stderr(io.StringIO()):  # The calibrator shows a progress bar.
+    # The calibrator shows a progress bar.
+    with contextlib.redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(model)
         tool.load_quantization_recipe(rules)
         try:
@@ -298,6 +299,7 @@ def prepare_all(
         if earlier_index in before.activations
     }
     rounded = {grids_of_file: _reuse_rounded(model, done, before, grids_of_file) for grids_of_file in grids}
+    # The covariance of a layer is only spared if no grid needs it any more.
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
     observation = observe_activations(data, images, known, everywhere)
     corrected: dict[Grids, bytes] = {}
@@ -331,7 +333,8 @@ def _reuse_rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel
     theirs = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
     ours = {operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2}
     for layer in find_layers(model):
-        if (output := done.get(ours[layer.kernel])) is not None:
+        output = done.get(ours[layer.kernel])
+        if output is not None:
             kernel, bias = (read_values(earlier_model.tensors[index]) for index in theirs[output][1:3])
             rounded[layer.kernel] = {layer.kernel: kernel, layer.bias: bias}
     return rounded
@@ -348,6 +351,7 @@ def tensor_hashes(model: Model) -> dict[int, str]:
         sources = [hashes.get(index, "") for index in operator.inputs]
         for place, index in enumerate(operator.outputs):
             shape = model.tensors[index].shape
+            # The place among the outputs: two outputs of one operator differ by nothing else.
             text = repr((operator.name, sorted(operator.options.items()), sources, place, shape))
             hashes[index] = sha256(text.encode()).hexdigest()
     return hashes

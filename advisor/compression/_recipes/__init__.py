@@ -147,6 +147,7 @@ def make_file(
         UsageError: there is no recipe of that name, or the file is damaged.
     """
     chosen = recipe(name)
+    # An observer that knows this file needs no images; a recipe that compares or learns does.
     needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
     arrays = calibration.read() if chosen.needs_calibration and needs_images else None
     raw, process = split_postprocess(model.read_bytes(), model.name)

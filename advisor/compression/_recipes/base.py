@@ -46,7 +46,8 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
     if len(model.signatures) > 1 and not any_graph:
         keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
         yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
-    if custom := custom_operators(model, LITERT_CUSTOM if any_graph else ()):
+    custom = custom_operators(model, LITERT_CUSTOM if any_graph else ())
+    if custom:
         kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
         yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
     quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
@@ -62,7 +63,8 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
             yield f"the model takes {tensor.dtype}, not {' or '.join(INPUT_TYPES)}", FLOAT_FILE
     graph = tables.subgraphs[0]
     for entry in (graph.tensors[index] for index in graph.inputs):
-        for stated in (entry.shape, entry.shapeSignature):  # an open side of 1 is stated beside the shape alone
+        # An open side of 1 is stated beside the shape alone.
+        for stated in (entry.shape, entry.shapeSignature):
             sides = () if stated is None else tuple(map(int, stated))
             if any(side < 1 for side in sides):
                 yield f"the shape {sides} of input '{text_of(entry.name)}' is open", FIXED

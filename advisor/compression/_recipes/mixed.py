@@ -129,7 +129,8 @@ class OperatorChoice:
         others = challenger.deviation.drop_points
         if own_drop <= limit and others <= limit:
             return self if (self.float_work, own_drop) < (challenger.float_work, others) else challenger
-        return self if (own_drop, self.deviation.divergence) < (others, challenger.deviation.divergence) else challenger
+        own_loss = (own_drop, self.deviation.divergence)
+        return self if own_loss < (others, challenger.deviation.divergence) else challenger
 
 
 class Mixed(Recipe):
@@ -171,6 +172,7 @@ class _Search:
 
     def run(self) -> Compressed:
         best = plain = self._try(frozenset())
+        # Often int8 alone is within the limit, and then one trial is enough.
         if plain.deviation.drop_points > self._limit:
             best = self._trim(self._grow(plain))
         return Compressed(best.data, self._notes(best, plain))
@@ -188,6 +190,7 @@ class _Search:
         for run in self._rank_runs():
             if self._is_late() or best.deviation.drop_points <= self._limit:
                 break
+            # Neighbouring runs overlap. One that adds nothing would only cost a trial.
             if not run <= floats and len(floats | run) <= most:
                 floats |= run
                 best = self._try(floats).or_better(best, self._limit)
@@ -198,6 +201,7 @@ class _Search:
         if best.deviation.drop_points > self._limit:
             return best
         whole = best.floats
+        # The ends of runs first: an operator between two float ones would add two conversions as an integer.
         for index in sorted(whole, key=lambda index: ((index - 1 in whole) + (index + 1 in whole), -index)):
             if self._is_late():
                 break
@@ -214,6 +218,7 @@ class _Search:
             if self._is_late(RANKING_SHARE):
                 break
             self._spend(len(self._ranker))
+            # Some operators cannot stay float beside integers. Such a run is not ranked and comes last.
             with suppress(UnsupportedRecipe):
                 left[run] = self._ranker(self._make_form(run)).divergence
         return sorted(runs, key=lambda run: left.get(run, float("inf")))

@@ -6,6 +6,7 @@ import random
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
         )
     inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
     order = random.Random(seed).sample(range(count), count)
+    # With few samples, both halves would be too small: then all are used twice, and the report says so.
     half = count // 2 if count >= 2 * FEWEST else count
     chosen = order[: min(half, CALIBRATION)]
     others = order[half:][:SCORED] or order[:SCORED]
@@ -183,15 +185,18 @@ def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgr
             [((expected_output**2).sum(), ((output - expected_output) ** 2).sum()) for output, expected_output in pairs]
         )
     energies = np.array(rows)  # samples, outputs, signal and noise
-    alike = sum(
-        all((ratio := to_decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
-    )
+    alike = sum(all(starmap(_are_alike, sample)) for sample in energies)
     ratios = [to_decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output: dict[str, float | None] = {}
     for place, name in enumerate(floats.names if len(ratios) > 1 else ()):
         by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
     return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
+
+
+def _are_alike(signal: float, noise: float) -> bool:
+    ratio = to_decibel(signal, noise)
+    return ratio is None or ratio >= ALIKE_DB
 
 
 class _Runner:

@@ -285,12 +285,8 @@ def _compute_precision(true: list[Detections], detected: list[Detections]) -> In
 
 def _number_classes(true: list[Detections]) -> Mapping[int, int]:
     """Return numbers for the classes of the true boxes; other classes of the detector have no precision here."""
-    return {
-        label: place
-        for place, label in enumerate(
-            sorted({int(label) for boxes_of_image in true for label in boxes_of_image.labels})
-        )
-    }
+    labels = {int(label) for boxes_of_image in true for label in boxes_of_image.labels}
+    return {label: place for place, label in enumerate(sorted(labels))}
 
 
 @cache

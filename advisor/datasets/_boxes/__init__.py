@@ -73,7 +73,9 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
         if others and form_of(others[0]) is None:
             files += [(file, part or part_of(file.stem)) for file in others]
     for name in COCO_NAMES:
-        if named := [one for one in files if name in one[0].stem.casefold()]:
+        # COCO has captions and key points in files beside those of the boxes.
+        named = [one for one in files if name in one[0].stem.casefold()]
+        if named:
             return named
     return [] if sure else files
 
@@ -83,8 +85,13 @@ def list_coco(path: Path) -> BoxListing:
 
     Boxes are left, top, width and height; two corners if more of them fit into their images as these.
     """
-    root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
-    entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
+    root = path
+    if not path.is_dir():
+        # The images are beside the folder `annotations`, and not in it.
+        root = path.parent.parent if path.parent.name == "annotations" else path.parent
+    entries = list[BoxEntry]()
+    rejected = list[Rejected]()
+    faults = list[BoxFault]()
     classes: dict[str, None] = {}
     for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
         content = lists_of(file)
@@ -103,6 +110,7 @@ def list_coco(path: Path) -> BoxListing:
         for key, one in images.items():
             size = stated_size(one.get("width"), one.get("height"))
             entries.append(BoxEntry(paths[key], tuple(boxes.get(key, ())), file, part, "", size))
+    # COCO states a corner and sides, but converters often write two corners into its files.
     if not are_corners(entries):
         entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(root, entries, tuple(classes), rejected, faults, unit="annotation")
@@ -120,8 +128,13 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
         key = key_of(one.get("id"))
         if not one.get("file_name") and isinstance(one.get("coco_url"), str):  # LVIS has addresses alone
             one["file_name"] = "/".join(one["coco_url"].split("/")[-2:])
-        fault = "no id" if not key else "no file_name" if not one.get("file_name") else ""
+        fault = ""
+        if not key:
+            fault = "no id"
+        elif not one.get("file_name"):
+            fault = "no file_name"
         if not fault and "/" not in one["file_name"]:
+            # Written on Windows.
             one["file_name"] = one["file_name"].replace("\\", "/")
         if fault or by_id.setdefault(key, one) is not one:
             rejected.append(Rejected(file, f"image {place} has {fault or f'the id {key} of an image before it'}"))
@@ -134,14 +147,18 @@ def _coco_boxes(
     """Return the boxes of each image with their four values as written; those that cannot be assigned are left out."""
     boxes: dict[str, list[Box]] = {}
     for place, one in enumerate(_parse_entries(_ANNOTATION, listed), start=1):
-        image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), _edges_of(one)
+        image = key_of(one.get("image_id"))
+        category = key_of(one.get("category_id"))
+        edges = _edges_of(one)
         faults_of_one = {
             "its image_id is not in 'images'": image not in images,
             "its category_id is not in 'categories'": category not in names,
             "bbox is not a list of four numbers": len(edges) != 4,
             "it marks a crowd (iscrowd), not one object": one.get("iscrowd"),
         }
-        if fault := next((reason for reason, there in faults_of_one.items() if there), ""):
+        # One reason is enough: an image that is missing makes all others follow.
+        fault = next((reason for reason, there in faults_of_one.items() if there), "")
+        if fault:
             faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
         else:
             boxes.setdefault(image, []).append(box_of(names[category], edges, place))
@@ -158,9 +175,11 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
     for polygon in polygons if isinstance(polygons, list) else ():
         if isinstance(polygon, list):
             points += map(number, polygon)
+    # A polygon needs three corners of two numbers.
     if len(points) < 6 or len(points) % 2:
         return ()
-    across, down = points[::2], points[1::2]
+    across = points[::2]
+    down = points[1::2]
     return min(across), min(down), max(across) - min(across), max(down) - min(down)
 
 
@@ -171,7 +190,8 @@ def _parse_entries(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator
 def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     """Return the folder that the names of the images count from: the one with the most of the first images."""
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
-    places += [folder for place in places[2:] for folder, of in part_folders(place) if of == part]
+    for place in places[2:]:
+        places += [folder for folder, folder_part in part_folders(place) if folder_part == part]
     return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
 
 
@@ -185,9 +205,11 @@ def list_boxes(path: Path) -> BoxListing:
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     path = _enter_folder(path)
-    listing = screened((_of_folder if path.is_dir() else _of_file)(path)(path))
+    read_format = _of_folder(path) if path.is_dir() else _of_file(path)
+    listing = screened(read_format(path))
     if not listing.entries and not listing.rejected:
         raise UsageError(f"--data: '{path}' names no image", HINT)
+    # All images in one part: somebody has taken a part of a set, and a split is drawn from it.
     if len({entry.part for entry in listing.entries}) > 1:
         return listing
     return replace(listing, entries=[replace(entry, part="") for entry in listing.entries])
@@ -222,6 +244,7 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
 def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
     """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
     path = _enter_folder(path)
+    # Files of tools are XML and JSON as well, so they are told apart by their beginnings first.
     tools = bool(tool_files(path))
     formats = {
         "files of an annotation tool": (tools, list_tools),

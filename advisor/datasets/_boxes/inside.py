@@ -33,7 +33,8 @@ def list_inside(path: Path) -> BoxListing:
     entries = list[BoxEntry]()
     rejected = list[Rejected]()
     files = files_inside(path)
-    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
+    named_parts = {part_in_name(file, path) for file in files} - {""}
+    several = len(named_parts) > 1
     for file in files:
         archive = archive_of(file)
         part = part_in_name(file, path) if several else ""

@@ -51,7 +51,10 @@ def label_folders(root: Path) -> list[Path]:
             continue
         if folder.name.casefold() == "labels":
             chosen.append(folder)
-        elif files := label_files_in(folder):
+            continue
+        files = label_files_in(folder)
+        if files:
+            # Other folders may hold texts of any kind: one must belong to an image and mark a place in it.
             stems = stems or {image.stem.casefold() for image in images_in(root)}
             if any(stem_of(file.name) in stems and has_values(file) for file in files[:MOST_FOLDERS]):
                 chosen.append(folder)
@@ -66,7 +69,8 @@ def _list_label_folders(root: Path) -> Sequence[Path]:
         for folder in inner if len(inner) <= MOST_FOLDERS else ():
             if is_label_name(folder.name):
                 folders += [folder, *folders_in(folder)[:MOST_FOLDERS]]
-    if (named := folder_in(root, "labels")) != root:
+    named = folder_in(root, "labels")
+    if named != root:
         folders.append(named)
     return list(dict.fromkeys(folders))
 
@@ -96,9 +100,11 @@ def has_values(file: Path) -> bool:
     except UsageError:
         return False
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("imagesource:", "gsd:"))]
+    # An empty file is YOLO's way to say that an image has no object.
     if not lines:
         return True
     words = _SEPARATORS.split(lines[0].strip())
+    # NaN is not equal to itself, so this counts the numbers.
     return sum(number(word) == number(word) for word in words) >= FEWEST_VALUES
 
 
@@ -121,6 +127,7 @@ def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
     by_key = _by_key(root, [file for file in files if file not in used])
     keyed = {image: by_key.get(_key_of(root, image)) for image in missing}
     labels_of.update({image: file for image, file in keyed.items() if file is not None})
+    # Names alone are the last resort, because two folders may each have a `1.txt`.
     if len(missing) == len(images) and not any(keyed.values()):
         labels_of.update(_by_stem(missing, list(by_key.values())))
     return labels_of
@@ -129,6 +136,7 @@ def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
 def yolo_place(image: Path, root: Path) -> Path:
     """Return the text file of an image: in ``labels`` for the last ``images`` of its path, else beside it."""
     steps = list(image.relative_to(root).with_suffix(TEXT).parts)
+    # The last folder `images` counts, as in Ultralytics' own code.
     places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
     if places:
         steps[places[-1]] = "labels"
@@ -152,6 +160,7 @@ def _by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
     for file in files:
         key = _key_of(root, file)
         other = by_key.setdefault(key, file)
+        # Two versions of the labels, such as of two tools: which of them counts is the user's to say.
         if other is not file and other.parent != file.parent and has_values(file) and has_values(other):
             shown = f"'{other.relative_to(root)}' and '{file.relative_to(root)}'"
             raise UsageError(

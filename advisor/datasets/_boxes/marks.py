@@ -38,8 +38,11 @@ def number(written: Any) -> float:
 
 def objects_in(values: Any) -> list[Mapping[str, Any]]:
     """Return the objects of a list, or of an object whose values are objects."""
-    listed = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    return [value for value in listed if isinstance(value, dict)]
+    if isinstance(values, dict):
+        values = list(values.values())
+    if not isinstance(values, list):
+        return []
+    return [value for value in values if isinstance(value, dict)]
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
@@ -49,9 +52,8 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def edges_around(points: Any) -> Sequence[float]:
     """Return the edges of the box around points."""
-    pairs = (
-        [point for point in points if isinstance(point, list) and len(point) == 2] if isinstance(points, list) else []
-    )
+    listed = points if isinstance(points, list) else []
+    pairs = [point for point in listed if isinstance(point, list) and len(point) == 2]
     if len(pairs) < 2:
         return NO_EDGES
     across = [number(point[0]) for point in pairs]

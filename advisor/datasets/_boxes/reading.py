@@ -41,6 +41,7 @@ class Frame:
 
     def by_size(self, entry: BoxEntry) -> bool | None:
         """Return whether the file states the stored size, False for the upright one, None if it does not tell."""
+        # A square image, or one that is not turned, has one size for both.
         known = self.upright != self.stored and entry.size in (self.stored, self.upright)
         return entry.size == self.stored if known else None
 
@@ -76,6 +77,7 @@ def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relati
     pairs = list(zip(entries, frames, strict=True))
     by_size = [frame.by_size(entry) for entry, frame in pairs]
     by_edges = [None if relative else frame.by_edges(entry) for entry, frame in pairs]
+    # A tool that states one size and draws on the other contradicts itself in each image with a box near its edge.
     agree = Counter(size == edges for size, edges in zip(by_size, by_edges, strict=True) if None not in (size, edges))
     if agree[False] > agree[True]:
         by_size = [None] * len(pairs)
@@ -122,10 +124,14 @@ class BoxSurvey:
     def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
         """Boxes of each image: index of the class, then top, left, bottom and right in shares of the image."""
         place = {name: label for label, name in enumerate(self.classes)}
-        return tuple(
-            tuple((place[box.label], box.top / h, box.left / w, box.bottom / h, box.right / w) for box in boxes)
-            for boxes, (w, h) in zip(self.boxes, self.sizes, strict=True)
-        )
+        rows = []
+        for boxes, (width, height) in zip(self.boxes, self.sizes, strict=True):
+            row = []
+            for box in boxes:
+                edges = box.top / height, box.left / width, box.bottom / height, box.right / width
+                row.append((place[box.label], *edges))
+            rows.append(tuple(row))
+        return tuple(rows)
 
     @cached_property
     def index(self) -> Mapping[Path, int]:
@@ -142,6 +148,7 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
     relative = bool(listing.relative)
     by_path = {entry.path: entry for entry in listing.entries}
     images = survey(listing.images, progress, most)
+    # Before the boxes are placed: a resized image would have them at other things.
     images = images.without(list(_find_mismatched(by_path, images, relative)))
     entries = [by_path[image.path] for image in images.dataset.images]
     frames = _frames(images)
@@ -174,7 +181,8 @@ def _find_mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative:
     for image, frame in zip(images.dataset.images, _frames(images), strict=True):
         size = entries[image.path].size
         if not relative and size not in (None, frame.stored, frame.upright):
-            source, (width, height) = entries[image.path].source.name, frame.upright
+            source = entries[image.path].source.name
+            width, height = frame.upright
             said = f"'{source}' is for {size[0]}x{size[1]} pixels" if size else ""
             yield Rejected(image.path, f"{said}, the image has {width}x{height}")
 
@@ -213,10 +221,12 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
 
     boxes = named(read.boxes)
     dataset = read.images.dataset
-    rows = sorted(
-        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in image_boxes))
-        for image, image_boxes in zip(dataset.images, boxes, strict=True)
-    )
+    # Two sets with the same images and other boxes are other data, so the fingerprint has the boxes.
+    rows = []
+    for image, image_boxes in zip(dataset.images, boxes, strict=True):
+        written = sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in image_boxes)
+        rows.append((image.sha256, written))
+    rows.sort()
     return replace(
         read,
         images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),

@@ -39,6 +39,7 @@ def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for line in objects_in(content):
         boxes: Boxes = []
         size = None
+        # A line has a key for each labelling job that the image went through.
         for job, said in line.items():
             if not isinstance(said, dict) or not isinstance(said.get("annotations"), list):
                 continue
@@ -95,6 +96,7 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
     for image in images:
         whole = [box_of(label, edges, 0) for label, edges in image.boxes if len(edges) == len(SIDES)]
         entries.append(BoxEntry(Path(image.name), tuple(whole), file, size=image.size))
+    # `datasets` documents a corner and sides, and files with two corners exist as well.
     corners = are_corners(entries)
     for image in images:
         placed: Boxes = []

@@ -64,7 +64,8 @@ def form_of(file: Path) -> ToolForm | None:
         with open_file(file, MAX_BYTES) as content:
             head = content.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
             content.seek(max(HEAD_BYTES, content.seek(0, os.SEEK_END) - HEAD_BYTES))
-            tail = content.read(HEAD_BYTES).decode("utf-8", "replace")  # Behind an image in the middle of the file
+            # Behind an image in the middle of the file.
+            tail = content.read(HEAD_BYTES).decode("utf-8", "replace")
     except UsageError:
         return None
     suffix = file.suffix.lower()
@@ -87,7 +88,8 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
     """Return the files of tools in a folder with their parts. The first file of a folder tells the form of all."""
     places: list[tuple[Path, str]] = []
     inner = folders_in(path)
-    if len(inner) <= MOST_FOLDERS:  # Supervisely has a folder for each data set, with ``ann`` and ``img``
+    # Supervisely has a folder for each data set, with ``ann`` and ``img``.
+    if len(inner) <= MOST_FOLDERS:
         places = [(folder_in(folder, "ann"), "") for folder in inner if folder_in(folder, "ann") != folder]
     for folder, part in [(path, ""), *part_folders(path)]:
         places += [(folder, part), *((folder_in(folder, name), part) for name in PLACES)]
@@ -97,6 +99,7 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
             names = files_in(folder, suffix)
             if suffix == ".txt":
                 names = [name for name in names if "annotation" in name.stem.casefold()]
+            # One file is opened and not thousands: a tool writes all files of a folder alike.
             if names and form_of(names[0]) is not None:
                 for file in names:
                     files[file] = files.get(file) or part or part_of(file.stem)
@@ -121,6 +124,7 @@ def list_tools(path: Path) -> BoxListing:
             continue
         for image in marked:
             places = [Path(os.path.normpath(base / image.name.replace("\\", "/"))) for base in bases[file.parent]]
+            # Tools state paths of the machine on which they ran, so several places are tried.
             place = next(filter(is_there, places), places[0])
             boxes = [box_of(label, edges, line) for line, (label, edges) in enumerate(image.boxes, start=1)]
             stated = part_of(image.part) or part
@@ -129,6 +133,7 @@ def list_tools(path: Path) -> BoxListing:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
     lost = [entry.path for entry in entries if not is_there(entry.path)]
+    # Searching below the folder is expensive, so only for what was found nowhere else.
     moved = dict(zip(lost, find_by_name(entries[0].source, lost, root)[0], strict=True))
     entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]
     known = {entry.path for entry in entries}
@@ -259,6 +264,7 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for task in objects_in(content):
         data = object_of(task.get("data")) or task
         name = next((value for value in data.values() if isinstance(value, str) and "." in value), "")
+        # A cancelled annotation is one that its author skipped.
         given = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
         regions = objects_in(given[0].get("result")) if given else objects_in(task.get("label"))
         boxes: list[tuple[str, Sequence[Any]]] = []
@@ -273,7 +279,9 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) -> Sequence[float]:
     """Return the edges of a region, whose values are percents of the sides; a box is turned about its first corner."""
-    width, height = (size[0] / PERCENT, size[1] / PERCENT) if size else (1 / PERCENT, 1 / PERCENT)
+    across, down = size or (1, 1)
+    width = across / PERCENT
+    height = down / PERCENT
     if "points" in value:
         left, top, right, bottom = edges_around(value["points"])
     elif "radiusX" in value:
@@ -288,7 +296,8 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
 def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
     """Return the edges of the box around one that is turned clockwise about its first corner, or about its centre."""
     left, top, right, bottom = edges
-    across, down = ((left + right) / 2, (top + bottom) / 2) if about_centre else (left, top)
+    across = (left + right) / 2 if about_centre else left
+    down = (top + bottom) / 2 if about_centre else top
     points = []
     for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
         along = math.cos(turn) * (x - across) - math.sin(turn) * (y - down)
@@ -333,6 +342,7 @@ def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
 def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
     """Return the edges around a mask: its left upper corner, and the sides that its PNG states in its first bytes."""
     try:
+        # Only the first bytes are unpacked: a mask may be made to fill the memory.
         head = zlib.decompressobj().decompress(base64.b64decode(bitmap["data"]), _PNG_HEAD)
         width, height = struct.unpack(">II", head[_PNG_SIZE:])
         left, top = bitmap["origin"]
@@ -346,7 +356,8 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for image in objects_in(content):
         boxes = []
         for label in objects_in(image.get("labels")):
-            if place := object_of(label.get("box2d")):
+            place = object_of(label.get("box2d"))
+            if place:
                 boxes.append((str(label.get("category", "")), [place.get(edge) for edge in ("x1", "y1", "x2", "y2")]))
         yield MarkedImage(str(image.get("name", "")), boxes)
 
@@ -374,7 +385,8 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line: corners and class number."""
     _, names = class_names_beside(file)
     for line in text.splitlines():
-        if match := _LINE.match(line):
+        match = _LINE.match(line)
+        if match:
             boxes = []
             for written in match["boxes"].split():
                 *edges, label = written.split(",")

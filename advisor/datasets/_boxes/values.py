@@ -151,6 +151,7 @@ def are_centres(entries: Sequence[BoxEntry]) -> bool:
     is_share = all(max(box.edges) <= 1 for _, box in boxes)
     votes = 0
     for entry, box in boxes:
+        # Without a size, a box can still be outside at the left or above.
         width, height = entry.size or ((1, 1) if is_share else (math.inf, math.inf))
         votes += _is_inside(of_centre(box), width, height) - _is_inside(of_coco(box), width, height)
     return votes > 0
@@ -169,6 +170,7 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
         for box in entry.boxes if entry.size else ():
             corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
             coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
+            # Boxes that fit both ways say nothing, so only those count that fit one way alone.
             votes += corners - coco
     return votes > 0
 
@@ -195,6 +197,7 @@ def list_table(path: Path) -> BoxListing:
         named = entry_of(path, line, row, form)
         size = stated_size(row.get("width"), row.get("height"))
         entry = BoxEntry(named.path, (), path, named.part, named.group, size)
+        # A table has a row for each box, so the facts of the image repeat.
         if images.setdefault(named.path, entry) != entry:
             raise UsageError(
                 f"--data: row {line} of '{path}' has another split, group or size for '{row['path']}' than a row above",
@@ -235,6 +238,7 @@ def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[Bo
     """Return boxes of a form with their edges, and a sentence where the columns do not say what they mean."""
     if form.names in (BOXED.names, FOUR_CORNERS.names):
         return entries, ()
+    # Without titles nothing says the order, and a guess would move every box.
     if form.names is UNTITLED.names and _are_sides_first(entries):
         raise UsageError(
             f"--data: the values of '{entries[0].source}' may be left, right, top and bottom, or a corner and sides",
@@ -290,6 +294,7 @@ def list_box_tables(path: Path) -> BoxListing:
         in_folder = part_of(table.parent.name) if table.parent != path else ""
         stated = parts.part_of(table.stem.replace("bbox", ""), parts.TABLE_WORDS)
         parts_of_tables.append("" if stated == parts.UNLABELLED else stated or in_folder)
+    # Two tables of one part, or of none, may be versions of the same boxes.
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
         readings = readings_of_data(tables, "the boxes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
@@ -309,6 +314,7 @@ def screened(listing: BoxListing) -> BoxListing:
     relative = listing.relative
     if relative is None:
         within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
+        # By the majority: a box of one pixel in the corner looks like a share.
         relative = sum(within) > len(within) / 2
     entries: dict[Path, BoxEntry] = {}
     faults: list[BoxFault] = []
@@ -358,8 +364,9 @@ def part_of(name: str) -> str:
 
 def part_folders(root: Path) -> list[tuple[Path, str]]:
     """Return the sub-folders that are named as parts, each with its part; the folder itself if there are none."""
-    folders = [(folder, part) for folder in folders_in(root) if (part := part_of(folder.name))]
-    return folders or [(root, "")]
+    folders = [(folder, part_of(folder.name)) for folder in folders_in(root)]
+    named = [(folder, part) for folder, part in folders if part]
+    return named or [(root, "")]
 
 
 def folder_in(root: Path, *names: str) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from xml.parsers import expat
 
@@ -90,6 +91,7 @@ class _Reading:
         self._count = 0
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
+        # Entities that name each other can fill the memory, and only a document type can define them.
         self.parser.StartDoctypeDeclHandler = lambda *_: self._refuse("a document type (DOCTYPE)")
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = lambda _name: self._open.pop()
@@ -152,6 +154,7 @@ def list_voc(path: Path) -> BoxListing:
         known = {file.stem for file in files} | {entry.path.stem for entry in entries}
         left = [image for image in images_in(images) if image.stem not in known]
         rejected += [Rejected(image, "it has no annotation") for image in left]
+        # An image is reported once, though the lists name it too.
         known |= {image.stem for image in left}
         missing = [images / name for name in listed if name not in known]
         rejected += [Rejected(image, "it is listed in ImageSets, but has no annotation") for image in missing]
@@ -170,7 +173,9 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
     stems = dict.fromkeys((file.stem, Path(other).stem))
-    names = [*(stem + suffix for stem in stems if stem for suffix in suffixes if suffix), other]
+    # The name of the file comes first: the one inside is often that of the image before it was renamed.
+    names = [stem + suffix for stem, suffix in product(filter(None, stems), filter(None, suffixes))]
+    names.append(other)
     image = next((images / name for name in names if name and is_there(images / name)), None)
     if image is None:
         return Rejected(file, f"its image '{named or file.stem}' is missing")
@@ -190,6 +195,7 @@ def _image_sets(folder: Path) -> dict[str, str]:
     lists = files_in(folder_in(sets, "main"), ".txt") if sets != folder else []
     files = {file.stem.casefold(): file for file in lists}
     parts = {name: PARTS[name] for name in files if name in PARTS}
+    # It holds the images of both parts, which would leak where the training part is listed too.
     if "train" not in files and "trainval" in files:
         parts["trainval"] = "train"
     for file, part in ((files[name], part) for name, part in parts.items()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,7 @@ def list_yolo(path: Path) -> BoxListing:
     for image, rows in rows_of_images.items():
         uncounted += sum(row.is_uncounted for row in rows)
         shapes[image] = _shapes(image, labels_of[image], rows, names, key_points, faults)
+    # All images decide together: a single one may fit several readings.
     reading = choose_reading(root, shapes)
     stated = _read_stated_parts(file, root) if file is not None else {}
     entries = []
@@ -134,6 +136,7 @@ def _read_all(root: Path, labels_of: Mapping[Path, Path]) -> tuple[dict[Path, Se
             rows_of_images[image] = rows_in(labels) if labels.exists() else ()
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
+    # Single damaged files are left out. If none can be read, the format is another one.
     if rejected and not any(rows_of_images.values()):
         raise UsageError(f"--data: no text file of '{root}' can be read; the first: {rejected[0].reason}", SHARES_HINT)
     return rows_of_images, rejected
@@ -141,7 +144,8 @@ def _read_all(root: Path, labels_of: Mapping[Path, Path]) -> tuple[dict[Path, Se
 
 def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
     """Return the part that data.yaml states for an image, or that a folder on the way to it is named as."""
-    if part := next(filter(None, map(stated.get, (image, *image.parents))), ""):
+    part = next(filter(None, map(stated.get, (image, *image.parents))), "")
+    if part:
         return part
     return next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
 
@@ -206,13 +210,15 @@ def _names_of_rows(
     """
     rows = [row for several in images for row in several]
     names = _names(file) if file is not None else {}
-    if named := _classes_in_rows(rows, names):
+    named = _classes_in_rows(rows, names)
+    if named:
         return {**names, **named}, () if names else (f"The rows name the classes: {some_of(named)}.",)
     if file is None:
         raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", HINT)
     is_list = list(names) == [str(place) for place in range(len(names))]
     numbers = {row.label for row in rows} - set(names.values())
     is_plain = all(label.isdecimal() and len(label) <= MOST_DIGITS for label in numbers)
+    # Only a list can be counted from another number; names that the file numbers itself are as they say.
     if not is_list or not is_plain or first_number(set(map(int, numbers)), len(names)) != 1:
         return names, ()
     shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
@@ -260,6 +266,7 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
     The first four values are the box if one value, a confidence, is behind them, or if key points are.
     """
     label = row.label
+    # A class may be called by a number, which then is its key and not its name.
     if label in names.values() and label not in names:
         label = next(key for key, name in names.items() if name == label)
     if label not in names:
@@ -309,17 +316,23 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     Of the readings in pixels that counts by which most boxes are inside their images. YOLO's own order counts if no
     other fits better. Raises UsageError if two others fit equally well.
     """
-    marked = [shape for several in shapes.values() for shape in several if all(map(math.isfinite, shape.box.edges))]
+    all_shapes = chain.from_iterable(shapes.values())
+    marked = [shape for shape in all_shapes if all(map(math.isfinite, shape.box.edges))]
     far = sum(max(map(abs, shape.box.edges)) > FAR for shape in marked)
+    # Some boxes reach over the edge, so single values above 1 make no pixels.
     if far <= len(marked) / 2:
         return ValueReading()
     sized: list[tuple[MarkedShape, tuple[int, int]]] = []
     for image, several in shapes.items():
-        if several and len(sized) < PROBED_IMAGES and (size := _upright_size(image)):
+        if not several or len(sized) >= PROBED_IMAGES:
+            continue
+        size = _upright_size(image)
+        if size is not None:
             sized += [(shape, size) for shape in several]
     if _are_percents(sized):
         return ValueReading(PERCENTS)
     best = _best_readings(sized)
+    # Small boxes near the left upper corner fit both ways.
     if best[0] != CENTRES and len(best) > 1:
         raise UsageError(
             f"--data: the text files of '{root}' have pixels, and fit as two corners, and as left, top, width and "
@@ -375,7 +388,8 @@ def strict_names_file(root: Path) -> Path | None:
 
 def names_file(root: Path) -> Path | None:
     """Return the file with the class names; other YAML files and lists of classes count if there are labels."""
-    if (strict := strict_names_file(root)) is not None:
+    strict = strict_names_file(root)
+    if strict is not None:
         return strict
     labels = label_folders(root)
     others = [file for suffix in sorted(YAML) for file in files_in(root, suffix)] if labels else []
@@ -436,6 +450,7 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
                 image = _existing(line.strip(), [place.parent, *bases])
                 if image is not None:
                     parts[image] = part_of(key)
+    # One part alone is no split.
     return parts if len(set(parts.values())) > 1 else {}
 
 
@@ -447,6 +462,7 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
     for base in bases:
         for text in (name, inside):
             place = locate(base, text)
+            # The whole folder is no part of itself.
             if is_there(place) and place != bases[0]:
                 return place
     return None

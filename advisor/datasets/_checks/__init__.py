@@ -26,6 +26,7 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
     alike = copies(dataset, pairs)
     across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
+    # Each group has one finding: a copy in two classes is the graver fault.
     within = [group for group in alike if group not in set(across)]
     yield from _across_classes(dataset, across)
     yield from _across_parts(dataset, alike)
@@ -54,6 +55,7 @@ def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str])
     for group in alike:
         places = {index: PARTS.index(part_of[index]) for index in group if index in part_of}
         first = min(places.values(), default=0)
+        # The part that learns first keeps its image: the later one would be judged by what was learnt.
         later += [index for index, place in places.items() if place > first]
     return tuple(sorted(later))
 
@@ -123,12 +125,14 @@ def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     """Return all but the one to keep: that of the last part, then the largest file, then the first."""
     images = dataset.images
     order = ("", *_KEPT_LONGEST)
+    # The size of a file stands for its quality: of two copies, the smaller one was compressed again.
     best = max(group, key=lambda index: (order.index(images[index].part), images[index].stamp[0], -index))
     return [index for index in group if index != best]
 
 
 def _parts_of(dataset: Dataset, group: Group) -> str:
-    return " and ".join(dict.fromkeys(part for index in group if (part := dataset.images[index].part)))
+    parts = [dataset.images[index].part for index in group]
+    return " and ".join(dict.fromkeys(filter(None, parts)))
 
 
 def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
@@ -193,7 +197,8 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
             f"fewer than {GOOD_CLASS} images in {listed(small)}",
             f"take more images of these classes; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
         )
-    (fewest, rare), (most, common) = rows[0], rows[-1]
+    fewest, rare = rows[0]
+    most, common = rows[-1]
     if most > MAX_IMBALANCE * max(fewest, 1):
         yield Finding(
             Kind.IMBALANCE,
@@ -221,7 +226,8 @@ def require_usable(dataset: Dataset) -> None:
 def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None:
     """Check that most files were read, and that no class is written in several ways; ``written`` has such spellings."""
     if written:
-        shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in written[:3])
+        quoted = [[f"'{name}'" for name in group] for group in written[:3]]
+        shown = "; ".join(map(" and ".join, quoted))
         raise UsageError(
             f"--data: the classes {shown} differ only by case or blanks",
             "merge them under one name; advisor data check --fix writes a manifest that does",

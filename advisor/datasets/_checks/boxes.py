@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -120,8 +121,9 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
     for path, boxes in _images(read):
         pairs = same_places(boxes)
         differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
+        # Of a repeated box the first is kept; of two labels, nobody knows which one is right.
         twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
-        labels[path] = tuple(boxes[index] for index in sorted({index for pair in differ for index in pair}))
+        labels[path] = tuple(boxes[index] for index in sorted(set(chain.from_iterable(differ))))
         tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
     outside = {path: read.outside[index] for path, index in read.index.items()}
     small = f"under {TINY_SIDE:.0f} pixels a side"
@@ -150,6 +152,7 @@ def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
     edges = np.array([box.edges for box in boxes]).reshape(-1, 4)
     areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
     pairs = []
+    # In blocks: an image may have 10,000 boxes, and all pairs at once would take gigabytes.
     for start in range(0, len(edges), _BLOCK):
         some = edges[start : start + _BLOCK, None]
         sides = np.minimum(some[..., 2:], edges[None, :, 2:]) - np.maximum(some[..., :2], edges[None, :, :2])
@@ -194,9 +197,8 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
     """Yield classes without a box in a part of the user's split, and images in none of its parts."""
     parts = read.images.dataset.own_parts
     for part in dict.fromkeys(filter(None, parts)):
-        there = {
-            label for content, other in zip(read.contents, parts, strict=True) if other == part for label in content
-        }
+        of_part = (content for content, other in zip(read.contents, parts, strict=True) if other == part)
+        there = set(chain.from_iterable(of_part))
         missing = [f"'{name}'" for name in read.classes if name not in there]
         if missing:
             yield Finding(
@@ -223,7 +225,8 @@ def _report_boxes(
 ) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in by_path.items() if boxes}
-    if total := sum(map(len, marked.values())):
+    total = sum(map(len, marked.values()))
+    if total:
         notes = []
         for boxes in marked.values():
             places = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
@@ -319,6 +322,7 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     rows: list[dict[str, str]] = []
     for image, boxes in pairs:
         row = row_of(path, image)
+        # A counter and not a set: of three equal boxes, two may be left out.
         remaining = (Counter(boxes) - out[image.path]).elements()
         edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in remaining]
         rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]

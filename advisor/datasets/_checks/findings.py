@@ -108,6 +108,7 @@ def row_of(manifest: Path, image: LabelledImage) -> dict[str, str]:
 def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
     """Write a table; raises UsageError, and leaves no partial file, if it cannot be written."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    # In the same folder, so that the rename stays within one file system.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with unfinished.open("w", newline="", encoding="utf-8") as file:

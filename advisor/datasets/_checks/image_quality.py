@@ -74,6 +74,7 @@ def captured(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator
     absent = []
     for measure in measures:
         for word, mask in _beyond(measure, survey.stats[measure.field]):
+            # Only JPEGs have this quality; 0 stands for another format.
             taken = mask & (survey.stats[measure.field] > 0) if measure.field == "jpeg_quality" else mask
             yield from _report_images(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")
             if taken.sum() < FEW * count:

@@ -36,7 +36,8 @@ class NativeReader:
     """The child process that reads files for all threads of this one, one call at a time."""
 
     def __init__(self) -> None:
-        from advisor.isolation import ChildPool  # a process that is a child needs none
+        # A process that is a child needs none.
+        from advisor.isolation import ChildPool
 
         self._children = ChildPool(Path(os.devnull), {MEMORY: str(MOST_BYTES)})
         self._lock = threading.Lock()

@@ -107,17 +107,17 @@ class RecordFile:
         except Exception as error:  # the parser has errors of its own
             raise ContentError(f"damaged: {reason_of(error)}") from None
         kinds = ("bytes_list", "float_list", "int64_list")
-        return {
-            entry.key: next(
-                (list(getattr(entry.value, kind).value) for kind in kinds if entry.value.HasField(kind)), ()
-            )
-            for entry in entries
-        }
+        features = {}
+        for entry in entries:
+            values = (list(getattr(entry.value, kind).value) for kind in kinds if entry.value.HasField(kind))
+            features[entry.key] = next(values, ())
+        return features
 
     def _find_feature(self, kind: str, usual: Sequence[str]) -> str:
         """Return the feature that is the image or the class; UsageError if none is."""
         names: list[str] = []
-        with suppress(LookupError, TypeError, AttributeError):  # it is not there, or says nothing of features
+        # It is not there, or says nothing of features.
+        with suppress(LookupError, TypeError, AttributeError):
             said = self._read_beside("features.json")["featuresDict"]["features"]
             names = [name for name, feature in said.items() if str(feature["pythonClassName"]).endswith(f".{kind}")]
         known = [name for name in usual if name in (names or self._first)] or names

@@ -44,7 +44,8 @@ class Shard:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._fault = ""
-        self._places: dict[str, tuple[int, int]] = {}  # offset and size in bytes by name
+        # Offset and size in bytes by name.
+        self._places: dict[str, tuple[int, int]] = {}
         self._faults: list[Member] = []
         self._repeated: set[str] = set()
         self._system_folders: set[str] = set()

@@ -61,7 +61,8 @@ class _Table(ABC):
             raise
         except Exception as error:  # a damaged file fails in many ways
             raise unreadable(file, self.kind, error) from None
-        if (rows := self._count_rows()) > MOST_ROWS:
+        rows = self._count_rows()
+        if rows > MOST_ROWS:
             raise UsageError(
                 f"--data: '{file}' has {rows:,} rows, above the limit of {MOST_ROWS:,}",
                 "divide it into several files, and name their folder",
@@ -147,7 +148,8 @@ class ParquetTable(_Table):
         self._parquet = pq.ParquetFile(self._file, memory_map=True)
         facts = self._parquet.metadata
         groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
-        if groups and (largest := max(group.total_byte_size for group in groups)) > MOST_GROUP_BYTES:
+        largest = max((group.total_byte_size for group in groups), default=0)
+        if largest > MOST_GROUP_BYTES:
             raise UsageError(
                 f"--data: '{self._file}' has a row group of {show_bytes(largest)}, which must be in memory at once",
                 f"write it again with row groups below {show_bytes(MOST_GROUP_BYTES)}, such as row_group_size=1000",
@@ -156,7 +158,8 @@ class ParquetTable(_Table):
         for group in groups:
             self._starts.append(self._starts[-1] + group.num_rows)
         self._lock = threading.Lock()
-        self._faults: dict[int, str] = {}  # why a row group cannot be read, by its number
+        # Why a row group cannot be read, by its number.
+        self._faults: dict[int, str] = {}
         self._group = lru_cache(maxsize=2)(self._read_group)
         return self._parquet.schema_arrow
 
@@ -191,7 +194,8 @@ class ParquetTable(_Table):
         if not 0 <= row < self._starts[-1]:
             raise IndexError(row)
         number = bisect_right(self._starts, row) - 1
-        with self._lock:  # another thread may want the same group, which is read once
+        # Another thread may want the same group, which is read once.
+        with self._lock:
             if number not in self._faults:
                 try:
                     return self._group(number)[row - self._starts[number]].as_py()
@@ -214,7 +218,8 @@ class ArrowTable(_Table):
         except pa.ArrowInvalid:
             mapped.seek(0)
             self._table = pa.ipc.open_file(mapped).read_all()
-        self._table.validate(full=True)  # a damaged one can name bytes that are not there
+        # A damaged one can name bytes that are not there.
+        self._table.validate(full=True)
         return self._table.schema
 
     def _count_rows(self) -> int:
@@ -290,7 +295,10 @@ def image_column(schema: pa.Schema) -> str:
 
     columns = [field.name for field in schema if has_bytes(field.type)]
     usual = [name for name in IMAGES if name in columns]
-    return usual[0] if usual else columns[0] if len(columns) == 1 else ""
+    if usual:
+        return usual[0]
+    # Of two columns with other names, none is known to be the image: one may be a mask.
+    return columns[0] if len(columns) == 1 else ""
 
 
 def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
@@ -332,10 +340,14 @@ def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
 
 def _class_names(feature: Any) -> Sequence[str]:
     """Return the names of the classes of the objects, which the feature of a list has somewhere inside."""
-    if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
-        return [str(name) for name in feature["names"]]
-    inner = feature.values() if isinstance(feature, Mapping) else feature if isinstance(feature, list) else ()
-    return next(filter(None, map(_class_names, inner)), ())
+    if isinstance(feature, Mapping):
+        names = feature.get("names")
+        if feature.get("_type") == "ClassLabel" and isinstance(names, list):
+            return [str(name) for name in names]
+        return next(filter(None, map(_class_names, feature.values())), ())
+    if isinstance(feature, list):
+        return next(filter(None, map(_class_names, feature)), ())
+    return ()
 
 
 def _columns(schema: pa.Schema) -> str:

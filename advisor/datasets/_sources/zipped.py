@@ -79,7 +79,8 @@ class ZipFile:
         """See :class:`.base.Archive`."""
         try:
             info = self._infos[name]
-            if fault := self._fault(name):
+            fault = self._fault(name)
+            if fault:
                 raise ContentError(fault)
             size = within_limit(info.file_size)
             with self._zip.open(info) as stream:
@@ -102,9 +103,11 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     """
     unsure = {}
     for info in infos:
-        with suppress(UnicodeEncodeError):  # a field beside the name has it in UTF-8
+        # A field beside the name has it in UTF-8.
+        with suppress(UnicodeEncodeError):
             if not info.flag_bits & _IS_UTF8 and not info.filename.isascii():
                 unsure[info.filename] = info.filename.encode("cp437")
+    # One program wrote all names, so those that are no UTF-8 are guessed together: one alone says little.
     others = [data for data in unsure.values() if not _is_utf8(data)][:_MOST_NAMES]
     guesses = guess_encodings(others)
     are_dos = bool(guesses) and guesses[0][1] == b"\n".join(others).decode("cp437")
@@ -114,7 +117,8 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
         name = info.filename
         if data is not None and (_is_utf8(data) or not (are_dos or PurePosixPath(name).parent.as_posix().isascii())):
             name = data.decode("utf-8", "surrogateescape")
-        names.append(name.replace("\\", "/"))  # Some programs on Windows write backslashes
+        # Some programs on Windows write backslashes.
+        names.append(name.replace("\\", "/"))
     return names
 
 
@@ -129,11 +133,13 @@ def _is_utf8(data: bytes) -> bool:
 def _overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
     """Return the places of files that begin before another one ends: so a small archive can have terabytes of files."""
     offsets = set[int]()
-    last, end = -1, 0  # the place and the end of the file that ends last
+    last = -1  # the place of the file that ends last
+    end = 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         if info.header_offset < end:
             offsets |= {last, info.header_offset}
         own_end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
         if own_end > end:
-            last, end = info.header_offset, own_end
+            last = info.header_offset
+            end = own_end
     return frozenset(offsets)

@@ -1,4 +1,4 @@
-"""Measure on a phone with the user's adb and the user's ``benchmark_model`` binary."""
+"""Measure on a phone with the user's adb and TensorFlow Lite's ``benchmark_model``, the user's own or a fetched one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import StageError, UsageError
+from advisor.core import StageError, UsageError, plural
+from advisor.devices._connections.attached import INSTALL, QUICK_S, find_serial
 from advisor.devices._connections.protocol import MeasurementJob, Timing, needs_export
+from advisor.devices._connections.tool import check_tool, find_tool
 from advisor.isolation import run_program
 
 if TYPE_CHECKING:
@@ -30,52 +32,74 @@ _FOOTPRINT = re.compile(
     r"(?:Memory footprint delta from the start of the tool|Peak memory footprint) \(MB\): "
     r"init=[-\d.e+]+ overall=([-\d.e+]+)"
 )
-_DELEGATED = re.compile(r"Replacing (\d+) out of (\d+) node\(s\) with delegate")
-STEADY = 1.1
-_REMARK = re.compile(r"\s*[(;\[]|\s+\w+:")  # What may follow the state of a device: an explanation, or its model
-_COLUMN = re.compile(r"\[([^\]]+)\]")
 
+_ON_UNIT = {"cpu": "TfLiteXNNPackDelegate", "gpu": "TfLiteGpuDelegate", "npu": "TfLiteNnapiDelegate"}
+"""The beginning of the name of the delegate that runs operators on a unit."""
+
+_REPLACED = re.compile(r"Replacing (\d{1,9}) out of (\d{1,9}) node\(s\) with delegate \((\w+)\)")
+_NOT_APPLIED = re.compile(
+    r"Restored original execution plan after delegate application failure"
+    r"|Though \w+ delegate is explicitly applied, the model graph will not be executed by the delegate"
+)
+"""What TensorFlow Lite prints if a delegate that had taken operators could not begin, so that the CPU runs them."""
+
+STEADY = 1.1
+_COLUMN = re.compile(r"\[([^\]]+)\]")
 _SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
 _FOLDER = "/data/local/tmp"
-_QUICK_S = 60.0
-_INSTALL = "install the Android platform tools"
 _RUNS = {"load": 5, "survey": 20, "search": 20, "quick": 30, "normal": 50, "full": 200}
 _SHORT = {"survey": ("--min_secs=0.2", "--warmup_min_secs=0.1")}
 _GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
 
-_STATES = {
-    "no permissions": (
-        "may not be used by this user: 'no permissions'",
-        "add a udev rule for it, or install the package android-sdk-platform-tools-common, and plug it in again",
-    ),
-    "unauthorized": ("does not allow debugging", "unlock it, and allow debugging on its screen"),
-    "authorizing": ("is being asked for permission", "unlock it, and allow debugging on its screen"),
-    "offline": ("does not answer: 'offline'", "plug it in again, or type: adb reconnect offline"),
-    "recovery": ("runs its recovery system", "start it normally: adb reboot"),
-    "sideload": ("waits for an update: 'sideload'", "start it normally: adb reboot"),
-    "bootloader": ("runs its boot loader", "start it normally: fastboot reboot"),
-    "rescue": ("runs its rescue system", "start it normally: adb reboot"),
-    "connecting": ("is being connected", "try again in some seconds"),
-    "host": ("is not in the state of a phone: 'host'", "unplug it, and plug it in again"),
-}
-"""The error about a device and its hint, by the state that ``adb devices`` prints."""
 
+def parse_output(text: str, model: Path, threads: int, unit: str = "cpu") -> Timing:
+    """Return the timing that the tool printed for a unit: ``cpu``, ``gpu`` or ``npu``.
 
-def parse_output(text: str, model: Path, threads: int) -> Timing:
-    """Return the timing that the tool printed; StageError if there is none: it failed, or it is another tool."""
+    StageError if there is none: the tool failed, it is another tool, or the unit ran no operator.
+    """
     try:
-        return _parse_timing(text, model, threads)
+        timing = _parse_timing(text, model, threads)
     except (ValueError, OverflowError) as problem:
         raise StageError(f"benchmark_model printed timings that are none: {problem}") from problem
+    delegated = _count_delegated(text, unit)
+    if unit != "cpu" and delegated is not None and not delegated[0]:
+        operators = plural(delegated[1], "operator") if delegated[1] else "operators"
+        raise StageError(
+            f"{model.name} did not run on the {unit.upper()}, which took none of its {operators}: the CPU ran them",
+            "its latency there is that of the CPU target",
+        )
+    placement = "" if unit == "cpu" else _describe_placement(delegated, unit.upper())
+    return replace(timing, details={**timing.details, "delegated": delegated}, placement=placement)
+
+
+def _describe_placement(delegated: tuple[int, int] | None, unit: str) -> str:
+    if delegated is None:
+        return f"the tool does not tell how many operators ran on the {unit}"
+    taken, total = delegated
+    return f"{taken} of {plural(total, 'operator')} ran on the {unit}"
+
+
+def _count_delegated(text: str, unit: str) -> tuple[int, int] | None:
+    """Return how many operators the delegate of a unit took, and all; None if the tool does not tell."""
+    taken = 0
+    total = 0
+    for match in _REPLACED.finditer(text):
+        if match[3].startswith(_ON_UNIT[unit]):
+            taken += int(match[1])
+            total = max(total, int(match[2]))
+    # A delegate that fails later prints first that it took operators. XNNPACK then still has the rest.
+    if unit != "cpu" and _NOT_APPLIED.search(text):
+        return 0, total
+    return (taken, total) if total else None
 
 
 def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     """Return the timing; StageError if there is none, ValueError or OverflowError if it cannot be read.
 
-    Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...); the number of ``delegated``
-    operators and of all, None if no delegate reports it; and the ``operators`` in run order, each with kind, name,
-    average ms in one inference and percent of the total.
+    Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...), and the ``operators`` in run
+    order, each with kind, name, average ms in one inference and percent of the total.
     """
+    # The tool has no machine-readable output, so its lines for people are read.
     timings = _TIMINGS.search(text)
     runs = list(_COUNTS.finditer(text))
     if timings is None or not runs:
@@ -89,11 +113,10 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     if mean <= 0:
         raise StageError("benchmark_model reports an inference that took no time")
     footprint = _FOOTPRINT.search(text)
-    # How many operators delegates took, and all: nothing else shows that a model fell back to the CPU.
-    taken = [(int(match[1]), int(match[2])) for match in _DELEGATED.finditer(text)]
     return Timing(
         model=model,
         threads=threads,
+        # Older releases of the tool print neither a median nor percentiles.
         median_ms=figures.get("median", figures.get("p50", mean)),
         runs=int(runs[-1][1]),
         first_ms=first,
@@ -102,7 +125,6 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
         memory_bytes=max(0, round(float(footprint[1]) * 2**20)) if footprint else None,  # its MB are 2^20 bytes
         details={
             **{f"{name}_ms": value for name, value in figures.items()},
-            "delegated": (sum(number for number, _ in taken), taken[0][1]) if taken else None,
             "operators": _parse_operators(text),
         },
         throttled=_describe_throttling(figures.get("first"), mean, figures.get("curr")),
@@ -122,6 +144,7 @@ def _describe_throttling(first_ms: float | None, mean_ms: float, last_ms: float 
 
 def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
     """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
+    # The table before it is that of the initialisation.
     _, separator, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
     if not separator or not lines:
@@ -154,10 +177,12 @@ def check_serial(serial: str) -> None:
 class AdbConnection:
     """Measures on one attached phone."""
 
-    serial: str
-    binary: Path  # the user's ``benchmark_model`` for the phone; it is copied to the phone
-    cores: str = ""  # hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty
-    arguments: tuple[str, ...] = ()  # further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``
+    serial: str  #: its serial, or :data:`advisor.devices._connections.attached.ANY_PHONE`
+    #: the user's ``benchmark_model`` for the phone, which is copied to it; None for the published one
+    binary: Path | None = None
+    cores: str = ""  #: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty
+    arguments: tuple[str, ...] = ()  #: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``
+    unit: str = "cpu"  #: what runs the models: a key of :data:`DELEGATES`
 
     def __post_init__(self) -> None:
         check_serial(self.serial)
@@ -174,22 +199,27 @@ class AdbConnection:
         job.check()
         if needs_export(job.runtime):
             raise UsageError(f"benchmark_model runs .tflite files, not {job.runtime}", "name a target with tflite")
-        self._check_attached()
-        folder = f"{_FOLDER}/advisor-{_key(self.binary, job)}"
+        serial = find_serial(self.serial)
+        phone = self if serial == self.serial else replace(self, serial=serial)
+        return phone._measure_attached(job, self.binary or find_tool(serial))
+
+    def _measure_attached(self, job: MeasurementJob, tool: Path) -> tuple[Timing, ...]:
+        # Two jobs on one phone must not share a folder: each removes its own at the end.
+        folder = f"{_FOLDER}/advisor-{_key(tool, job)}"
         try:
             self._run_in_shell(
-                f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}", _QUICK_S, "make a folder"
+                f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}", QUICK_S, "make a folder"
             )
-            self._push(self.binary, f"{folder}/benchmark_model")
+            self._push(tool, f"{folder}/benchmark_model")
             self._run_in_shell(
-                f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", _QUICK_S, "mark the tool executable"
+                f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", QUICK_S, "mark the tool executable"
             )
             return tuple(
                 timing for i, model in enumerate(job.models) for timing in self._measure_file(job, folder, i, model)
             )
         finally:
             with suppress(StageError):
-                self._run_in_shell(f"rm -rf {shlex.quote(folder)}", _QUICK_S, "remove the folder")
+                self._run_in_shell(f"rm -rf {shlex.quote(folder)}", QUICK_S, "remove the folder")
 
     def _measure_file(self, job: MeasurementJob, folder: str, index: int, model: Path) -> list[Timing]:
         remote = f"{folder}/model{index}.tflite"
@@ -198,12 +228,13 @@ class AdbConnection:
         for threads in job.threads:
             command = self._build_command(job, folder, remote, threads)
             output = self._run_in_shell(command, job.timeout_s, model.name)
-            if not output.strip():  # a phone that disconnects ends adb's shell so, in some releases with status 0
+            # A phone that disconnects ends adb's shell so, in some releases with status 0.
+            if not output.strip():
                 raise StageError(
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )
-            timings.append(parse_output(output, model, threads))
-        self._run_in_shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
+            timings.append(parse_output(output, model, threads, self.unit))
+        self._run_in_shell(f"rm -f {shlex.quote(remote)}", QUICK_S, "remove the model")
         return timings
 
     def _build_command(self, job: MeasurementJob, folder: str, remote: str, threads: int) -> str:
@@ -216,25 +247,14 @@ class AdbConnection:
             *_SHORT.get(job.effort, ()),
             "--report_peak_memory_footprint=true",
             "--enable_op_profiling=true",
+            *DELEGATES[self.unit],
             *self.arguments,
         ]
         return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"
 
-    def _check_attached(self) -> None:
-        finished = run_program(["adb", "devices"], timeout_s=_QUICK_S, hint=_INSTALL)
-        if finished.status:
-            raise StageError(f"adb devices failed: {finished.complaint}")
-        states = states_of(finished.stdout)
-        state = states.get(self.serial)
-        if state is None:
-            raise UsageError(f"no device {self.serial} is attached", f"attached: {', '.join(states) or 'none'}")
-        if state != "device":
-            message, hint = _STATES.get(state, ("is in the state '{state}'", "unplug it, and plug it in again"))
-            raise UsageError(f"the device {self.serial} {message.format(state=state)}", hint)
-
     def _push(self, path: Path, remote: str) -> None:
         # adb reads a local path that begins with a dash as an option; an absolute path never begins with one.
-        limit = _QUICK_S + path.stat().st_size / 1e6
+        limit = QUICK_S + path.stat().st_size / 1e6
         self._run(["push", str(path.resolve()), remote], limit, f"cannot store {path.name}")
 
     def _run_in_shell(self, command: str, timeout_s: float, what: str) -> str:
@@ -242,26 +262,14 @@ class AdbConnection:
 
     def _run(self, arguments: list[str], timeout_s: float, what: str) -> str:
         """Run adb for this phone and return its output; StageError with ``what`` if it failed."""
-        finished = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
+        finished = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=INSTALL)
         if not finished.status:
             return finished.stdout
+        # adb has no exit status for a phone that is gone.
         if any(word in finished.stderr for word in _GONE):
             hint = "check the cable, and that the phone is awake"
             raise StageError(f"{self.label} disconnected: {finished.complaint}", hint)
         raise StageError(f"{self.label} {what}: {finished.complaint}")
-
-
-def states_of(listing: str) -> dict[str, str]:
-    """Return the state of each device that ``adb devices`` lists, by its serial number.
-
-    A state may have several words, such as ``no permissions``; what stands behind them in brackets is left out.
-    """
-    states = {}
-    for line in listing.splitlines():
-        serial, _, rest = line.partition("\t")
-        if rest and not line.startswith(("List of", "*")):
-            states[serial.strip()] = _REMARK.split(rest.strip())[0]
-    return states
 
 
 def _key(binary: Path, job: MeasurementJob) -> str:
@@ -270,15 +278,12 @@ def _key(binary: Path, job: MeasurementJob) -> str:
 
 
 def connect_phone(settings: ConnectionSettings, accelerator: str) -> AdbConnection:
-    """Return the connection to a phone; UsageError without its tool, or for an accelerator that the tool lacks."""
+    """Return the connection to a phone; UsageError for a tool that no phone runs, or an accelerator that it lacks."""
     if accelerator not in DELEGATES:
         raise UsageError(
             f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
         )
     binary = settings.benchmark_model
-    if binary is None or not binary.is_file():
-        raise UsageError(
-            f"--benchmark-model: '{binary or ''}' is not a file",
-            "download TensorFlow Lite's benchmark_model for the phone's processor",
-        )
-    return AdbConnection(settings.address, binary, settings.cores, DELEGATES[accelerator])
+    if binary is not None:
+        check_tool(binary)
+    return AdbConnection(settings.address, binary, settings.cores, unit=accelerator)

@@ -92,6 +92,7 @@ def read_document(finished: Finished) -> dict[str, Any]:
     """Return the JSON document in the last line of the agent's output; StageError if there is none."""
     document = None
     with suppress(ValueError, IndexError):
+        # Libraries may write to the output before it.
         document = parse_json(finished.stdout.strip().splitlines()[-1])
     if not isinstance(document, dict):
         ended = (
@@ -114,6 +115,7 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
     try:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
         return tuple(
+            # Memory is that of the process with the first model, so no later series may claim it.
             _make_timing(by_name[series["model"]], series, common, None if index else memory, document["load"])
             for index, series in enumerate(document["series"])
         )
@@ -156,6 +158,7 @@ def cpu_medians_ns(blocks: Sequence[Block]) -> list[float]:
     """Return the median CPU time of each block, which other programs hardly affect; empty if it is not known."""
     times = [block.get("cpu_ns") or [0] for block in blocks]
     medians = [statistics.median(map(float, block_ns)) for block_ns in times]
+    # A block without CPU time would have a median of 0, which is no figure of the device.
     return medians if all(medians) else []
 
 
@@ -174,6 +177,7 @@ def measure_slowdown(medians: Sequence[float]) -> float:
     """Return the median of the last third of the blocks divided by that of the first third; 1.0 for too few blocks."""
     if len(medians) < LEAST_BLOCKS:
         return 1.0
+    # Thirds and not single blocks: one slow block at an end is no slowdown.
     part = len(medians) // 3
     return statistics.median(medians[-part:]) / statistics.median(medians[:part])
 
@@ -190,8 +194,10 @@ def check_destination(destination: str) -> None:
     A message never repeats a password.
     """
     user, _, host = destination.rpartition("@")
+    # ssh takes no password in an address. Shown in a message, it would end up in logs.
     if ":" in user:
         raise UsageError("the ssh address contains a password", f"write user@host and {_KEYS_ONLY}")
+    # A leading dash would be an option for ssh: `-oProxyCommand=...` runs a program.
     if not _DESTINATION.fullmatch(destination) or not host or "-" in (destination[0], host[0]):
         raise UsageError(
             f"{destination!r} is not a valid host", "write host, user@host or a name from your ssh configuration"
@@ -245,6 +251,7 @@ class SshConnection:
 
         The folder is deleted at the end, except after a lost connection. :meth:`measure` has the errors.
         """
+        # The folder's name follows from the content, so that a retry finds what has arrived.
         hashed = {name: (path, sha256_file(path)) for name, path in files.items()}
         folder = f"{_FOLDER}/{_key(hashed, arguments)}"
         remove = f"rm -rf -- {shlex.quote(folder)}"
@@ -253,6 +260,7 @@ class SshConnection:
             try:
                 return session.run_with_retries(folder, hashed, arguments, timeout_s)
             except _LostConnection as error:
+                # What has arrived stays for the next attempt.
                 remove = ""
                 raise StageError(f"lost the connection to {self.label}: {error}") from error
             finally:
@@ -280,6 +288,7 @@ class _Session:
                 attempt += 1
                 if attempt > self.connection.retries:
                     raise
+                # A board that restarts its network needs longer from attempt to attempt.
                 time.sleep(0.5 * attempt)
 
     def close(self, last: str) -> None:
@@ -298,12 +307,14 @@ class _Session:
         )
         if listing.status:
             raise StageError(f"{self.connection.label}: cannot create a folder: {listing.complaint}")
+        # `sha256sum` prints hash and name.
         present = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
         for name, (path, digest) in files.items():
             if (name, digest) not in present:
                 part = shlex.quote(f"{folder}/{name}.part")
                 target = shlex.quote(f"{folder}/{name}")
                 limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
+                # Written beside and renamed: a file that is there is whole.
                 done = self._run_remotely(f"cat > {part} && mv -f -- {part} {target}", limit, path)
                 if done.status:
                     raise StageError(f"{self.connection.label}: cannot store {path.name}: {done.complaint}")
@@ -312,10 +323,12 @@ class _Session:
         """Run ``command`` in the device's shell; every part of it is quoted. Exit status 255 is a failure of ssh."""
         argv = [*self._argv(), "--", self.connection.destination, command]
         finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
+        # ssh reports its own failures with 255, and any other status is that of the remote command.
         if finished.status != _LOST:
             return finished
         label = self.connection.label
         output = finished.stderr
+        # A retry cannot mend any of these, so they are UsageErrors; what is left may be a lost connection.
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in output:
             raise UsageError(
                 f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",

@@ -27,6 +27,7 @@ def compare_export(
     """
     inputs, outputs = _run_file(model)
     same, largest = compare_outputs(outputs, run(inputs))
+    # The second run of LiteRT is skipped where the export is close enough anyway.
     kernels = compare_outputs(outputs, _run_file(model, xnnpack=False)[1])[1] if largest > small else 0.0
     return {"inputs": INPUTS, "same_answers": same, "largest_difference": largest, "kernels_difference": kernels}
 
@@ -46,6 +47,7 @@ def compare_outputs(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[A
         same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, our_outputs, strict=True))
     for position in range(len(ours[0])):
         a, b = (np.stack([outputs[position] for outputs in rows]).astype(np.float64) for rows in (ours, theirs))
+        # An 8-bit output has 256 steps, whatever part of them these inputs reach.
         whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
         largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
     return same, largest
@@ -74,6 +76,7 @@ def _draw_inputs(interpreter: Any, index: int) -> list[Array]:
         generator = np.random.default_rng((SEED, index))
         shape = detail["shape"]
         kind = np.dtype(detail["dtype"])
+        # White noise alone averages out in a network, whose answers would then hardly differ.
         coarse = 2 ** (index % 5)
         noise = generator.uniform(-1.0, 1.0, [-(-int(size) // coarse) for size in shape])
         for axis, size in enumerate(shape):

@@ -78,9 +78,12 @@ class Timing:
     throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
     cpu_ms: float | None = None  #: median CPU time of the runs at one thread, None if the tool does not tell
     waited_share: float | None = None  #: share of the time that the threads waited for a processor, None if unknown
+    placement: str = ""  #: how many operators an accelerator ran, in words; empty for the CPU
+    remarks: tuple[str, ...] = ()  #: further facts in words: the job of a cloud, the answers to the user's images
 
     def __post_init__(self) -> None:
         """Refuse figures that no measurement has; ValueError."""
+        # Timings come from programs on other machines. A wrong one would be ranked and could become the pick.
         if not (0 < self.own_ms < math.inf and 0 <= self.first_ms < math.inf and 0 <= self.load_ms < math.inf):
             raise ValueError(f"no times: {self.own_ms} ms, first {self.first_ms} ms, loading {self.load_ms} ms")
         if self.threads < 1 or self.runs < 1 or (self.memory_bytes or 0) < 0:
@@ -94,6 +97,7 @@ class Timing:
     @property
     def contention(self) -> str:
         """Why :attr:`own_ms` cannot be trusted, in words; empty if it can, or if the tool does not tell."""
+        # CPU time does not count what other programs take.
         if self.cpu_ms is not None or (self.waited_share or 0.0) <= WAITED_LIMIT:
             return ""
         return f"its threads waited {self.waited_share:.0%} of the time for a processor"
@@ -204,6 +208,7 @@ def file_for(runtime: str, model: Path) -> RuntimeFile:
             function = f"{maker.write.__module__}:{maker.write.__name__}"
             pool.call(function, model.resolve(), folder, limits=maker.LIMITS)
 
+    # A refusal is cached like an export: it depends on the same inputs.
     return read_export(ArtifactCache().get(f"twin-{maker.VERSION}", maker.inputs(sha256_file(model)), make))
 
 
@@ -233,6 +238,7 @@ def difference_of(facts: Mapping[str, float]) -> str:
     share = facts["same_answers"] / facts["inputs"]
     difference = facts["largest_difference"]
     most = max(LARGEST_DIFFERENCE, OF_KERNELS * facts["kernels_difference"])
+    # Other answers are excused only where the outputs nearly agree: then they are ties.
     if difference <= (most if share >= SAME_ANSWERS else SMALL_DIFFERENCE):
         return ""
     return (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from advisor.core import UsageError
+from advisor.core import UsageError, plural, seconds, show_bytes
 
 if TYPE_CHECKING:
     from advisor.devices._connections.protocol import Connection
@@ -15,22 +15,55 @@ if TYPE_CHECKING:
 HERE = "here"
 """The way of this machine itself. Options can name it; a profile cannot, because others may read it elsewhere."""
 
+CLOUDS = "advisor.device_clouds"
+"""Entry points of :class:`advisor.devices._connections.clouds.DeviceCloud`, by the name that stands before a device:
+``aihub:Samsung Galaxy S24``."""
+
+CLOUD_NAMES = ("aihub",)
+"""The clouds among the entry points. They are listed here because the schema of profiles names them, and it is made
+before the package with its entry points is installed."""
+
+CLOUD_LIMIT_S = 1800.0
+"""Seconds that a device of a cloud may take for one file if the user states no other limit, its queue included."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What may be sent to a device cloud."""
+
+    files: bool = False  #: model files
+    images: Path | None = None  #: folder of images, whose answers are compared; None for none
+    limit_s: float = CLOUD_LIMIT_S  #: seconds that one file may take, the cloud's queue included
+
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The connection to a device: over one of the ways to it, or this machine itself."""
+    """The connection to a device: over ssh, over adb, in a device cloud, or this machine itself."""
 
     way: str = ""  #: what connects: a key of :data:`advisor.devices._connections.ways.WAYS`, or :data:`HERE`
-    address: str = ""  #: what the way leads to, such as ``user@host`` or a serial
+    address: str = ""  #: what the way leads to, such as ``user@host``, a serial, or the name of a cloud's device
     port: int | None = None  #: port for ssh, None for that of the ssh configuration
     python: str = "python3"  #: Python interpreter on the device, for ssh
     benchmark_model: Path | None = None  #: the binary for the phone, for adb
     cores: str = ""  #: hexadecimal mask of the cores to pin it to, for adb
+    #: what may be sent to a cloud. A profile never says it: each command needs the user's word
+    upload: Upload = field(default=Upload(), repr=False)
 
     @property
     def here(self) -> bool:
         """True if the device is this machine."""
         return self.way == HERE
+
+    @property
+    def in_cloud(self) -> bool:
+        """True if the device is in a cloud, which runs several files at once and may let them wait for hours."""
+        return self.way in CLOUD_NAMES
+
+    @staticmethod
+    def names_cloud(selector: str) -> bool:
+        """Return whether the name of a device, such as ``aihub:Samsung Galaxy S24``, begins with that of a cloud."""
+        cloud, colon, _ = selector.partition(":")
+        return bool(colon) and cloud in CLOUD_NAMES
 
     @classmethod
     def from_options(
@@ -56,6 +89,41 @@ class ConnectionSettings:
         if benchmark_model or cores:
             raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
         return None
+
+    def allow_upload(self, options: Mapping[str, Any]) -> ConnectionSettings:
+        """Return the settings with what may be sent to a cloud; those of another device stay as they are.
+
+        The ``options`` are :class:`advisor.core.UploadOptions` as the user gives them, an absent one as None or empty.
+        UsageError if images may be sent without files, or the folder of the images does not exist.
+        """
+        if not self.in_cloud:
+            return self
+        images = options["upload_images"]
+        limit = options["cloud_limit"]
+        folder = Path(images) if images else None
+        if folder is not None and not options["upload"]:
+            raise UsageError("--upload-images needs --upload: the cloud runs a file on the images", "add --upload")
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"--upload-images: '{folder}' is not a folder", "name a folder with at most 100 images")
+        limit_s = seconds(limit, "--cloud-limit") if limit else CLOUD_LIMIT_S
+        return replace(self, upload=Upload(bool(options["upload"]), folder, limit_s))
+
+    def require_leave(self, files: Sequence[str | Path] = (), threads: int = 1) -> None:
+        """Refuse to send files to a cloud without leave: UsageError with their number and bytes, where they are known.
+
+        ``threads`` is the number of thread counts: a file is sent for each. It may be sent to any other device.
+        """
+        from advisor.devices._connections.clouds import cloud_named
+
+        if not self.in_cloud or self.upload.files:
+            return
+        count = len(files) * threads
+        size = threads * sum(path.stat().st_size for path in map(Path, files) if path.is_file())
+        what = f"{plural(count, 'file')} of {show_bytes(size)} in all ({size:,} bytes)" if files else "model files"
+        raise UsageError(
+            f"{what} would be sent to {cloud_named(self.way).title}; no image would be",
+            "allow it with --upload, or name the device without its cloud for a prediction",
+        )
 
     def connect(self, accelerator: str = "cpu") -> Connection:
         """Return the connection to a target of this kind; it does not contact the device yet.

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 
 from advisor.devices._connections.adb import check_serial, connect_phone
 from advisor.devices._connections.agent import check_destination, connect_board
+from advisor.devices._connections.clouds import way_to
 from advisor.devices._connections.protocol import Way
+from advisor.devices._connections.settings import CLOUD_NAMES
 
 _SSH = "host, ``user@host`` or a name of the user's ssh configuration"
 
 WAYS: Mapping[str, Way] = {
     "ssh": Way(_SSH, check_destination, connect_board),
     "adb": Way("serial of an attached phone", check_serial, connect_phone),
+    **{cloud: way_to(cloud) for cloud in CLOUD_NAMES},
 }
 """The ways by their keys. A profile has one of them; its schema, checks and errors follow from this table."""

@@ -100,6 +100,7 @@ def fit_base(table: LatencyTable) -> Base:
     """
     space = ModelSpace(table.features, table.families)
     gram = space.within()
+    # The layers have a mean of 0, so the mean of all measurements is taken out first.
     middle = float(np.nanmean(table.values))
     seen = [np.flatnonzero(~np.isnan(row)) for row in table.values]
     cells: Measured = [(measured, row[measured] - middle) for measured, row in zip(seen, table.values, strict=True)]
@@ -113,6 +114,7 @@ def fit_base(table: LatencyTable) -> Base:
     # The coefficients (models, columns) that extend the layers to new models.
     weights = deviation_weights
     for layer, members, scale, prior in zip(layers, groups, _LAYER_SCALES, _make_priors(gram), strict=True):
+        # Only the part that follows the features extends to a new model: its individual part is 0 on average.
         weights = weights + (scale**2 * solve_system(prior, layer.T))[:, members]
     levels = levels + middle
     smooth = levels[:, None] + shared + deviations
@@ -167,6 +169,7 @@ def _fit_consensus(cells: Measured, scales: Floats, gram: Floats, groups: Sequen
     priors = [invert_matrix(prior) for prior in _make_priors(gram)]
     information, evidence = _sum_measurements(cells, scales, gram, groups[-1])
     lower = []
+    # From the builds up to what all share, then back down with the means: each matrix is only as large as the models.
     for index in range(len(groups) - 1, 0, -1):
         above = np.zeros(len(information), dtype=np.intp)
         above[groups[index]] = groups[index - 1]
@@ -265,6 +268,7 @@ class Contrasts:
         if not len(peers):
             return cls(peers, levels, np.zeros(0), np.ones(0))
         shares = _compute_shares(base.filled.T[:, peers], base.table.features[:, :COUNTS])
+        # Models that no peer measured are predictions, which would narrow the spread of the shares.
         shares = shares[~np.isnan(base.table.values[peers]).all(axis=0)]
         centre = np.nanmean(shares, axis=0)
         scale = np.maximum(np.nanstd(shares, axis=0), 1e-6)
@@ -280,6 +284,7 @@ class Contrasts:
             return np.zeros((len(estimates), 0))
         on_peers = estimates[:, self.peers]
         shapes = on_peers - self.levels
+        # Divided by the number of peers, so that more peers do not weigh more.
         seen = (shapes - shapes.mean(axis=1, keepdims=True)) / np.sqrt(max(len(self.peers) - 1, 1))
         if not self.weight:
             return np.asarray(np.sqrt(peculiarity) * seen)
@@ -306,6 +311,7 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     package = column.runtime, column.kernels
     same = [i for i in alike if (table.columns[i].runtime, table.columns[i].kernels) == package]
     release = [i for i in same if not other_release(table.columns[i], column)]
+    # The nearest targets that are enough: the same release, else the same build, else the same kind and precision.
     chosen = next((columns for columns in (release, same, alike) if len(columns) >= _PEERS), [])
     return np.array(chosen, dtype=np.intp)
 
@@ -335,9 +341,11 @@ def choose_agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) 
         chances = np.exp(logs - logs.max())
         chances /= chances.sum()
         best = int(np.argmax(chances[1:]))
+        # More likely wrong than right: it is set aside for good, and the rest is compared anew.
         if chances[1 + best] > DOUBTED:
             believed = np.delete(believed, best)
             continue
+        # No single suspect: the answer is averaged over the likely ones.
         possible = np.flatnonzero(chances >= _POSSIBLE)
         total = float(chances[possible].sum())
         return [(float(chances[i]) / total, np.delete(believed, i - 1) if i else believed) for i in possible]
@@ -357,10 +365,13 @@ def _score_without_each(prior: Floats, residuals: Floats, covers: Sequence[Float
         log_determinant = float(np.linalg.slogdet(precision)[1])
         products = residuals @ precision
         squares = (products * residuals).sum(axis=1)
+        # The squared distance without one value, from the whole inverse: an inverse for each would cost n times as
+        # much.
         left = squares[:, None] - np.square(products) / diagonal
         alone = student(np.maximum(left, 0.0), log_determinant - np.log(diagonal), n - 1)
         logs_by_cover.append(prior[:, None] + np.column_stack([student(squares, log_determinant, n), alone]))
     logs = np.concatenate(logs_by_cover)
+    # The usual log-sum-exp: the logs are far below what a float can hold as a power of e.
     top = logs.max(axis=0)
     evidence: Floats = top + np.log(np.exp(logs - top).sum(axis=0))
     evidence[0] += log(1 - WRONG_SHARE)

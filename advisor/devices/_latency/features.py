@@ -151,6 +151,8 @@ def model_features(file: FileFeatures, name: str, family: str, table: FeatureTab
         return None
     listed = table.models.get(name)
     architecture = table.architecture(name) or table.architecture(family)
+    # A file of the user may have the name of a published network and other layers. Its known latencies do not apply
+    # then.
     has_other_layers = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
     return ModelFeatures(
         name=f"{name} with other layers" if has_other_layers else name,
@@ -188,6 +190,7 @@ def features_of(model: Model) -> FileFeatures:
         operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
+        # Files without expanded constants pack each weight once.
         held_bytes=(widened * (2 if form == "weight_int8" else 1) or weights) + indirection_bytes(graph),
         micro_arena_bytes=micro_arena(model).total,
     )

@@ -47,6 +47,7 @@ def recall_base(table: LatencyTable) -> Base | None:
     shapes = ((columns, models), (columns, models), (models, columns), (columns,))
     if any(arrays[name].shape != shape for name, shape in zip(ARRAYS, shapes, strict=True)):
         return None
+    # A file that was cut off or changed may still unpack, and its figures would spread into every prediction.
     if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()):
         return None
     space = ModelSpace(table.features, table.families)

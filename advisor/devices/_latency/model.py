@@ -72,6 +72,7 @@ def queries_of(base: Base, models: Models) -> Queries:
     alone = self_covariance(points)
     estimates: Floats = base.levels[None] + towards @ base.weights
     named = known >= 0
+    # A known model has an individual part besides its features, which `towards` does not have.
     towards[named] = base.gram[known[named]]
     alone[named] = np.diag(base.gram)[known[named]]
     estimates[named] = base.filled.T[known[named]]
@@ -160,6 +161,7 @@ def _measure_outside(base: Base, posterior: LatencyPosterior, queries: Queries) 
     """Return how far each model's MACs or parameters are below and above those that the prediction is based on."""
     unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
     used = np.logical_not(unmeasured)
+    # What was measured on the target itself counts as well.
     used[posterior.seen] = True
     sizes = base.table.features[used, :2]
     sizes = sizes[~np.isnan(sizes).any(axis=1)]
@@ -189,9 +191,11 @@ def choose_models(
     chosen: list[int] = []
     for _ in range(min(wanted, len(index))):
         gains = np.square(cover).sum(axis=0) / (np.diag(cover) + NOISE**2) / price
+        # After its measurement a model has hardly any variance, but rounding could still make it the best one.
         gains[chosen] = -np.inf
         best = int(np.argmax(gains))
         chosen.append(best)
+        # What a measurement leaves of the covariance (Gaussian conditioning), before the next model is chosen.
         cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
     return tuple(int(index[i]) for i in chosen)
 
@@ -209,5 +213,9 @@ def choose_decisive(chances: Floats, accuracy: Floats, distance: Floats, measure
         measured: whether it was measured; at least one was not.
     """
     sure = accuracy[chances >= CONFIDENCE]
-    gains = np.where(measured, 0.0, chances * np.maximum(accuracy - (sure.max() if len(sure) else -1.0), 0.0))
-    return int(np.argmax(gains)) if gains.max() > 0 else int(np.argmin(np.where(measured, np.inf, distance)))
+    # Below every accuracy, so that a network without a published one (0) is better than no pick.
+    reached = sure.max() if len(sure) else -1.0
+    gains = np.where(measured, 0.0, chances * np.maximum(accuracy - reached, 0.0))
+    if gains.max() > 0:
+        return int(np.argmax(gains))
+    return int(np.argmin(np.where(measured, np.inf, distance)))

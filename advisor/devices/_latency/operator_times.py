@@ -150,6 +150,7 @@ class OperatorTimes:
     def covers(self, works: Works) -> bool:
         """Return whether operators of every kind in a network were timed; additions stand for kinds without weights."""
         others = [work for work, _ in works if _kind_of(work) not in self._fitted]
+        # An operator without weights takes about as long as an addition of its values; one with weights does not.
         return not others or ("ADD" in self._fitted and all(work.macs <= work.written for work in others))
 
     def network(self, works: Works) -> tuple[float, float]:
@@ -164,6 +165,7 @@ class OperatorTimes:
             times *= [number for _, number in rows]
             total += float(times.sum())
             deviations = times * log_sd
+            # What the errors have in common adds up linearly, and the rest as independent errors do.
             variance += float(_SHARED * deviations.sum() ** 2 + (1 - _SHARED) * np.square(deviations).sum())
         return total / 1e3, math.sqrt(variance) / total
 
@@ -201,6 +203,7 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
         """Return the mean squared error (log) of the best coefficients."""
         parts = kind.parts(works, setting)
         predicted = np.maximum(parts @ _fit_coefficients(parts, times), 1e-3)
+        # Rounded, so that two settings that are equal but for rounding give the same choice on every machine.
         return round(float(np.square(np.log(predicted / times)).mean()), 9)
 
     setting = min(kind.settings, key=error)
@@ -222,7 +225,9 @@ def _fit_coefficients(parts: Floats, times: Floats) -> Floats:
     """Return the non-negative coefficients with the least squared relative error."""
     from scipy.optimize import nnls
 
+    # Errors are relative: a kernel of 5 microseconds counts as much as one of 5 milliseconds.
     relative = parts / times[:, None]
+    # Columns of MACs and of launches differ by nine orders of magnitude, which nnls does not take well.
     scale = np.linalg.norm(relative, axis=0)
     scale[scale == 0] = 1.0
     coefficients, _residual = nnls(relative / scale, np.ones(len(times)))
@@ -251,6 +256,7 @@ class NetworkTimes:
     @classmethod
     def of(cls, operators: OperatorTimes, measured: Sequence[tuple[Works, float]]) -> NetworkTimes:
         """Correct the level by networks with their measured milliseconds."""
+        # The prior counts like one more network. Each measured one adds its precision.
         precision = _LEVEL_SD**-2
         evidence = precision * _LEVEL
         for works, milliseconds in measured:
@@ -273,11 +279,8 @@ def network_times(
 
     ``measured`` is the milliseconds of each network that was measured there, by its name.
     """
-    timed = tuple(
-        (kernel.work, kernel.microseconds)
-        for kernel in profile.kernels
-        if kernel.target == target.name and kernel.form == precision
-    )
+    on_target = (kernel for kernel in profile.kernels if kernel.target == target.name)
+    timed = tuple((kernel.work, kernel.microseconds) for kernel in on_target if kernel.form == precision)
     if not timed:
         return None
     operators = _operator_times(timed)

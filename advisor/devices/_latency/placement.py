@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,7 @@ def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices
         alike = [i for i in kind if columns[i].precision in forms]
         return np.array(alike if len(alike) >= _ENOUGH_TARGETS else [], dtype=np.intp)
     alike = [i for i in kind if columns[i].precision == column.precision]
+    # A silicon with many targets would otherwise outweigh the others.
     of_silicon: dict[str, int] = {}
     for i in sorted(alike, key=lambda i: columns[i].runtime != column.runtime):
         of_silicon.setdefault(columns[i].silicon, i)
@@ -271,6 +272,7 @@ def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, 
     smoother = _smoother(points, points)
     level = values.mean(axis=1)
     # The leave-one-out residuals of a linear smoother follow from its diagonal.
+    # Near 1, a point has decided its own value, and the division would give an error without bounds.
     leverage = np.minimum(np.diag(smoother), 0.9)
     residuals = (level - smoother @ level) / (1 - leverage)
     return _smoother(points, position[None])[0], float(np.sqrt(np.mean(residuals**2)))
@@ -280,6 +282,7 @@ def _smoother(points: Floats, queries: Floats) -> Floats:
     """Return the (queries, points) weights of ridge regression with a Gaussian process on its residuals."""
     design = np.column_stack([np.ones(len(points)), points])
     at = np.column_stack([np.ones(len(queries)), queries])
+    # The constant is not penalised, but for what keeps the system solvable.
     penalty = np.diag([1e-6] + [_RIDGE] * points.shape[1])
     regression = np.linalg.solve(design.T @ design + penalty, design.T)
     left = np.eye(len(points)) - design @ regression
@@ -343,12 +346,8 @@ def _pair_releases(columns: Sequence[Column], indices: Iterable[int]) -> list[tu
         column = columns[i]
         if column.version:
             alike[column.device, column.kind, column.precision, *column.build, str(column.speed)].append(i)
-    return [
-        pair
-        for group in alike.values()
-        for pair in combinations(group, 2)
-        if other_release(columns[pair[0]], columns[pair[1]])
-    ]
+    pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
+    return [(first, second) for first, second in pairs if other_release(columns[first], columns[second])]
 
 
 def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
@@ -359,9 +358,8 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
     references.
     """
     counts = (~np.isnan(base.table.values)).sum(axis=1)
-    siblings = [
-        int(i) for i in candidates if counts[i] >= _ENOUGH and are_related_releases(base.table.columns[i], column)
-    ]
+    known = (int(place) for place in candidates if counts[place] >= _ENOUGH)
+    siblings = [place for place in known if are_related_releases(base.table.columns[place], column)]
     spreads = []
     for sibling in siblings:
         base, spread = _translate_base(base, column, sibling, candidates)
@@ -415,6 +413,7 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     gram = 0.5 * base.gram
     own_part = 0.5 * np.eye(len(gram))
     cover = rate**2 + network * (gram + own_part)
+    # Half of the deviation belongs to the target itself, however many other devices were measured.
     noise = _ON_DEVICE**2 * (1 + 1 / np.maximum(counts[seen], 1)) / 2
     precision = invert_matrix(cover[np.ix_(seen, seen)] + np.diag(noise)) if len(seen) else np.zeros((0, 0))
     values = np.nansum(gaps[:, seen], axis=0) / counts[seen]
@@ -425,6 +424,7 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     left = np.diag(cover) - ((cover[:, seen] @ precision) * cover[:, seen]).sum(axis=1)
     level = rate**2 * float(explained.sum())
     if column.kind == "cpu" and column.speed:
+        # The sibling may run at another clock, and the latency changes in proportion.
         clocks = old.speed[0] - column.speed[0]
         ratio = ratio + clocks
         level += clocks
@@ -465,6 +465,7 @@ def _list_gaps(table: LatencyTable, old: Column, new: Column, candidates: Indice
 
     gaps = []
     for pair in _pair_releases(table.columns, map(int, candidates)):
+        # A pair is listed once, and the two releases may be asked for in either order.
         for before, after in (pair, pair[::-1]):
             versions = table.columns[before].version, table.columns[after].version
             if kind(table.columns[before]) == kind(new) and versions == (old.version, new.version):

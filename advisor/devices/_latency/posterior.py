@@ -133,11 +133,13 @@ def _condition(
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
     prior = _compute_priors(base, column, candidates, placed=len(place) > 0)
+    # What a reference has not measured is an estimate, which may fit by chance.
     prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
     coefficients = np.zeros(len(seen))
     level = 0.0
     shares = np.zeros((len(candidates), len(SCALES)))
     doubts = np.ones(len(seen))
+    # Mostly one set with weight 1. If several measurements may be wrong, their answers are averaged.
     for weight, believed in choose_agreeing(prior, residuals, [_make_covariance(gram, scale) for scale in SCALES]):
         inverses = [invert_matrix(_make_covariance(gram[np.ix_(believed, believed)], scale)) for scale in SCALES]
         shares_of_believed = _weigh_references(prior, residuals[:, believed], inverses)
@@ -186,6 +188,7 @@ def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Float
         squares = ((residuals @ precision) * residuals).sum(axis=1)
         logs.append(prior + student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
     shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
+    # Hundreds of references with a share of nearly nothing would make each prediction slow.
     shares[shares < _KEPT] = 0
     shares /= shares.sum()
     return shares
@@ -233,6 +236,7 @@ def _place_unmeasured(base: Base, column: Column, candidates: Indices, releases:
     if releases:
         combination = np.zeros(len(base.table.columns))
         spread = min(releases)
+        # Of several other releases on the silicon, the nearest one alone.
         combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
     else:
         combination, spread = weigh_targets(base, column, candidates)

@@ -195,6 +195,7 @@ def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     """
     own_folders = [own_folder()] if own_folder().is_dir() else []
     chosen = [Path(folder) for folder in folders]
+    # A team's folder that is also named on the command line is read once: two folders must not hold one name.
     profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values())
     for folder in chosen:
         if not any(folder.glob("*.yaml")):
@@ -210,13 +211,21 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()
+        # Copying a file onto itself would replace it by what was read, without the user's comments.
         if exists and path.samefile(file):
             raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
         if exists and not replace:
             raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
-        written = write_profile(profile, folder)
+        return store_profile(profile, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
+
+
+def store_profile(profile: DeviceProfile, folder: Path) -> NewDevice:
+    """Write a profile to a folder of the user's, in place of one with its name; UsageError if it cannot be written."""
+    _refuse_shipped(folder, "--into")
+    exists = (folder / f"{profile.name}.yaml").exists()
+    written = write_profile(profile, folder)
     return NewDevice(profile, written, exists, profile.name in _names(find_shipped_profiles()))
 
 
@@ -225,9 +234,11 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
     folder = Path(from_) if from_ else own_folder()
     _refuse_shipped(folder, "--from")
     names = _names(folder)
+    # The name becomes a path, and a name with `..` would remove files elsewhere.
     if name not in names or not re.fullmatch(NAME_PATTERN, name):
         raise _missing_error(name, folder, names)
-    files = [path for ending in (".yaml", ".csv", SUFFIX) if (path := folder / f"{name}{ending}").is_file()]
+    possible = [folder / f"{name}{ending}" for ending in (".yaml", ".csv", SUFFIX)]
+    files = [path for path in possible if path.is_file()]
     try:
         for path in files:
             path.unlink()
@@ -263,12 +274,14 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         (staging / path).write_text(text, encoding="utf-8")
         write_measurements(staging / rows, profile.measurements)
         write_kernels(staging / timed, profile.kernels)
+        # What was written is read before it replaces anything: a profile that cannot be read would break each command.
         read_profile(staging / path)
         (staging / rows).replace(folder / rows)
         if profile.kernels:
             (staging / timed).replace(folder / timed)
         else:
             (folder / timed).unlink(missing_ok=True)
+        # The YAML file comes last: a profile without it does not exist, so an interruption leaves the old one or none.
         (staging / path).replace(folder / path)
     except OSError as error:
         raise UsageError(
@@ -284,10 +297,13 @@ def _build_document(profile: DeviceProfile) -> dict[str, object]:
     sizes = {"memory": profile.memory_bytes, "storage": profile.storage_bytes}
     limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
     connection = {}
-    if settings := profile.connection:
+    settings = profile.connection
+    if settings:
         connection = asdict(settings)
+        del connection["upload"]  # a profile is shared: it says where a device is, and never what may be sent there
         connection[connection.pop("way")] = connection.pop("address")
         connection["python"] = settings.python if settings.way == "ssh" else ""
+        # Relative paths would count from the folder of the profile, and not from where the user typed it.
         connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
     return _drop_unknown(
         {

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import starmap
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
 from advisor.core import Problems, UsageError, nearest, visible
-from advisor.devices._profiles import phones
+from advisor.devices._connections.clouds import split_selector
+from advisor.devices._profiles import clouds, phones
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import FORMS, SUFFIX, Kernel, read_kernels, read_measurements
 from advisor.devices._profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
@@ -37,13 +39,16 @@ class Profiles(dict[str, DeviceProfile]):
         super().__init__((profile.name, profile) for profile in profiles)
 
     def profile(self, name: str) -> DeviceProfile:
-        """Return the profile called ``name``, or of the phone, board or SoC that people call so.
+        """Return the profile called ``name``, or of the phone, board, SoC or device of a cloud that people call so.
 
         UsageError: an unknown name (the message names the nearest), or one that several phones have.
         """
         known = canonical(name)
+        # An exact name of a profile comes before what people call a phone.
         if known in self:
             return self[known]
+        if in_cloud := clouds.select_in_cloud(name, self):
+            return in_cloud[0]
         profile = phones.find_device(name, self) or phones.find_soc_profile(name)
         if profile is None:
             raise self._unknown(name)
@@ -54,6 +59,9 @@ class Profiles(dict[str, DeviceProfile]):
         name = canonical(selector)
         if name in self:
             return self[name], self[name].target()
+        if in_cloud := clouds.select_in_cloud(name, self):
+            profile, chosen = in_cloud
+            return profile, chosen or profile.target()
         device, _, target = name.rpartition(":")
         if not device:
             profile = self.profile(name)
@@ -80,7 +88,9 @@ class Profiles(dict[str, DeviceProfile]):
 
 def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
     """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
-    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
+    # Files of a search are `.tflite`, and some phones have a default target that runs another format.
+    named = split_selector(selector)[2] if profile.connection and profile.connection.in_cloud else ":" in selector
+    if named or target.runtime in TFLITE_RUNTIMES:
         return profile, target
     tflite = [other_target for other_target in profile.targets if other_target.runtime in TFLITE_RUNTIMES]
     return profile, max(tflite, key=lambda other_target: other_target.threads, default=target)
@@ -168,11 +178,13 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
         profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
     names = [target.name for target in profile.targets] if profile else None
     measurements: tuple[Measurement, ...] = ()
-    if (rows := path.parent / f"{path.stem}.csv").is_file():
+    rows = path.parent / f"{path.stem}.csv"
+    if rows.is_file():
         with problems.collected():
             measurements = read_measurements(rows, names, models)
     kernels: tuple[Kernel, ...] = ()
-    if (timed := path.parent / f"{path.stem}{SUFFIX}").is_file() and names:
+    timed = path.parent / f"{path.stem}{SUFFIX}"
+    if timed.is_file() and names:
         with problems.collected():
             kernels = read_kernels(timed, names)
     problems.raise_any()
@@ -202,11 +214,8 @@ def _find_implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iter
 
     ``macs`` are the known multiply-accumulates by model.
     """
-    same = [
-        shipped_profile
-        for shipped_profile in load_shipped().values()
-        if _plain(shipped_profile.soc) == _plain(profile.soc) and shipped_profile.cores
-    ]
+    with_cores = (shipped for shipped in load_shipped().values() if shipped.cores)
+    same = [shipped for shipped in with_cores if _plain(shipped.soc) == _plain(profile.soc)]
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
         stated, *held = (
@@ -242,10 +251,12 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
     for row in rows:
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
         low, high = _find_shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
+        # Both bounds hold: what the processor can compute at all, and what was measured on others of its kind.
         shortest = max(shortest, low / _BEYOND)
         longest = min(longest, high * _BEYOND)
         factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
         factors[-1] *= max(row.latency_ms / longest, 1.0)
+    # The median, because a single row may be wrong for another reason than its unit.
     if factors and median(factors) != 1.0:
         short = median(factors) < 1
         path = profile.origin.with_suffix(".csv") if profile.origin else profile.name
@@ -266,17 +277,15 @@ def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
 
 def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of a target where int8 is slower than on every shipped one of the kind, and not if the two are swapped."""
-    if (own_ratio := _int8_ratio(profile, target) or 0.0) <= 1.0:
+    own_ratio = _int8_ratio(profile, target) or 0.0
+    if own_ratio <= 1.0:
         return
     alike = TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else {target.runtime}
-    others = [
-        (shipped_profile, shipped_target)
-        for shipped_profile in load_shipped().values()
-        for shipped_target in shipped_profile.targets
-        if shipped_target.runtime in alike
-    ]
+    others = []
+    for shipped in load_shipped().values():
+        others += [(shipped, shipped_target) for shipped_target in shipped.targets if shipped_target.runtime in alike]
     same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
-    known = [ratio for pair in same if (ratio := _int8_ratio(*pair))]
+    known = [ratio for ratio in starmap(_int8_ratio, same) if ratio]
     if len(known) >= FEWEST and own_ratio > max(known) and 1 / own_ratio >= min(known) / 2:
         _log.warning(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "

@@ -202,7 +202,8 @@ def _latency(text: str, at: str) -> float:
 def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     if not text:
         return None
-    if (value := whole_number(text, round(MOST))) is None:
+    value = whole_number(text, round(MOST))
+    if value is None:
         raise UsageError(
             f"{at}: {column} '{text}' is not a whole number of {unit}", "leave it empty if it is not known"
         )

@@ -211,7 +211,8 @@ def phones_named(name: str) -> tuple[PhoneModel, ...]:
     elif network and network[1] in ("4g", "lte"):
         relaxed = tuple(phone for phone in relaxed if _WITHOUT_5G.match(phone.soc)) or relaxed
     if exact:
-        makers = {phone.maker for phone in exact}  # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G
+        # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G.
+        makers = {phone.maker for phone in exact}
         return (*exact, *(phone for phone in relaxed if phone.maker not in makers))
     coded = tuple(phone for phone in read_phones() if any(key.startswith(start) for start in phone.code_starts()))
     if coded:
@@ -249,6 +250,7 @@ def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfil
     """Return the profile of a phone of the table, as :func:`find_device` does."""
     phones = phones_named(name)
     known = list(filter(None, (_find_profile(phone, profiles) for phone in phones)))
+    # Variants of one phone with other SoCs: the measured one stands for the name, and its remark names the others.
     if known and len({phone.base for phone in phones}) == 1:
         return known[0]
     if len(phones) > 1:
@@ -326,13 +328,14 @@ def how_to_measure(profile: DeviceProfile) -> str:
     """Return how to measure a phone that nobody measured."""
     if profile.soc.startswith(APPLE):
         return "measure it: write latencies of your app on it into a CSV beside a profile of your own (docs/devices.md)"
-    return f"measure it: advisor devices calibrate {profile.name} --adb SERIAL --benchmark-model FILE"
+    return "measure it: attach it by USB, then type: advisor devices add --usb"
 
 
 def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:
     """Return the profiles of the phones of the table: one of ``profiles`` where there is one, else a predicted one."""
     phones = {}
     for phone in read_phones():
+        # Several variants may share a measured profile, which is listed once.
         profile = _find_profile(phone, profiles) or profile_of(phone)
         phones[profile.name] = profile
     return tuple(phones.values())
@@ -356,7 +359,8 @@ def two_lines(name: str) -> str:
     """Return the two lines that describe a device that no table knows, and what to do with them."""
     slug = slug_of(name)[:_LONGEST_SLUG].strip("-") or "phone"
     if "-" not in slug:
-        slug = f"our-{slug}"  # a number alone is no text in YAML, and "host" is this machine
+        # A number alone is no text in YAML, and "host" is this machine.
+        slug = f"our-{slug}"
     return (
         f"or write two lines into {slug}.yaml, then: advisor devices add {slug}.yaml\n"
         f"  name: {slug}\n"

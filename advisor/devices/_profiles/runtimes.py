@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -56,6 +56,7 @@ _NARROW = 2.0
 
 _DESIGN = re.compile(r"\(([^()]+)\)\s*$")
 _MOST_NEAREST = 3
+_BY_ARM = "41:"  # The implementer Arm in :attr:`Core.parts`
 
 
 class LocalRuntime(Protocol):
@@ -210,7 +211,8 @@ def host_profile() -> DeviceProfile:
 def processor_name() -> str:
     """Return the processor's name from the operating system."""
     stated = {key: value for key, value in _read_cpuinfo() if value}
-    for key in ("model name", "Hardware", "Model"):  # x86 also has a "model", which is a number
+    # x86 also has a "model", which is a number.
+    for key in ("model name", "Hardware", "Model"):
         if key in stated:
             return stated[key]
     return platform.processor() or platform.machine() or "unknown processor"
@@ -220,6 +222,7 @@ def _read_max_mhz() -> int | None:
     """Return the highest clock in MHz, None if the system does not tell: a virtual machine states the base clock."""
     if _MAX_FREQUENCY.is_file():
         return int(_MAX_FREQUENCY.read_text()) // 1000 or None
+    # Reversed, so that the first processor's line wins.
     if "hypervisor" in dict(_read_cpuinfo()[::-1]).get("flags", "").split():
         return None
     clocks = [float(value) for key, value in _read_cpuinfo() if key == "cpu MHz" and value]
@@ -231,6 +234,7 @@ def _read_vectors() -> str:
     stated = dict(_read_cpuinfo()[::-1])
     flags = set(stated.get("flags", "").split())
     design = _ZEN.get((stated.get("vendor_id", ""), stated.get("cpu family", "")))
+    # The name of the design says more than the flags: Zen 4 computes AVX-512 at half the width.
     if "avx512f" in flags and design:
         return f" ({design})"
     for flag, name in _VECTORS:
@@ -243,7 +247,8 @@ def _read_cpuinfo() -> list[tuple[str, str]]:
     if not _CPUINFO.is_file():
         return []
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
+    entries = (line.partition(":") for line in lines)
+    return [(key.strip(), value.strip()) for key, _, value in entries]
 
 
 Figure = Literal["macs", "fp16", "dot", "i8mm", "in_order", "int8"]
@@ -263,12 +268,16 @@ class Core:
     int8: float | None = None  # 8-bit multiply-accumulates per cycle if the flags do not give them
     source: str = ""  # where the figures are from
     assumed: tuple[str, ...] = ()  # names of the figures that no source confirms
+    parts: tuple[str, ...] = ()  # implementer and part number in ``/proc/cpuinfo``, such as ``41:d0b``
 
     def macs_per_cycle(self, arithmetic: str) -> float:
         """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""
         if arithmetic == "int8":
-            factor = _I8MM if self.i8mm else _DOT if self.dot else _NARROW
-            return self.int8 if self.int8 is not None else self.macs * factor
+            if self.int8 is not None:
+                return self.int8
+            if self.i8mm:
+                return self.macs * _I8MM
+            return self.macs * (_DOT if self.dot else _NARROW)
         return self.macs * (2 if arithmetic == "float16" and self.fp16 else 1)
 
 
@@ -287,6 +296,7 @@ class CoreSchema(BaseModel):
     names: tuple[str, ...] = Field(default=(), strict=False)
     source: str = Field(min_length=1)
     assumed: tuple[Figure, ...] = Field(default=(), strict=False)
+    parts: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{2}:[0-9a-f]{3}$")], ...] = Field(default=(), strict=False)
 
 
 @lru_cache(maxsize=4)
@@ -323,6 +333,21 @@ def find_core(name: str) -> Core | None:
     known = read_cores()
     wanted = _design(name)
     return known.get(_key(wanted)) or known.get(_key(f"Cortex-{wanted}"))
+
+
+def arm_cores() -> dict[str, Core]:
+    """Return Arm's own cores by their part numbers in ``/proc/cpuinfo``, such as ``0xd0b``."""
+    return {f"0x{part[3:]}": core for part, core in _cores_by_part().items() if part.startswith(_BY_ARM)}
+
+
+def find_core_of_part(implementer: str, part: str) -> Core | None:
+    """Return the core with an implementer and a part number as ``/proc/cpuinfo`` has them; None if it is unknown."""
+    return _cores_by_part().get(f"{implementer.removeprefix('0x')}:{part.removeprefix('0x')}")
+
+
+@cache
+def _cores_by_part() -> Mapping[str, Core]:
+    return {part: core for core in read_cores().values() for part in core.parts}
 
 
 def core_named(name: str) -> Core:

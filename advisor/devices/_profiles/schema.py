@@ -1,7 +1,7 @@
 """Validate ``device_profiles/*.yaml`` against its schema and against what devices can have."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -108,7 +108,11 @@ class FileKind(Generic[Schema]):
 def _find_existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
     """Return the part of a location that the document has, without the names of a schema's alternatives."""
     for depth, step in enumerate(location):
-        within = range(len(values)) if isinstance(values, list) else values if isinstance(values, dict) else ()
+        within: Collection[Any] = ()
+        if isinstance(values, list):
+            within = range(len(values))
+        elif isinstance(values, dict):
+            within = values
         if step not in within:
             return tuple(location[:depth])
         values = values[step]
@@ -238,6 +242,7 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     data = _describe_profile_file().validate_file(document)
     problems = Problems()
     cores = tuple(Cluster(**cluster.model_dump()) for cluster in data.cores)
+    # A known SoC fills in what the file leaves out. A file that states targets or cores is taken as it is.
     soc = find_soc(data.soc) if data.targets is None and not cores else None
     cores = soc.cores if soc else cores
     targets = _targets_of(data, cores)
@@ -296,6 +301,7 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
             f"{document.at(('connection',))}: a connection needs either {' or '.join(WAYS)}", "write one of them"
         )
     binary = _path_of_program(connection)
+    # A profile from somebody else could bring its own program, which would then run on the phone.
     if binary is not None and not binary.is_absolute():
         yield UsageError(
             f"{document.at(('connection', 'benchmark_model'))}: connection.benchmark_model: "

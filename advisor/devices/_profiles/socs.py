@@ -141,6 +141,7 @@ def instruction_set(cores: Sequence[Cluster]) -> str:
     designs = [core_named(cluster.core) for cluster in cores]
     if all(core.name.startswith(_X86) for core in designs):
         return "x86-64"
+    # A claim about a core of another family, or of 32 bits, would be a guess.
     if not all(core.name.startswith(_ARM) for core in designs) or any(core.name in _ARMV7 for core in designs):
         return ""
     if all(core.i8mm and core.name.startswith(_ARMV9) for core in designs):

@@ -95,6 +95,7 @@ class DeviceTarget:
 
     def of(self, device: str) -> Target:
         """Return the target that evaluations on ``device`` carry; its kernels are a part of the version."""
+        # The kernels change latencies as a release does, so evaluations must tell them apart.
         version = "+".join(filter(None, (self.version, self.kernels)))
         runtime = f"{self.runtime}=={version}" if version else self.runtime
         return Target(device, runtime, self.accelerator, self.threads)
@@ -172,5 +173,6 @@ class DeviceProfile:
 
     @cached_property
     def _fingerprint(self) -> str:
+        # Without kernels the hash is that of versions that knew none, so runs from then still fit.
         parts = (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
         return hashlib.sha256(repr(parts).encode()).hexdigest()

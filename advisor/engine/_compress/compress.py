@@ -27,9 +27,9 @@ from advisor.compression import (
     compare_on_samples,
     sizes_of,
 )
-from advisor.core import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
+from advisor.core import FLOAT, AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets import InputSpec, sha256_of
-from advisor.engine._compress.question import FLOAT, CompressionQuestion
+from advisor.engine._compress.question import CompressionQuestion
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted
@@ -172,6 +172,7 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
         delegated = delegate_operators(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
         sizes = sizes_of(path)
     except AdvisorError as error:
+        # The walker wraps what a job raised. Only the cause says whether a recipe was refused or has failed.
         cause = error.__cause__ if isinstance(error, StageAborted) else error
         return _without(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
     taken = DelegatedPart(delegated.taken, delegated.operators, delegated.share, delegated.kept, delegated.reasons)
@@ -192,9 +193,11 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
     card = asked.stem or asked.model.stem
     source = FloatModel(asked.model, sha256_file(asked.model))
     shared = None
+    # The forms of one file share a single calibration run (decision 0013). Samples have a format of their own.
     if asked.samples is None and shares_calibration(name, names):
         shared = calibrate_float(Scope(card), source, given, names)
     made: Artefact = await walker.run(compress_float(Scope(card, compression=name), source, given, None, shared))
+    # A rename is atomic: an interrupted copy never looks like a finished file.
     unfinished = path.with_suffix(".part")
     try:
         shutil.copyfile(made.path, unfinished)
@@ -216,6 +219,7 @@ def _score_forms(
     if forms[0].status != "ok":
         raise UsageError(f"{asked.model.name} cannot be compressed: {forms[0].reason}", "see advisor profile")
 
+    # Two entries: the answers of the float file, which every form is compared with, and those of the current form.
     @lru_cache(maxsize=2)
     def answers(path: Path) -> Any:
         given = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
@@ -236,6 +240,8 @@ def _score_forms(
             try:
                 form = replace(form, agreement=agreement(Path(form.path)))
             except StageError as error:
+                # Without the float file there is nothing to compare with, so its failure ends the command and not only
+                # a row.
                 if form is forms[0]:
                     raise UsageError(error.message, error.hint) from error
                 form = _without(form, error, "this runtime cannot run it: ")
@@ -260,7 +266,8 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
 def _add_speed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
     if found.timing is None:
         return replace(form, reason=found.failure)
-    result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms
+    result = found.timing.results[0]
+    low, high = result.interval_ms
     memory = found.timing.peak_memory_bytes
     return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
 

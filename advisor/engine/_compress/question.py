@@ -25,6 +25,7 @@ from advisor.compression import (
     spec_of_file,
 )
 from advisor.core import (
+    FLOAT,
     AmbiguousInput,
     Budget,
     CompressKeywords,
@@ -57,7 +58,6 @@ SCORED = 200
 
 PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
 
-FLOAT = "float32"
 OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
 
 
@@ -128,11 +128,13 @@ def ask(
         UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
             normalisation is not known, a limit needs labels, or output files exist already.
     """
+    # Everything that can be wrong is refused before the folder is created: the order below is from cheap to expensive.
     options = completed(CompressKeywords, given)
     chosen = () if judged_only else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
     if not chosen and not judged_only:
         raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
-    if training := [one.name for one in chosen if one.needs >= Needs.TRAINING]:
+    training = [one.name for one in chosen if one.needs >= Needs.TRAINING]
+    if training:
         require_training(f"--recipe {training[0]}")
     accelerator(options["accelerator"])
     graph = read(model)
@@ -189,6 +191,7 @@ def _of_images(
         spec = spec_of_file(model.name, graph, metadata, options["mean"], options["std"])
         classes = asked.kind.classes(data, graph, model.name)
     except UsageError as error:
+        # Samples are a way out for compressing only: the accuracy of a file alone needs images.
         raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
     labels = metadata.labels if metadata else ()
     if labels and len(labels) != classes:
@@ -217,11 +220,13 @@ def _images_for(
     labelled = question.of_task.labelled
     images = find_images(calibration) if calibration else ()
     learns = any(one.needs >= Needs.SCORING and applies(one, question) for one in asked.recipes)
+    # Images of the other folder calibrate, and no recipe learns: then no labelled image has to be kept from the scores.
     whole = bool(images) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
     except AmbiguousInput as error:  # the model says the task, and no option does
         tasks = [reading.meaning for reading in error.readings if "task" in reading.options]
+        # Other readings of a folder are for the user to choose; the task is not, as the model has one already.
         if not tasks:
             raise
         hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
@@ -229,6 +234,7 @@ def _images_for(
     if read is None:
         return _use_unlabelled(images, calibration, seed) if images else CompressionImages()
     order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)
+    # A recipe that chooses by labels would flatter itself on the images that it chose by.
     halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
     train = read.part(Role.TRAIN)
     scored = halves.part(Role.HOLDOUT)
@@ -237,6 +243,7 @@ def _images_for(
     if len(scored.paths) < held:
         judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
     source = f"images of {calibration}" if images else f"training images of {data}"
+    # Images with classes are drawn class by class below, so that a rare class takes part in the ranges, too.
     chosen = draw_paths(images or (() if labelled else train.paths), CALIBRATION, seed)
     if not chosen:
         chosen = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))

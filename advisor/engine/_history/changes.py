@@ -107,6 +107,7 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
     changes = Changes(run, _host_changes(run) if HOST in run.question.devices else (), find_card_changes(run))
     then = section(run.manifest, ENVIRONMENTS)
     measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
+    # A device over a connection is not here to be asked, so its measurements stay; a runtime of this machine is.
     names = [name for name in then if name != HOST and (name not in measured or runtime_of(name) is not None)]
     if not names:
         return changes
@@ -124,10 +125,12 @@ def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     changes = []
     then = section(run.manifest, "versions").get(RUNTIME)
     now = versions(RUNTIME)[RUNTIME]
+    # A manifest without the runtime, damaged or of another version, proves no change.
     if then is not None and then != now:
         changes.append(f"{RUNTIME} {then} -> {now}")
     before = section(run.manifest, "host")
     this_machine = host.describe()
+    # The same holds for the machine.
     fingerprint = before.get("fingerprint", this_machine.fingerprint)
     if fingerprint != this_machine.fingerprint:
         changes.append(
@@ -154,6 +157,7 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
     if not isinstance(considered, Mapping):
         return CardChanges(now, remark="the run does not say which cards it considered")
     evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
+    # A card that the run considered but never evaluated has no figure that its change could make outdated.
     known = [name for name in now if name in evaluated and name in considered]
     added = tuple(name for name in now if name not in considered)
     return CardChanges(now, added, tuple(name for name in known if considered[name] != now[name]))
@@ -237,17 +241,19 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
     """Link the files of the earlier run that the evaluations name into the new run; none from outside of the run."""
     names = {"dataset.json", "split.json", INPUTS}
+    # Only what an evaluation names is shared: a run folder may also hold what its user has put there.
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
-    names |= {
-        copy.file
-        for evaluation in evaluations
-        for copy in (evaluation.unknown, evaluation.on_all)
-        if copy is not None and copy.file
-    }
+    for evaluation in evaluations:
+        for copy in (evaluation.unknown, evaluation.on_all):
+            if copy is not None and copy.file:
+                names.add(copy.file)
     answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
-    names |= {file for answer in answers if answer is not None for file in (answer.file, answer.shares) if file}
+    for answer in answers:
+        if answer is not None:
+            names.update(filter(None, (answer.file, answer.shares)))
     for name in sorted(names):
         file = source / name
+        # Names come from a file that may have been edited: a link or `..` must not take files from elsewhere.
         if file.is_file() and file.resolve().is_relative_to(source.resolve()):
             run.share(file, name)

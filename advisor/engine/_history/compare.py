@@ -183,12 +183,14 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     """
     changes = _find_deltas(before, after)
     steady = after.decision
+    # Deciding again with the noise set back costs a whole decision, and without common figures it changes nothing.
     if changes:  # another device has no figure in common
         quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]
         steady = decide_run(after.folder, quiet, after.question).decision
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)
+    # A run without any result has no pick either, which would otherwise read as a changed recommendation.
     result = ComparisonResult.INCOMPLETE if after.too_early else result
     other_images = OTHER_IMAGES if _images_differ(before, after) else ""
     rows = [ChangedFigure(key, change) for key, figures in changes.items() for change in figures]
@@ -210,6 +212,7 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
     same_images = bool(read_compared_hashes(before.folder)) and not _images_differ(before, after)
+    # A size and a latency are the same quantity in both runs; an accuracy by another metric or of other images is not.
     other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
     changed = {}
     for evaluation in after.evaluations:
@@ -233,6 +236,7 @@ def _pair_accuracies(
 ) -> tuple[Delta, ...]:
     """Compare accuracies image by image. The same file has the same accuracy, so it never counts as changed."""
     same_file = then.artefact_sha256 == now.artefact_sha256 != ""
+    # None lets the intervals decide. False: the two are known to be equal.
     apart: bool | None = False
     if not same_file:
         earlier = correct_answers(before.folder, then)
@@ -248,10 +252,12 @@ def _pair_accuracies(
 
 def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
     choice_then, choice_now, choice_steady = (_choice(decision.pick, one_device) for decision in (then, now, steady))
+    # `steady` is the later run with all noise set back: what still changes there is a change.
     if choice_then != choice_steady:
         return ComparisonResult.CHANGED
     if then.feasible != steady.feasible:
         return ComparisonResult.CHANGED if steady.feasible else ComparisonResult.WORSE
+    # The pick is another, but setting the noise back brings the earlier one: nothing a team should act on.
     if choice_then != choice_now or then.feasible != now.feasible:
         return ComparisonResult.NOISE
     key = now.pick.configuration.key if now.pick else ""
@@ -316,6 +322,7 @@ def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
     """Return the same configuration in another run; where there is none, the same artefact on another device."""
     same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
     exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
+    # The same threads and device come first: a latency with other threads is another figure.
     return next(iter([*exact, *same]), None)
 
 

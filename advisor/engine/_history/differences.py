@@ -50,8 +50,13 @@ class Difference:
 
 
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
-    """Return everything that differs between two runs besides figures; a card of one of them is one difference."""
+    """Return everything that differs between two runs besides figures.
+
+    A card of one of them is one difference, and so is a device of one of them.
+    """
     runs = (before, after)
+    devices, other_devices = ({e.configuration.target.device for e in run.evaluations} for run in runs)
+    # A card of one run alone would differ in every fact of the catalogue. It is reported as one difference below.
     first, others = (
         {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
     )
@@ -68,7 +73,7 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
             _describe_consideration(first, others, "first"),
             _describe_consideration(others, first, "second"),
         ),
-        *_rows("candidates", _forms(before, first & others), _forms(after, first & others)),
+        *_rows("candidates", *(_forms(run, first & others, devices & other_devices) for run in runs)),
     )
 
 
@@ -97,6 +102,7 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
     for name, file in section(run.manifest, "weights").items():
         inputs[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
+        # The hash of the weights stands above already, from the manifest.
         facts = replace(evaluation.card_facts, weights=None)
         card = evaluation.configuration.card
         inputs |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
@@ -118,9 +124,10 @@ def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> 
     return {**dict.fromkeys(sorted(names - others), "candidate"), **dict.fromkeys(sorted(others - names), absent)}
 
 
-def _forms(run: LoadedRun, cards: Set[str]) -> dict[str, str]:
-    """Return the status of each configuration of ``cards``."""
-    evaluations = (e for e in run.evaluations if e.configuration.card in cards)
+def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]:
+    """Return the status of each configuration of ``cards`` on ``devices``."""
+    on_devices = (e for e in run.evaluations if e.configuration.target.device in devices)
+    evaluations = (e for e in on_devices if e.configuration.card in cards)
     return {
         e.configuration.key: str(e.status) + (f": {e.reason}" if e.status is not Status.OK else "") for e in evaluations
     }
@@ -164,7 +171,8 @@ def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct
     """Compare one figure with its earlier value; ``distinct`` is a paired test's result, None to compare intervals."""
     if before is None or after is None:
         return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
-    amount, (share, least) = abs(after.value - before.value), THRESHOLDS[figure]
+    amount = abs(after.value - before.value)
+    share, least = THRESHOLDS[figure]
     why = ""
     if amount <= least:
         why = f"not more than {show_figure(figure, least)}"
@@ -189,6 +197,7 @@ def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     if before.contended or after.contended:
         for name in ("latency", "latency_p90"):
             deltas[name] = replace(deltas[name], counts=False, why="measured while the machine was busy")
+    # The median has an interval and the 90th percentile has none, so the median says whether the file got slower.
     elif deltas["latency_p90"].counts and not deltas["latency"].counts:
         deltas["latency_p90"] = replace(deltas["latency_p90"], counts=False, why="the median has not changed")
     return tuple(deltas.values())

@@ -141,6 +141,7 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
         return None
     floats = [evaluation for evaluation in evaluations if variant_of(evaluation) == (*network_of(pick), FLOAT)]
     split = run.read_json("split.json")
+    # Both files must have answered the same part. A run without finalists has answers on validation only.
     for part, name in PARTS.items():
         images = _images(split, part)
         compressed = _answers(run, pick, part, images)
@@ -148,6 +149,7 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
         if compressed and other:
             rows = [Disagreement(*image, *pair) for image, *pair in zip(images, compressed, other, strict=True)]
             differing = [row for row in rows if row.own.label != row.floats.label]
+            # Images on which exactly one file is right come first: they are what the compression costs or gains.
             differing.sort(key=lambda row: (not any(row.right), row.right[0]))
             return Disagreements(pick.configuration.compression, name, len(images), tuple(differing))
     return None
@@ -205,12 +207,14 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     if split and ({part: run.dataset.get(part) for part in counts} != counts or images != sum(counts.values())):
         yield Problem("dataset.json", "counts other images than split.json")
     devices = Counter(row.configuration.target.device for row in run.evaluations)
+    # Each device has a row for each configuration, so the largest count of one device is compared.
     if max(devices.values(), default=0) > run.manifest.get("configurations", math.inf):
         yield Problem(lines, "has more configurations than manifest.json counts")
     for row in (row for row in run.evaluations if row.status is Status.OK):
         yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
     pick = run.decision.pick
     answer = folder.read_json("recommendation.json")
+    # The answer was read from JSON, which turns tuples into lists, so the pick is compared after the same way.
     expected = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
     given = {**section(answer, "pick"), "details": answer.get("feasible")}
     if run.manifest.get("stopped") and answer and json.loads(json.dumps(expected)) != given:
@@ -232,6 +236,7 @@ def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
         if run.dataset and judged and judged.compared_by and accuracy:
             right = correct_answers(run.folder, row, part) or ()
             figure = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
+            # Top-1 has an interval that follows from the count of right answers; other figures have one of their own.
             if right and judged.confusion and not judged.shares and row.capture.plain is None:
                 figure = share_of([share == 1 for share in right], "")
             one, other = ((q.value, q.low or 0, q.high or 0, q.n or 0) for q in (figure, accuracy))
@@ -259,6 +264,7 @@ def incumbents(
     there.sort(
         key=lambda evaluation: (evaluation.configuration.target.threads != target.threads, latency_of(evaluation))
     )
+    # Sorted by preference and read from behind, so the preferred row of each card is written last.
     nearest = {evaluation.configuration.card: evaluation for evaluation in reversed(there)}
     rival = _best_on_holdout(evaluations)
     return tuple(_compare_rival(run, row, pick, robust, rival) for _, row in sorted(nearest.items()))
@@ -339,9 +345,11 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
     except AdvisorError:
         return None
     tuning = recipe_of(FINETUNE_CACHED)
+    # Gains are shares of the errors (decision 0048): a head with 98 % has little left to gain.
     room = 100.0 - accuracy_of(pick)
     if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
         return None
+    # The network that ships is trained after the compared one, so both are paid.
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
     known = CostCalibration()
     stage = StageName.FINETUNE_CACHED
@@ -357,6 +365,7 @@ def diagnose_run(folder: RunFolder) -> None:
     forms = losing(run)
     images = _training_images(run) if forms else ()
     files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
+    # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
     for row in forms:
         origin = files.get((*network_of(row), FLOAT))
         if origin is not None and origin.is_file():
@@ -386,6 +395,7 @@ def _has_lost(row: Evaluation, limit: float | None) -> bool:
         return False
     if limit is not None and row.drop.value > limit:
         return True
+    # A measured drop counts if its interval excludes 0. An estimated one has no interval.
     return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
 
 

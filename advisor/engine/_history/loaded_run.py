@@ -39,6 +39,7 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
     """Write the folder that relative paths of the question are counted from, and a copy of each catalogue."""
     copies = {}
     for number, path in enumerate(question.catalog):
+        # Numbers and not names: two catalogues may have one name in different folders.
         copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
         values = {**read_yaml(path).values, "folder": _text(path.absolute().parent)}
         run.write(name, yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True))
@@ -73,11 +74,13 @@ def _find_copy(path: Path, run: RunFolder) -> Path:
     if there.exists():
         return there
     copy = run.path / inputs.get("catalogs", {}).get(_text(path), "")
+    # `inputs.json` may have been edited, so a copy outside of the run is not read.
     return copy if copy.is_file() and copy.resolve().is_relative_to(run.path) else path
 
 
 def _text(path: Path) -> str:
     """Return a path as JSON and YAML can hold it; a name that is not UTF-8 is not found again."""
+    # JSON and YAML in UTF-8 cannot hold the surrogates by which Python keeps other bytes.
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -143,6 +146,8 @@ class LoadedRun:
     @property
     def too_early(self) -> str:
         """That its time limit or an interruption ended the search before its first result; empty if there is one."""
+        # The manifest is written before the first job and once more at the end. Without the reason, the search was
+        # killed.
         killed = not self.manifest or "configurations" in self.manifest
         stopped = section(self.manifest, "stopped").get("why", "interrupt" if killed else "")
         ended = {"time_limit": "Time ran out", "interrupt": "The search ended"}.get(stopped)
@@ -167,6 +172,7 @@ def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None =
             "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
         ) from None
     stored = locate_paths(stored, folder)
+    # The stored request is resolved again only with changes: its own paths were found above already.
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**stored.written, **wanted}) if wanted else stored
     question = replace(
@@ -273,6 +279,7 @@ def read_stored_request(folder: RunFolder) -> dict[str, Any]:
     """Return the request of a run. A run from before fine-tuning was a default keeps its heads alone."""
     request = dict(folder.read_request())
     trained = section(folder.read_json("manifest.json"), "space").get("training")
+    # Without this, reading an old run would ask for fine-tuning that it never planned.
     if not request.get("training") and trained in ([HEAD], [HEAD_SUBSET, HEAD]):
         request["training"] = [HEAD]
     return request
@@ -285,6 +292,7 @@ def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
 def require_proof(run: LoadedRun, beside: tuple[str, ...] = ()) -> None:
     """Refuse a run of which something has changed since it was written; files that begin with ``beside`` may have."""
     for problem in run.problems:
+        # Reports are written anew by later commands, so a changed one proves nothing against the figures.
         if problem.kind == CHANGED and not problem.file.startswith((*REPORTS, *beside)):
             raise UsageError(
                 f"'{run.folder.path}' does not prove itself: {problem}",

@@ -109,6 +109,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
 def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
     """Write ``manifest.json``; cards that the run considered before it was resumed stay in it."""
     considered = section(run.read_json("manifest.json"), "cards")
+    # A resumed run tries a part of the cards. A later re-evaluation must not take the others for new ones.
     run.write_json("manifest.json", {**manifest, "cards": {**considered, **section(manifest, "cards")}})
 
 
@@ -116,8 +117,10 @@ def _peak_bytes() -> int:
     """Return the peak resident memory of this process in bytes; ``getrusage`` counts its parent, too."""
     with contextlib.suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        # VmHWM is in kB, and counts this process alone.
         return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS states bytes, and Linux kilobytes.
     return peak if sys.platform == "darwin" else peak * 1024
 
 
@@ -127,6 +130,7 @@ def keep_thread_counts(run: RunFolder, request: Request) -> Request:
     They follow from the number of cores, and a run may go on on a machine with more or fewer.
     """
     counts = section(run.read_json("manifest.json"), "space").get("threads") or ()
+    # Counts that the user named are a part of the question and stay as they are.
     if request.written["threads"] or not counts:
         return request
     return replace(request, question=replace(request.question, thread_counts=tuple(map(int, counts))))
@@ -173,6 +177,7 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
         if name not in candidates.weights:
             why = candidates.missing.get(name, "it is no longer a candidate")
             raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
+        # Random weights have text in place of a hash, and a fixed seed, so they cannot have changed.
         then = began_with.get(name)
         file = candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):

@@ -14,10 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from advisor.core import AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
+from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
 from advisor.datasets import HOLDOUT
 from advisor.devices import (
-    HOST,
     OWN,
     DeviceProfile,
     DeviceTarget,
@@ -131,6 +130,7 @@ class Session:
         if not out.is_dir():
             raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
         self.known = list(read_origins(out))
+        # Only searches: their re-evaluations are found from them. The list is a copy, as new runs are added to `known`.
         for origin in [origin for origin in self.known if not origin.parent]:
             try:
                 yield from self._each(origin)
@@ -141,7 +141,9 @@ class Session:
         """Yield the re-evaluation of one run on this machine, then on each device: those start from its new run."""
         self._loaded.clear()
         if origin.device == HOST:
-            yield (outcome := self._on_host(origin))
+            outcome = self._on_host(origin)
+            yield outcome
+            # Devices start from the host's new run, so an error there leaves them nothing to start from.
             if outcome.error:
                 return
         for selector, profile, target in self.devices.targets:
@@ -178,13 +180,16 @@ class Session:
         self.tell(f"{origin.path.name} on {selector}")
         start = self._start_of(origin, selector)
         environment = environment_of(device, lambda: self.devices.predictor)
+        # The hash holds all that the figures depend on. If it is equal, the same figures would come out.
         if start.environment == environment:
             return Reevaluation(start.path.name, selector)
         causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
         before = self._load(start.path)
+        # An interrupted command is repeated: what it made before is shown and not made again.
         made = self._existing(start, environment)
         require_proof(before)
         if made is None:
+            # Predictions need the measured files, and a run for another device has none of its own.
             source = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
             if source is None:
                 why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
@@ -235,6 +240,7 @@ class Session:
             here_only = replace(run, evaluations=on_device(run.evaluations, HOST))
             again, answers, remarks = remeasure(here_only, self.tell)
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
+        # Timings of this machine are new by now, and the predictions below start from them.
         others = [e for e in evaluations if e.configuration.target.device not in names]
         anew = [e for device in changes.devices for e in self._anew(run, evaluations, device)]
         evaluations = (*others, *anew)
@@ -244,7 +250,8 @@ class Session:
                 folder = stack.enter_context(Scratch())
                 try:
                     new = evaluate_cards(run, changes.new_cards, folder, self.search)
-                    sources, evaluations = (new.path,), merge_evaluations(evaluations, new.evaluations())
+                    sources = (new.path,)
+                    evaluations = merge_evaluations(evaluations, new.evaluations())
                 except AdvisorError as error:
                     remarks = (*remarks, f"{', '.join(changes.new_cards)} could not be evaluated: {error.message}")
             child = Child(evaluations, HOST, changes.environment, changes.manifest, answers, sources)
@@ -301,11 +308,14 @@ def judge_pick(
     question = replace(run.question, devices=(device,))
     holdout_answers = dict[str, Sequence[float]]()
     images: Images | None = None
+    # A new pick must have run on the hold-out, as that of a search has. Its figure there may make another file the
+    # pick.
     for _ in range(MOST_JUDGED):
         decision = decide_run(run.folder, evaluations, question, judged_first=False).decision
         pick = decision.pick
         if pick is None or not decision.feasible or pick.holdout_accuracy is not None or not pick.artefact:
             break
+        # Reading images takes seconds, so they are read once, and only if a pick needs them.
         images = images or _same_images(run, tell)[0]
         if images is None or not images.part(Role.HOLDOUT).paths:
             break
@@ -354,6 +364,7 @@ def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
         images = read_images(run.question, tell, run.request.execution)
     except AdvisorError as error:
         return None, f"not scored again: {error.message}"
+    # Other images would give figures that cannot stand beside those of the run.
     if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):
         return None, "not scored again: the images have changed since the run; a new search would learn from them"
     if HOLDOUT in other_parts(run.folder.read_json("split.json"), images):
@@ -420,5 +431,6 @@ async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> H
     answers = await walker.run(stage)
     known = evaluation.holdout_answers
     file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
+    # The whole hold-out is scored here. A search under a time limit may have scored a part of it.
     scored, files = question.of_task.judge(question).held_out(evaluation, answers, images, file)
     return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), files

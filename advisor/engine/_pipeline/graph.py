@@ -14,7 +14,7 @@ from typing import Any
 
 from advisor.catalog import Card
 from advisor.compression import Needs, Recipe, lighter_recipes, recipe
-from advisor.core import NewConditions, Status, form_of, recipe_of
+from advisor.core import FLOAT, NewConditions, Status, form_of, recipe_of
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, RecipePair, Role, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
@@ -41,8 +41,6 @@ from advisor.engine._pipeline.stages.head import (
 )
 from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, check_in_interpreter, measure_in_runtime
 from advisor.measurement import MicroCheck, interpreter_of
-
-FLOAT = "float32"
 
 ALWAYS = (FLOAT, "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared are made and scored

@@ -34,7 +34,7 @@ from advisor.core import (
     require_known,
     units,
 )
-from advisor.devices import canonical, find_shipped_fleets
+from advisor.devices import ConnectionSettings, canonical, find_shipped_fleets
 from advisor.engine._question.values import (
     FREE_ON_RESUME,
     PRECISION,
@@ -85,22 +85,34 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
         table: the options that there are.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    written = collect_options({**(read_file(file) if file else {}), **given}, table)
-    if written["costs"]:  # its content is kept, not its path: a resumed run notices other costs
+    written = collect_options({**(_read_request(file) if file else {}), **given}, table)
+    # Its content is kept, not its path: a resumed run notices other costs.
+    if written["costs"]:
         costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or COST_SAVED}
         written = replace(written, values={**written.values, **costs})
     if written["fleet"]:  # its content, too
         written = replace(written, values={**written.values, "fleet": _fleet_text(written["fleet"])})
-    request = Request(_question(written), _execution(written), written.parsed("out"), written.to_dict())
+    # Leave to send files is never stored: each command needs the user's word.
+    stored = {**written.to_dict(), "upload": False}
+    request = Request(_question(written), _execution(written), written.parsed("out"), stored)
     for refusals in (
         _contradictions(request.question, written["training"]),
         _refuse_metrics(request.question, written),
         _refuse_execution(request.execution),
+        _refuse_cloud(request),
         _refuse_ship_on(request),
     ):
         for message, hint in refusals:
             raise UsageError(message, hint)
     return request
+
+
+def _read_request(file: Path) -> Mapping[str, object]:
+    """Return the options of a request file; refuse one that allows to send files, because files are passed on."""
+    values = read_file(file)
+    if values.get("upload"):
+        raise UsageError(f"--request: '{file}' may not allow to send files", "remove 'upload', and type --upload")
+    return values
 
 
 def resolve_resumed(
@@ -113,16 +125,18 @@ def resolve_resumed(
     """
     previous = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
-    changes = {**(read_file(file) if file else {}), **given, "out": previous.written["out"]}
+    changes = {**(_read_request(file) if file else {}), **given, "out": previous.written["out"]}
     if extend and units.seconds(extend, "--extend"):
         changes["time_limit"] = extend
     cluster = previous.written["executor"]
+    # A run folder may come from somebody else, and a cluster executes what it is sent.
     if previous.execution.cluster and "executor" not in changes:
         raise UsageError(
             f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
             f"name it again: --executor {cluster}, or --executor local",
         )
     wanted = resolve({**previous.written, **changes})
+    # `storage` may get its password again, so it is free, but it must lead to the same study.
     for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
         values = previous.written[key], wanted.written[key]
         if values[0] != values[1]:
@@ -175,6 +189,7 @@ def _execution(written: Options) -> Execution:
     executor, cluster = written.parsed("executor")
     limit = written["time_limit"]
     effort = written.parsed("effort")
+    # An effort is a named time limit. A limit that the user wrote counts before it.
     usual = EFFORTS.get(effort, "")
     said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
     return replace(
@@ -275,6 +290,7 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
         yield "--fleet needs a latency limit: without one, the best file serves every phone", "add --budget 50ms"
     if question.data is None:
         yield from _needs_data(question, training)
+    # `none` keeps the classes of ImageNet, and the images have classes of their own.
     elif NONE in training:
         others = ", ".join(name for name in task.trainings if name != NONE)
         yield "--training none cannot be combined with --data", f"take {others}, or leave --data out"
@@ -291,6 +307,7 @@ def _refuse_input_size(question: Question) -> Refusals:
     if not TASKS[question.task].side:
         why = f"--input-size: each network for --task {question.task} has the input of its card"
         yield why, "leave --input-size out, or name networks with another input: advisor catalog list"
+    # The backbones halve a map five times, so another side leaves a part of a cell.
     elif side % units.INPUT_STEP:
         smaller = side // units.INPUT_STEP * units.INPUT_STEP
         nearest_sizes = f"{smaller} or {smaller + units.INPUT_STEP}" if smaller else str(units.INPUT_STEP)
@@ -367,6 +384,13 @@ def _refuse_ship_on(request: Request) -> Refusals:
         yield f"{option} learns from images, and --data is not given", "add --data DIR, or leave --ship-on out"
     if not question.of_task.probabilities:
         yield f"{option} is not for --task {question.task}: only classifiers learn from all images", "leave it out"
+
+
+def _refuse_cloud(request: Request) -> Refusals:
+    devices = (*request.question.devices, *request.question.limits.must_run_on)
+    named = next((device for device in devices if ConnectionSettings.names_cloud(device)), None)
+    if named is not None and request.execution.offline:
+        yield f"--offline opens no connection, and '{named}' is in a device cloud", "leave one of the two out"
 
 
 def _refuse_execution(execution: Execution) -> Refusals:

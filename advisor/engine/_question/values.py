@@ -116,8 +116,10 @@ class Question:
     @property
     def of_task(self) -> SearchTask:
         """The task, with the metric and the input size of the question."""
+        # Imported late, because the tasks import this room.
         from advisor.engine._task import find_task
 
+        # A task is a frozen value of the registry, so a question with another metric or size gets its own copy.
         task = find_task(self.task)
         if self.input_size:
             task = replace(task, side=self.input_size)
@@ -148,6 +150,9 @@ class Execution:
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every machine of a cluster sees under the same name; None to send files to Ray's.
         cache_size: limit of the cache in bytes; None for the usual.
+        upload: files may be sent to a device cloud.
+        upload_images: folder of images that may be sent there, too; None for none.
+        cloud_limit: time that a cloud may take for a file, its queue included, as the user wrote it.
     """
 
     sampler: str = ADVISOR
@@ -166,6 +171,9 @@ class Execution:
     workers: int = 0
     shared_folder: Path | None = None
     cache_size: int | None = None
+    upload: bool = False
+    upload_images: str | None = None
+    cloud_limit: str | None = None
 
     def least_gain(self, question: Question) -> float:
         """Return the points of accuracy that a CPU hour more must be expected to gain; 0 to evaluate everything.
@@ -175,6 +183,7 @@ class Execution:
         """
         if self.stop_below is not None:
             return 100.0 * self.stop_below
+        # Whoever names recipes or another sampler wants to see all of them, so nothing is left out by expected gain.
         asked = question.fleet or not question.tuning_limited or question.compressions or self.sampler != ADVISOR
         return 0.0 if asked else LEAST_GAIN
 
@@ -219,6 +228,7 @@ class Options:
         """Return the value of an option as a search uses it, if it is valid; None for a text that is not given."""
         value = self.values[name]
         option = self.table[name]
+        # An empty text stands for an option that was not given: it has no value to parse.
         if value == "" and option.default == "":
             return None
         if option.parse is not None:
@@ -274,6 +284,7 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
         if wrong:
             raise UsageError(f"{key}: '{wrong[0]}' is not one value", f"write for example {key}: [first, second]")
         return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)
+    # Before whole numbers: True is an int in Python.
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")

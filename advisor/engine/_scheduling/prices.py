@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from advisor.core import FINETUNE_CACHED, recipe_of
-from advisor.engine._pipeline.graph import FLOAT, CostModel, VariantStages, with_all_before
+from advisor.core import FINETUNE_CACHED, FLOAT, recipe_of
+from advisor.engine._pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine._pipeline.materials import Purpose
 from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._scheduling.belief import CardTraining, FormStep
@@ -19,16 +19,21 @@ START_SHARE = 0.17
 """Least share of the seconds of a whole fine-tuning that is begun; the share that the starts and the maps take."""
 
 FEW_LAYERS_SHARE = 0.45
-FEW_LAYERS_GAIN = 0.7
+FEW_LAYERS_GAIN = 0.75
 """Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.shorten_to`), and their part
-of the gain. EfficientNet-Lite0 in 0.6 and 0.3 of the seconds: 0.6 of the gain on a draw of TrashNet, 0.8 on
-groceries."""
+of the gain. With the last epoch, EfficientNet-Lite0 had 0.5 and 0.75 of the expected gain on two draws of TrashNet, and
+more than all of it on groceries ("The later of epochs", ``docs/studies/fine-tuning.md``)."""
 
 FEW_STEPS = 20.0
 MANY_STEPS = 500.0
 """Steps in which fine-tuning gains nothing, and nearly all that it can. With the fewest layers, EfficientNet-Lite0 on
 groceries (66 steps an epoch) had 68.6, 73.0 and 80.7 % on another visit after two, four and eight epochs; on TrashNet
 (36 steps), six epochs gained its 2.5 points in the last two."""
+
+LEAST_KEPT = 0.9
+"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it. A tenth of the 3 to 12
+points that a fine-tuning gains counts as much as the chance of a fifth that its file is not the pick, and float32
+ships."""
 
 SURE = 1.5
 """Factor on the expected seconds of a first result, before a stage has shown how fast this machine is."""
@@ -55,6 +60,11 @@ def share_of_gain(share: float, images: int) -> float:
     steps = whole.epochs * images / whole.batch
     begun = max(0.0, share - START_SHARE) / (FEW_LAYERS_SHARE - START_SHARE)
     return FEW_LAYERS_GAIN * min(1.0, _compute_learnt_share(begun * steps) / max(_compute_learnt_share(steps), 0.05))
+
+
+def keeps_gain(share: float, later: float, images: int) -> bool:
+    """Return whether a fine-tuning has nearly all of its gain in the share of its time that is left later."""
+    return share_of_gain(later, images) >= LEAST_KEPT * share_of_gain(share, images)
 
 
 def _compute_learnt_share(steps: float) -> float:

@@ -41,6 +41,12 @@ from advisor.store import RunFolder
 MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
 
+GRACE = 0.6
+"""Share of the time of the hold-out that work which still runs may take: its file is worth more than all images."""
+
+WRITING_S = 2.0
+"""CPU seconds in which a trained network becomes a file, after the time of its training."""
+
 LOOK_AGAIN_S = 1.0
 """Seconds until the load of this process is read again: one decision asks a hundred times what is left."""
 
@@ -109,7 +115,7 @@ class SearchLoop:
         scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
 
         def record(evaluation: Evaluation) -> None:
-            self._run.append(evaluation)
+            self._run.append(evaluator.newest(evaluation))
             # A file must do on every device of the question, so the study and the rule learn from its slowest device.
             worst = evaluator.on_worst_device(evaluation)
             study.tell(worst)
@@ -125,15 +131,14 @@ class SearchLoop:
         while not ended:
             # Each start changes what is worth starting next, so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
+                await so_far.wait_for_first(chosen, stopped)
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
-                running |= {
-                    asyncio.ensure_future(evaluator.evaluate(configuration)): configuration for configuration in chosen
-                }
+                running |= {asyncio.ensure_future(evaluator.evaluate(e)): e for e in chosen}
             self._progress.deferred(scheduler.waiting)
             # Nothing runs and nothing may start: waiting would never end.
             if not running:
                 break
-            wait_s = self._evaluating_left(answered)
+            wait_s = self._evaluating_left(answered, GRACE)
             finished, _ = await asyncio.wait({*running, stopped}, timeout=wait_s, return_when="FIRST_COMPLETED")
             for task in [task for task in running if task in finished]:
                 del running[task]
@@ -141,7 +146,7 @@ class SearchLoop:
                 answered |= task.result().status is Status.OK
             # The pick so far is scored on the hold-out meanwhile, so that the end of the search need not wait for it.
             so_far.look()
-            ended = stopped.done() or self._evaluating_left(answered) == 0
+            ended = stopped.done() or self._evaluating_left(answered, GRACE) == 0
         left = study.unevaluated
         late = execution.time_limit is not None and rule.out_of_time
         # While something still ran, a time limit or an interrupt ended the search: a resumed run may start the rest.
@@ -200,6 +205,17 @@ class SearchLoop:
         evaluator.stop_screening()
         await self._evaluate_again(evaluator, again)
 
+    async def finish_beside(self, evaluator: MultiDeviceEvaluator) -> None:
+        """Wait for devices of clouds as long as the search may take; what they have not measured stays predicted."""
+        if not evaluator.measures_beside:
+            return
+        self._progress.say("waiting for the device cloud")
+        measuring = asyncio.ensure_future(evaluator.finish_beside())
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        timeout = self._answer_left()
+        await asyncio.wait({measuring, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
+        await _cancel([measuring, stopped])
+
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
         failed = [
@@ -221,7 +237,7 @@ class SearchLoop:
         await _cancel(late)
         for task in tasks:
             if task in done:
-                self._run.append(task.result())
+                self._run.append(evaluator.newest(task.result()))
 
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
@@ -277,15 +293,18 @@ class SearchLoop:
         answer = decide_run(self._run, self._run.evaluations(), self._question, judged_first=False)
         return answer.decision, *answer.by_device.values()
 
-    def _evaluating_left(self, answered: bool = True) -> float | None:
-        """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
+    def _evaluating_left(self, answered: bool = True, grace: float = 0.0) -> float | None:
+        """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out.
+
+        ``grace`` is the share of the time of the hold-out that they may take.
+        """
         left_s = self._answer_left()
         limit_s = self._execution.time_limit_s
         if left_s is None or limit_s is None:
             return None
         # Without any result there is no finalist, and no time needs to be kept for judging one.
         judging_s = self._plan.judging_s(self.places, limit_s, self._holdout_s) if self._plan and answered else 0.0
-        return max(0.0, left_s - judging_s)
+        return max(0.0, left_s - (1.0 - grace) * judging_s)
 
     def _answer_left(self) -> float | None:
         """Return the seconds until the answer must be written; None for no limit."""
@@ -312,6 +331,7 @@ class SearchLoop:
         left_s = self._evaluating_left()
         if left_s is None or self._rule is None:
             return None
+        left_s -= WRITING_S * self._slowdown()
         network = CardTraining(card, training)
         whole_s = left_s - self._rule.finishing_s(network)
         if whole_s >= self._rule.prices.training_s(network):

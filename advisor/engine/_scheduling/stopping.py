@@ -4,10 +4,21 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from advisor.core import AdvisorError, Decision, Evaluation, Status, accuracy_of, network_of, recipe_of, variant_of
+from advisor.core import (
+    AdvisorError,
+    Configuration,
+    Decision,
+    Evaluation,
+    Status,
+    accuracy_of,
+    network_of,
+    recipe_of,
+    variant_of,
+)
 from advisor.engine._decide import FLOAT
 from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._scheduling.stop import Stop, StopKind
@@ -221,6 +232,7 @@ class PickSoFar:
         self._left_s = left_s
         self._rest_until = self._spent_s = 0.0
         self._scoring: asyncio.Future[None] | None = None
+        self._has_scored = False
         self._again: asyncio.TimerHandle | None = None
         # What is being scored, and since when.
         self._file = ""
@@ -244,6 +256,15 @@ class PickSoFar:
             self._began = now
             self._scoring = asyncio.ensure_future(self._score(file, self._scorer))
 
+    async def wait_for_first(self, chosen: Collection[Configuration], stopped: asyncio.Future[Any]) -> None:
+        """Wait for the score of the first pick before a fine-tuning, which would keep the cores for minutes.
+
+        An end of the search ends the wait.
+        """
+        tunes = any(recipe_of(configuration.training).tunes_backbone for configuration in chosen)
+        if tunes and self._scoring is not None and not self._has_scored:
+            await asyncio.wait({self._scoring, stopped}, return_when="FIRST_COMPLETED")
+
     async def close(self) -> None:
         """Drop a score that is under way; a finalist is scored again."""
         if self._again is not None:
@@ -266,10 +287,15 @@ class PickSoFar:
         rows = [e for e in of_file if e.holdout_accuracy is None]
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf
+        # Soon the finalists run there: until then a pick needs no figure on a few images.
+        if limited and self._has_scored and most < min(SO_FAR_IMAGES, scorer.holdout_images):
+            self._scoring = None
+            return
         if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little
             most = SO_FAR_IMAGES
         if len(await _score_holdout(rows, scorer, self._run, most)) < len(rows):
             self._failed.add(file)
+        self._has_scored = True
         ended = time.monotonic()
         self._spent_s += ended - self._began
         rest_s = 0.0 if self._without_figure() else REST * (ended - self._began)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +39,7 @@ from advisor.engine._scheduling.belief import (
     read_evidence,
 )
 from advisor.engine._scheduling.losses import INFEASIBLE, FormCost, Losses, least
-from advisor.engine._scheduling.prices import Prices, TimeLimit, share_of_gain
+from advisor.engine._scheduling.prices import Prices, TimeLimit, keeps_gain, share_of_gain
 from advisor.engine._space.plan import Plan
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ MOST = 64
 NODES = tuple(NormalDist().inv_cdf((place + 0.5) / 7) for place in range(7))
 """Quantiles of a result over which a gain is averaged, in standard deviations."""
 
-LEAST_KEPT = 0.9
-"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it. A tenth of the 3 to 12
-points that a fine-tuning gains counts as much as the chance of a fifth that its file is not the pick, and float32
-ships."""
-
 TINY = 1e-4
-"""Points below which a gain is rounding."""
+LEAST_LOOK = 0.05
+"""Points below which a gain is rounding; and points that the head of a further network must add to what is planned
+within a time limit: the beliefs are not more exact, and it takes its time from a fine-tuning."""
+
+EARLY = 0.25
+"""Points of a plan for which a first answer comes earlier within a time limit."""
 
 EXTREME = 3.1
 """Standard deviations beyond which a result is not expected: one in a thousand."""
@@ -210,7 +210,8 @@ class WorthRule:
             if self._trains(plan.steps[:1]):  # it takes minutes, so an early answer is worth more than information
                 gains = ((worth[chain] / chain.price_s, chain.steps[0]) for chain in chains if len(chain.steps) == 1)
                 looks = sorted(gains, reverse=True)
-            looks = self._sure([*looks, (0.0, plan.steps[0])])
+            first = self._earliest(worth, worth[plan]) if self._limited else plan
+            looks = self._sure([*looks, (0.0, first.steps[0])])
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
         if looks:
             return (looks[0][1],)
@@ -222,6 +223,11 @@ class WorthRule:
         if not first.network.tuned:
             return () if first in begun else (first,)
         return () if begun else tuple(step for step in plan.steps if step.network == first.network)
+
+    def _earliest(self, worth: Mapping[Chain, float], most: float) -> Chain:
+        """Return the chain with the cheapest first step of those that are nearly worth the most."""
+        near = [chain for chain in worth if worth[chain] >= most - EARLY]
+        return min(near, key=lambda chain: self.prices.seconds(chain.steps[:1]))
 
     def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
         """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
@@ -243,9 +249,8 @@ class WorthRule:
         for tuning in tunings:
             if tuning.network.card != step.network.card or tuning in self._made or tuning in self._closed:
                 continue
-            now = share_of_gain(self.prices.share((tuning,)), self._train)
-            after = share_of_gain(self.prices.share((tuning,), (step,)), self._train)
-            if after < LEAST_KEPT * now:
+            later = self.prices.share((tuning,), (step,))
+            if not keeps_gain(self.prices.share((tuning,)), later, self._train):
                 return True
         return False
 
@@ -395,11 +400,12 @@ class WorthRule:
 
     def _looks(self, chains: Sequence[Chain], pick: Pick, base: float, planned: float) -> Iterator[Look]:
         """Yield what each step adds to the worth of the plan for each second, and the step; only those that do."""
+        least = LEAST_LOOK if self._limited else TINY
         for step in dict.fromkeys(chain.steps[0] for chain in chains):
             if not step.network.tuned and self.prices.share((step,)) > 0.0:
                 price_s = self.prices.seconds((step,))
                 added = self._after(step, chains, pick, base) - self._paid(price_s) - planned
-                if added >= TINY:
+                if added >= least:
                     yield added / max(price_s, 1.0), step
 
     def _after(self, step: FormStep, chains: Sequence[Chain], pick: Pick, base: float) -> float:

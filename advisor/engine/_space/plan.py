@@ -10,9 +10,9 @@ from itertools import groupby, product
 from statistics import median
 
 from advisor.catalog import Card
-from advisor.core import Configuration, Evaluation, Status, Target, form_of, shift_of
+from advisor.core import FLOAT, Configuration, Evaluation, Status, Target, form_of, shift_of
 from advisor.engine._pipeline.cost import scoring_s
-from advisor.engine._pipeline.graph import FLOAT, CostModel
+from advisor.engine._pipeline.graph import CostModel
 from advisor.engine._pipeline.materials import Role, Workload
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageName
@@ -158,6 +158,7 @@ class Plan:
         if not self.holdout:
             return 0.0
         prices = {card.name: (file_s or self._holdout_s)(card) for card in self.cards}
+        # The pick may be any card that was begun, so the reserve must do for the most expensive one.
         price_s = max((prices[name] for name in begun), default=median(prices.values()))
         judging_s = JUDGED_FILES * price_s / self.cores
         return judging_s if limit_s is None else min(judging_s, JUDGING_SHARE * limit_s)
@@ -181,7 +182,8 @@ def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[C
     fronts = list[list[Card]]()
     least_macs = list[int]()
     for (_, macs), equal in groupby(sorted(cards, key=_losses), key=_losses):
-        place = bisect_right(least_macs, macs)  # each front before it has a card that dominates these
+        # Each front before it has a card that dominates these.
+        place = bisect_right(least_macs, macs)
         if place == len(fronts):
             fronts.append([])
             least_macs.append(macs)
@@ -209,6 +211,7 @@ def _halving(cards: Sequence[Card]) -> Iterator[Card]:
 def prior_accuracy(card: Card, recipe: str) -> float:
     """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
     published = card.top1("int8") if recipe == "int8" else None
+    # A published figure of the int8 file includes its drop; a usual drop is an average over other networks.
     return published or (card.top1() or estimate_top1(card)) - form_of(recipe).drop
 
 
@@ -218,6 +221,7 @@ def estimate_top1(card: Card) -> float:
     if not weights or not card.macs or not card.params:
         return MIDDLING
     terms = _list_size_terms(card)
+    # The law has no upper end, and no network has more than 95 %.
     return min(max(sum(weight * term for weight, term in zip(weights, terms, strict=True)), 0.0), 95.0)
 
 
@@ -234,6 +238,7 @@ def _fit_top1() -> tuple[float, ...]:
     from advisor.catalog import load_catalogue
 
     known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
+    # Four weights from fewer figures would follow the noise of single papers.
     if len(known) < FEWEST_PUBLISHED:
         return ()
     facts = [_list_size_terms(card) for card in known]
@@ -263,6 +268,7 @@ def rule_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
     reasons: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
         of_rule = {configuration: rule.reason(configuration, rules.known) for configuration in plan.configurations()}
+        # Without any file, the answer could not say what comes closest to the limit.
         if not all(of_rule.values()):
             reasons |= {configuration: reason for configuration, reason in of_rule.items() if reason}
     return reasons
@@ -290,6 +296,7 @@ def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configurati
     """Return the smallest of the files over the size budget."""
     cards = plan.cards_by_name
     filtered = [e.configuration for e in evaluations if e.stage == StageName.PLAN and e.configuration.card in cards]
+    # If nothing meets the size budget, the nearest miss tells the user by how much to raise it.
     smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
     chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
     return [c for c in filtered if (c.card, c.compression) in chosen]

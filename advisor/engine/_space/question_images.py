@@ -32,11 +32,14 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     """
     if question.data is None:
         return None
-    offline, size = (execution.offline, execution.cache_size) if execution else (False, None)
+    offline = execution.offline if execution else False
+    size = execution.cache_size if execution else None
+    # From here on, a path is a local one: no task knows object stores.
     data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
     say(f"reading images of {without_password(str(question.data))}")
     images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
     require_classes(question.guarantees, images.classes)
+    # After reading, because only the images say which classes, groups and sizes there are.
     require_metrics(question, images)
     return images
 
@@ -109,6 +112,7 @@ def _refuse_free_answers(rows: Sequence[Sequence[float]], images: Images) -> Non
     """Refuse parts of the images on which one answer costs nothing."""
     for role, part in PARTS.items():
         seen = set(images.part(role).labels)
+        # Saved cost is relative to the cheapest constant answer, and a free one would make the divisor 0.
         free = [name for label, name in enumerate(images.classes) if not any(rows[true][label] for true in seen)]
         if free:
             raise UsageError(

@@ -21,6 +21,7 @@ from advisor.catalog import (
 )
 from advisor.compression import RECIPES, Needs, Recipe
 from advisor.core import (
+    FLOAT,
     GP,
     HEAD_SUBSET,
     LOCAL,
@@ -28,11 +29,13 @@ from advisor.core import (
     WeightsError,
     install_extra,
     nearest,
+    plural,
+    show_bytes,
 )
 from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, address_of, class_order
 from advisor.downloads import FetchOptions, WeightsFile
 from advisor.engine._pipeline.cost import CostCalibration
-from advisor.engine._pipeline.graph import FLOAT, CostModel
+from advisor.engine._pipeline.graph import CostModel
 from advisor.engine._pipeline.materials import (
     CAPTURED_IMAGES,
     LARGE,
@@ -73,6 +76,8 @@ READING_IMAGE_S = 0.004
 """Share of a time limit that the work on the drawn images may take, heads that a search is expected to train in it, and
 CPU seconds of reading an image before. An AMD EPYC takes 1 ms for JPEGs of 160 pixels a side, 2 ms for 1,280, and 24 ms
 for 4,000 x 3,000."""
+
+FLOAT_BYTES = 4  # Of a parameter in the largest form of a network
 
 TO_IMPORT = (".keras", ".onnx", ".pt2")
 """Endings of users' files that ``advisor catalog add`` makes a card of."""
@@ -127,6 +132,7 @@ class Resolved:
     @property
     def trainings(self) -> tuple[str, ...]:
         """The training recipes, the lightest first: a large set gets a quick head on some of it."""
+        # On a large set, a quick head on some of the images shows which cards are worth a head on all of them.
         quick_head = self.images is not None and self.images.large and self.question.of_task.labelled
         return (HEAD_SUBSET, *self.question.trainings) if quick_head else self.question.trainings
 
@@ -169,6 +175,7 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
         )
     resolved = within_time_limit(resolve_cards(request))
     question = resolved.question
+    _require_leave(resolved)
     images = read_images(question, say, request.execution)
     require_known_classes(question, resolved.cards, images)
     if images is not None:
@@ -177,6 +184,20 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
     for remark in remarks:
         say(remark)
     return replace(resolved, images=images, remarks=remarks)
+
+
+def _require_leave(resolved: Resolved) -> None:
+    """Refuse to send files to a device cloud without leave: UsageError with the most files, and the largest."""
+    for device in resolved.targets.in_cloud:
+        if resolved.execution.upload or not resolved.cards:
+            continue
+        files = resolved.cards_to_try * len(resolved.recipes) * len(resolved.trainings)
+        largest = max(FLOAT_BYTES * card.params for card in resolved.cards)
+        raise UsageError(
+            f"--device: up to {plural(files, 'file')} of at most {show_bytes(largest)} each would be sent to the "
+            f"cloud of {device.label}; no image would be",
+            "allow it with --upload, or name the device without its cloud for a prediction",
+        )
 
 
 def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str, ...]:
@@ -199,6 +220,7 @@ def require_installed(request: Request) -> None:
         return
     resolved = resolve_cards(request)
     images = dict.fromkeys(Role, LARGE) if resolved.question.data is not None else {}
+    # The images are not read yet. Which stages there are does not depend on how many there are.
     costs = CostModel(Workload(resolved.question.trainings, tuple(resolved.recipes), images, resolved.question))
     stages = (stage for card in resolved.cards for stage in costs.stages(card))
     needy = next((stage for stage in stages if stage.resources.pool in WITH_TENSORFLOW), None)
@@ -220,6 +242,7 @@ def within_time_limit(resolved: Resolved) -> Resolved:
     if limit_s is None or question.data is None or question.most_images is not None or not resolved.cards:
         return resolved
     card = sorted(resolved.cards, key=lambda card: card.macs)[len(resolved.cards) // 2]
+    # The cost is taken as linear in the images, so two sizes give the number that fills the limit.
     few, many = (_sample_s(resolved, card, images) for images in (LARGE, 2 * LARGE))
     most = LARGE + max(0, round((SAMPLE_SHARE * limit_s - few) / (many - few) * LARGE))
     return replace(resolved, request=replace(resolved.request, question=replace(question, most_images=most)))
@@ -245,6 +268,7 @@ def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
     costs = CostModel(workload, calibration.pace)
     graphs = (costs.stages(card, [(training, FLOAT)]) for training in question.trainings)
     seconds = [costs.chain_s(stages, cores, calibration.wall) for stages in graphs]
+    # One fine-tuning is the longest chain, and the other heads are the shortest ones.
     return READING_IMAGE_S * images / cores + max(seconds) + (HEADS - 1) * min(seconds)
 
 
@@ -252,6 +276,7 @@ def _require_sendable(execution: Execution, images: Images) -> None:
     """Refuse images inside other files for other machines that do not see these files: only whole files are sent."""
     if execution.executor == LOCAL or execution.shared_folder is not None:
         return
+    # A path inside a zip or a table is no file, so it cannot be sent as one.
     inside = next(filter(None, (address_of(image.path) for image in images.dataset.images)), None)
     if inside is not None:
         raise UsageError(
@@ -264,7 +289,7 @@ def resolve_cards(request: Request) -> Resolved:
     """Find all parts of a question but its images, which take longest."""
     question = request.question
     recipes = choose_recipes(question)
-    targets = select_targets(question)
+    targets = select_targets(question).allow_upload(request.execution)
     catalogue = load_catalogue(question.catalog)
     return Resolved(request, catalogue, targets, recipes, choose_cards(question, catalogue, targets))
 
@@ -286,6 +311,7 @@ def with_files(request: Request) -> Request:
         card, catalogue = make_shipped_card(Path(candidate), question.catalog)
         names.append(card.name)
         catalogs.append(catalogue)
+    # The request stays the same object, so that `request.yaml` has what the user wrote.
     if len(catalogs) == len(question.catalog):
         return request
     written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
@@ -325,6 +351,7 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     cards = [card for card in named or catalogue.values() if named or card.weights]
     others = [card for card in cards if card.task not in ("", question.task)]
     for card in others:
+        # A pattern may match files for several tasks, and then the others are left out without a word.
         if card.name in question.candidates or len(others) == len(cards):
             raise UsageError(
                 f"--candidates: {card.name} is a file for {card.task}, and the search is for {question.task}",
@@ -333,8 +360,10 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     cards = [card for card in cards if card not in others]
     if side:
         sized = [card.at(side) for card in cards]
-        # A graph that is a file has one side. A user's own detector keeps its own.
-        cards = [card for card in sized if card.own_file or card.input_size == side]
+        # A graph that is a file has one side. A user's own detector keeps its own, and a whole network that of its
+        # training unless the question names another.
+        keeps_side = [card.own_file or (card.whole and not question.input_size) for card in sized]
+        cards = [card for card, fixed in zip(sized, keeps_side, strict=True) if fixed or card.input_size == side]
         if not cards:
             raise UsageError(
                 f"--candidates: {sized[0].name} takes images of {sized[0].input_size} pixels only, this task {side}",
@@ -348,7 +377,10 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
     # The phones of a fleet need small and large networks.
     ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
-    return tuple(sorted(ordered, key=lambda card: not card.form))
+    whole = [card for card in ordered if card.whole]
+    # Half of the cards that are tried: how far a start from other images carries is only known after a training.
+    leading = whole[: question.of_task.cards // 2]
+    return tuple(sorted(ordered, key=lambda card: (not card.form, card not in leading)))
 
 
 def names_networks(question: Question, catalogue: Catalogue) -> bool:
@@ -392,6 +424,7 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
+    # The download ends at the same moment, and what has arrived is kept for the next command.
     late = WeightsError("its weights did not arrive within the time limit", "give it more time")
     pool = ThreadPoolExecutor(DOWNLOADS)
     try:
@@ -405,9 +438,11 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
                     errors[name] = outcome
                 else:
                     weights[name] = outcome
+            # Rounds of DOWNLOADS cards: the next ones are asked only if some of these have no weights.
             if len(weights) >= at_most or time.monotonic() >= ends_at:
                 break
     finally:
+        # Not a `with` block, which would wait for the downloads that the limit has left behind.
         pool.shutdown(wait=False, cancel_futures=True)
     if resolved.question.candidates and resolved.question.data is None:
         weights.update(dict.fromkeys(errors))

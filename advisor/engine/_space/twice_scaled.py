@@ -60,6 +60,7 @@ def _try_scales(card: Card, file: Path, examples: Sequence[Example]) -> str:
     labels = read_published_labels(card)
     classes = [label for _, label in examples]
     images = f"{len(examples)} of your images"
+    # Only with the user's classes can an answer be right. Otherwise a working input shows by many different answers.
     if set(classes) <= set(labels):
         first, second = (_count_right(answers, classes, labels) for answers in (described, unscaled))
         return f"Of {images}, it is right on {first} as described, and on {second} with --mean 0 --std 1"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from advisor.core import UsageError, nearest
+from advisor.core import HOST, UsageError, nearest
 from advisor.devices import (
-    HOST,
     LITERT,
     DeviceProfile,
     DeviceTarget,
@@ -38,10 +37,12 @@ def benchmark_device(
     threads: Sequence[int],
     effort: str,
     tell: Callable[[str], None],
+    upload: Mapping[str, Any],
 ) -> DeviceBenchmark:
     """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
 
-    The arguments are those of :func:`advisor.api.benchmark_device`, which says what it raises.
+    The arguments are those of :func:`advisor.api.benchmark_device`, which says what it raises; ``upload`` are those of
+    :meth:`advisor.devices.ConnectionSettings.allow_upload`.
     """
     names = [canonical(name.strip()) for name in device.split(",")]
     if len(names) > 1:
@@ -58,8 +59,18 @@ def benchmark_device(
         profile, target = prefer_tflite(device, profile, target)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
-    connection = chosen.connect(target.accelerator) if chosen else runtime.connect(target) if runtime else None
-    return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
+    if chosen is not None:
+        chosen = chosen.allow_upload(upload)
+        chosen.require_leave(models, len(threads) or 1)
+    connection = None
+    if chosen:
+        connection = chosen.connect(target.accelerator)
+    elif runtime:
+        connection = runtime.connect(target)
+    in_cloud = chosen is not None and chosen.in_cloud
+    return benchmark_on_device(
+        models, profile, target, connection, device_predictor, threads, effort, tell, keeps_prediction=in_cloud
+    )
 
 
 def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, CardRow, listing
-from advisor.core import FORMS, Quantity, StageError, UsageError, require_training
-from advisor.devices import CALIBRATED, HOST, Measurement, load_known_devices, local_runtimes
+from advisor.core import FORMS, HOST, Quantity, StageError, UsageError, require_training
+from advisor.devices import CALIBRATED, Measurement, load_known_devices, local_runtimes
 from advisor.engine._targets.device_prediction import DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import HEAVY, LIGHT, CallLimits, ChildPool, map_pools
@@ -55,6 +55,7 @@ def _predict_latencies(
     rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor
 ) -> tuple[dict[CardRow, Quantity], list[str]]:
     """Return the predicted latencies, and the reasons why others cannot be predicted."""
+    # FORMS begins with float32, so the published accuracy fits wherever the device runs float files.
     form = next((name for name in FORMS if name in device.target.precisions), "float32")
     latencies = dict[CardRow, Quantity]()
     reasons = list[str]()
@@ -95,6 +96,7 @@ def _measure_latencies(
     timed: dict[CardRow, Quantity] = {}
     with map_pools()[kind](Path("/dev/null")) as pool:
         while True:
+            # Each round calibrates the prediction by what was timed, so that most cards are excluded without a timing.
             known = tuple(_make_measurement(device, row, latency) for row, latency in timed.items())
             measured = replace(device, profile=replace(device.profile, measurements=known))
             rest, _ = _predict_latencies([row for row in rows if row not in timed], measured, predictor)
@@ -102,6 +104,7 @@ def _measure_latencies(
             if not open_:
                 return timed
             tell(f"timing graphs: {len(timed)} timed, at most {len(open_)} to go")
+            # Cards near the front first: their timings exclude the most others.
             for row in sorted(open_, key=lambda row: _share(row, rest[row], {**rest, **timed}))[:AT_ONCE]:
                 make = partial(_build, pool, row.card)
                 key = [listing.card_json(row.card), CONVERT_VERSION]

@@ -91,6 +91,8 @@ class DevicePredictor:
     ) -> Evaluation:
         """Return an evaluation with its prediction; skipped with the reason if there is none, or none to rely on."""
         prediction = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
+        # judged by it.
         if isinstance(prediction, str) or (
             prediction.unlike and budget_ms is not None and device.profile.connection is None
         ):
@@ -189,6 +191,7 @@ def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
     """Return the least possible bytes of the file: parameters x bytes, without what is folded or replaced."""
     params = float(max(card.params, 1))
     if new_head:
+        # The bound must never exceed the true size, so as much as possible is taken away.
         params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
     return LEAST_SHARE * params * form_of(recipe).bytes
 
@@ -239,6 +242,7 @@ class Prefilter:
         required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
         reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
+        # One required device is enough to reject; of the others, all must reject.
         rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
         if rejected or self.targets.host or not all(reasons[device.label] for device in others):
             return rejected
@@ -274,8 +278,10 @@ class Prefilter:
         prediction = self.predictor.predict_card(card, recipe, device)
         limit_ms = self.limits.latency_ms
         if isinstance(prediction, str) or limit_ms is None:
-            return ""  # if nothing can be predicted for the card, its file decides later
-        if prediction.unlike and device.profile.connection is None:  # a device that is connected is measured
+            # If nothing can be predicted for the card, its file decides later.
+            return ""
+        # A device that is connected is measured.
+        if prediction.unlike and device.profile.connection is None:
             return f"{device.label}: {prediction.unlike}: not trained"
         probability = prediction.probability(limit_ms)
         if probability >= MIN_BUDGET_PROBABILITY:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +33,7 @@ from advisor.engine._pipeline.stage import Stage, StageAborted, StageName
 from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, memory_of, remote_facts
 from advisor.engine._pipeline.walker import Walker
 from advisor.engine._question.values import Question
+from advisor.engine._targets.beside import BesideSearch
 from advisor.engine._targets.device_prediction import Prefilter, before_measuring, environment_of
 from advisor.engine._targets.target_devices import TargetDevice, arena_too_large
 from advisor.measurement import MicroCheck
@@ -47,7 +49,7 @@ _NORMAL_P90 = 1.2816
 
 
 def measure_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
-    """Return the evaluation with latency and memory on a device that is connected over ssh or adb, or ``failed``.
+    """Return the evaluation with latency and memory on a device that is connected, or ``failed``.
 
     A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
     ``before``, and the search continues.
@@ -58,10 +60,12 @@ def measure_over_connection(before: Evaluation, device: TargetDevice, model: Pat
     job = MeasurementJob((model,), (target.threads,), runtime=target.runtime)
     try:
         connection = device.connect()
-        with lock_device(connection.label):
+        # A cloud has many devices of a name, and a queue for them: its jobs need not take turns here.
+        with nullcontext() if device.in_cloud else lock_device(connection.label):
             (timing,) = connection.measure(job)
     except AdvisorError as error:
         return _mark_failed(before, error.message)
+    # A hot device is slower than the app will find it, so its figure is not kept (decision 0105).
     if timing.throttled:
         return _mark_failed(before, f"{connection.label}: {timing.throttled}; let the device cool down")
     return _mark_measured(before, timing, connection.label)
@@ -102,7 +106,7 @@ def _mark_failed(before: Evaluation, reason: str) -> Evaluation:
 
 
 def _mark_measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
-    source = f"{timing.runtime} on {label}"
+    source = "; ".join(filter(None, (f"{timing.runtime} on {label}", *timing.remarks, timing.placement)))
     return replace(
         before,
         latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
@@ -117,12 +121,16 @@ def _mark_measured(before: Evaluation, timing: Timing, label: str) -> Evaluation
 
 def _p90(timing: Timing) -> float:
     """Return the 90th percentile of the runs in ms; from mean and deviation if the tool reports no single runs."""
+    if "p90_ms" in timing.details:
+        return float(max(timing.median_ms, timing.details["p90_ms"]))
     blocks = timing.details.get("blocks", ())
     walls = [float(wall) / 1e6 for block in blocks for wall in block["wall_ns"]]
+    # Tools of other runtimes report mean and deviation alone.
     if len(walls) > 1:
         return statistics.quantiles(walls, n=10)[-1]
     spread = timing.details.get("std_ms", 0.0)
     most = timing.details.get("max_ms", timing.median_ms)
+    # A 90th percentile lies between the median and the slowest run, however skewed the times are.
     return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))
 
 
@@ -149,6 +157,7 @@ class MultiDeviceEvaluator:
         self._question = question
         self._run = run
         self._prefilter = prefilter
+        self._beside = BesideSearch(run)
         self._other_devices: dict[Variant, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
 
@@ -159,6 +168,24 @@ class MultiDeviceEvaluator:
     async def drop(self) -> None:
         """End all evaluations that are not done; see :meth:`Evaluator.drop`."""
         await self._evaluator.drop()
+
+    @property
+    def measures_beside(self) -> bool:
+        """True while devices of clouds measure beside the search."""
+        return self._beside.works
+
+    async def finish_beside(self) -> None:
+        """Wait for the devices of clouds; if this is cancelled, what they have not measured keeps its prediction."""
+        await self._beside.finish()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Why devices of clouds have measured only a part of the files, or none."""
+        return self._beside.remarks
+
+    def newest(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation, or what a device of a cloud has measured in place of its prediction."""
+        return self._beside.measured.get(evaluation.configuration, evaluation)
 
     def forget_failures(self) -> None:
         """Let what has failed run again; see :meth:`Walker.forget_failures`."""
@@ -201,7 +228,8 @@ class MultiDeviceEvaluator:
         task = self._other_devices.get(variant_of(evaluation))
         if task is None or not task.done():
             return evaluation
-        on_all = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
+        others = (self.newest(e) for e in task.result() if e.configuration != evaluation.configuration)
+        on_all = [evaluation, *others]
         rows = worst_case(on_all, self._question.devices)
         required = {device: on_device(on_all, device) for device in self._question.limits.must_run_on}
         (worst,) = with_required_figures(rows[:1] or [evaluation], required)
@@ -211,7 +239,7 @@ class MultiDeviceEvaluator:
         evaluations = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
         for device, evaluation in zip(self._targets.devices, evaluations, strict=True):
             if device is not self._targets.lead:
-                self._run.append(evaluation)
+                self._run.append(self.newest(evaluation))
         return tuple(evaluations)
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
@@ -231,8 +259,11 @@ class MultiDeviceEvaluator:
             predicted = await check_arena(walker, predicted, device, stages.checked_in(device.target.runtime))
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
-        name = device.profile.name
         path = self._run.path / made.artefact
+        if device.in_cloud:
+            self._beside.begin(device.label, predicted, partial(measure_over_connection, predicted, device, path))
+            return predicted
+        name = device.profile.name
         subject = f"{made.configuration.variant_name} of {made.configuration.card}"
         with self._doing(f"measuring {subject} on {device.label}"):
             return await asyncio.to_thread(

@@ -30,6 +30,7 @@ from advisor.measurement import find_interpreter, interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices import Connection
+    from advisor.engine._question.values import Execution
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,22 @@ class TargetDevice:
     @property
     def local(self) -> LocalTarget | None:
         """The target if files run on this machine for it: it is a runtime, or has an interpreter here. None if not."""
+        # Microcontrollers run nowhere here, but their interpreter does: it checks the arena.
         if self.runtime is None and find_interpreter(self.target.runtime) is None:
             return None
         return LocalTarget(self.profile.name, self.target)
+
+    @property
+    def in_cloud(self) -> bool:
+        """True if the device is in a cloud: it is measured beside the search, and keeps its prediction otherwise."""
+        return self.profile.connection is not None and self.profile.connection.in_cloud
+
+    def allow_upload(self, execution: Execution) -> TargetDevice:
+        """Return the device with what may be sent to it if it is in a cloud."""
+        connection = self.profile.connection
+        if connection is None or not connection.in_cloud:
+            return self
+        return replace(self, profile=replace(self.profile, connection=connection.allow_upload(vars(execution))))
 
     def connect(self) -> Connection:
         """Return what measures files on the device, which is connected."""
@@ -73,6 +87,15 @@ class TargetDevices:
 
     host: bool
     devices: tuple[TargetDevice, ...] = ()
+
+    @property
+    def in_cloud(self) -> tuple[TargetDevice, ...]:
+        """The devices of clouds."""
+        return tuple(device for device in self.devices if device.in_cloud)
+
+    def allow_upload(self, execution: Execution) -> TargetDevices:
+        """Return the devices with what may be sent to those of clouds."""
+        return replace(self, devices=tuple(device.allow_upload(execution) for device in self.devices))
 
     @property
     def lead(self) -> TargetDevice | None:
@@ -102,6 +125,7 @@ def select_targets(question: Question) -> TargetDevices:
         try:
             devices.append(_select(device, profiles, option))
         except UsageError as error:
+            # Only --device can be asked again on a terminal; for --must-run-on the error lists the phones.
             if isinstance(error.__cause__, SeveralPhones) and option == "--device":
                 raise _ask_phone(device, question.devices, error.message, error.__cause__) from None
             raise
@@ -127,6 +151,7 @@ def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevic
     kind = device.target.runtime, device.target.accelerator
     alike = (target for target in device.profile.targets if (target.runtime, target.accelerator) == kind)
     names = {count: f"cpu-x{count}" for count in counts} | {target.threads: target.name for target in alike}
+    # The most threads first: the first device is the one that the study proposes.
     targets = (replace(device.target, name=names[count], threads=count) for count in sorted(counts, reverse=True))
     return tuple(replace(device, target=target) for target in targets)
 
@@ -165,6 +190,7 @@ def remark_of(device: TargetDevice) -> str:
         return ""
     interpreter = interpreter_of(device.target.runtime)
     other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
+    # At most one remark: another runtime makes the build unimportant.
     if other_runtime or interpreter is None or interpreter.available():
         return other_runtime or device.profile.build_remark(device.target)
     return f"{device.label}: files are not run in {interpreter.NAME}, arenas are computed; {interpreter.INSTALL}"

@@ -61,6 +61,7 @@ def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
     mean = statistics.fmean(values)
     deviation = statistics.pstdev(values)
     middle = statistics.fmean(medians)
+    # A single block has no medians to resample, so its runs stand in, although they are alike.
     low, high = median_interval(medians if len(medians) > 1 else sorted(values))
     cv = deviation / mean if mean else 0.0
     block_cv = statistics.pstdev(medians) / middle if middle else 0.0

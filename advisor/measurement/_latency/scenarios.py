@@ -137,6 +137,7 @@ def collect(
             marks.append(clock())
         return [after - before for before, after in pairwise(marks)]
 
+    # The first runs fill caches and allocate memory, which an app does once.
     for _ in range(2):
         run()
     limit = time.perf_counter() + TIME_LIMIT_S
@@ -217,6 +218,7 @@ def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) ->
     if 1 not in alone or len(alone) < 2:
         times = [f"{plural(count, 'thread')}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
         return (f"during a load on the other processors, {', '.join(times)}",) if times else ()
+    # Thread counts that were timed under different loads cannot be compared.
     contended = [count for count, row in alone.items() if row.contended]
     if contended:
         counts = " and ".join(plural(count, "thread") for count in contended)

@@ -61,6 +61,7 @@ def interpreter(runtime: Runtime) -> Path | None:
 
     UsageError if there is no wheel for this Python, or pip cannot install the runtime.
     """
+    # The installed version needs no environment of its own.
     with contextlib.suppress(metadata.PackageNotFoundError):
         if metadata.version(runtime.package) == runtime.version:
             return None
@@ -220,19 +221,23 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, options["force"])
     try:
+        # Several files take turns in one process; a single one gets a process of its own, where its memory shows.
         if len(files) > 1:
             timed = _time_together(files, plan, say)
         else:
             say(f"measuring {Path(files[0].model).name}")
+            # On a machine that was busy from the start (--force), a second try would be disturbed as well.
             quiet = not conditions.objections(max(counts))
             timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
             timed = [replace(files[0], timing=timing)]
         complete = [_complete_file(file, plan, say) for file in timed]
     except StageError as error:  # the user gave a file that the runtime cannot run
         raise UsageError(error.message, error.hint) from error
-    compared = compare_with_first(
-        [(file.model, row) for file in complete if file.timing for row in file.timing.results]
-    )
+    rows: list[tuple[str, LatencyResult]] = []
+    for file in complete:
+        if file.timing:
+            rows += [(file.model, row) for row in file.timing.results]
+    compared = compare_with_first(rows)
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
 
@@ -268,9 +273,8 @@ def _time_together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tel
         if file.timing:
             own_result = file.timing.results[0]
             results = next(rows)
-            first = replace(
-                results[0], load_ms=own_result.load_ms, first_ms=own_result.first_ms
-            )  # of the file's own process
+            # In the shared process, the files before it have loaded the runtime and filled the caches.
+            first = replace(results[0], load_ms=own_result.load_ms, first_ms=own_result.first_ms)
             timing = replace(file.timing, results=(first, *results[1:]), effort=plan.effort)
         timed.append(replace(file, timing=timing) if file.timing else file)
     return timed
@@ -291,6 +295,7 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
     if file.timing is None:
         return file
     name = Path(file.model).name
+    # The whole way is run in this environment's runtime, and with the shape that the file states.
     if plan.pipeline and plan.setup.python is None and plan.setup.shape is None:
         say(f"{name}: from an image to an answer")
         try:
@@ -301,7 +306,8 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
                 raise
     if plan.contended:
         say(f"{name}: during a load on the other processors")
-        with busy_processes(max(1, host.describe().cores - 1)):  # a single processor is busy, too
+        # A single processor is busy, too.
+        with busy_processes(max(1, host.describe().cores - 1)):
             loaded = measure(file.model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
         file = replace(file, loaded=loaded)
     if plan.sustained_s:

@@ -98,6 +98,7 @@ def _describe_contention(threads: int, cpu_share: float | None, waited: float | 
     if others is not None and others > limit:
         timing = f"during a timing with {plural(threads, 'thread')}"
         return f"other processes kept {others:.1f} of {cores} processors busy {timing}"
+    # Last, because it is no fault of the machine: the user asked for more threads than it has.
     if threads > cores:
         return f"{threads} threads share {cores} processors"
     return ""
@@ -191,6 +192,7 @@ def least_cpu_ms(model: Path) -> float:
             start = time.thread_time_ns()
             interpreter.invoke()
             times_ns.append(time.thread_time_ns() - start)
+        # The shortest run: whatever disturbs a run only makes it longer.
         return min(times_ns) / 1e6
     except (AgentError, RuntimeError, ValueError) as error:
         raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
@@ -210,6 +212,7 @@ def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ra
             rows = (first[result.threads], result)
             if not common_clock(*rows):
                 continue
+            # Both by one clock: CPU time of one file over wall time of another would be no ratio.
             by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
             pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
             comparisons.append(Ratio(model, name, result.threads, *compare_pairs(*pairs)))
@@ -231,6 +234,7 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
 
 
 def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: InterpreterOptions) -> AgentJson:
+    # Twice the effort's longest time, and half a minute to load: only a process that hangs takes longer.
     limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
     subject = " and ".join(path.name for path in paths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -46,8 +47,11 @@ def benchmark_on_device(
     threads: Sequence[int] = (),
     effort: str = "quick",
     tell: Tell = lambda _text: None,
+    keeps_prediction: bool = False,
 ) -> DeviceBenchmark:
     """Measure files on a device over its connection; without one, predict their latencies.
+
+    With ``keeps_prediction``, a file that could not be measured keeps its prediction, with the reason.
 
     Thread counts are those of the target by default; no others can be predicted. The predictor is made only if it is
     needed. ``tell`` is called with a line for each step. UsageError if a file is missing or damaged, or the target does
@@ -70,14 +74,19 @@ def benchmark_on_device(
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        rows, compared = _measure_files(files, target, connection, threads, effort)
-    delegations = tuple(
-        (file.model, delegate_operators(file.graph, accelerator))
-        for file in files
-        for accelerator in find_serving(target.runtime, target.accelerator)
-        if target.accelerator != "cpu"
-    )
-    remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
+        try:
+            rows, compared = _measure_files(files, target, connection, threads, effort)
+        except AdvisorError as error:
+            if not keeps_prediction:
+                raise
+            rows = [_row(file, target.threads, error.message) for file in files]
+        if keeps_prediction and any(row.failure for row in rows):
+            rows = _predict_failed(rows, files, profile, target, predictor())
+    # The CPU runs every operator.
+    serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
+    delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
+    measured = connection if any(_is_measured(row) for row in rows) or not keeps_prediction else None
+    remark = "" if measured else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
     downloads = [
@@ -86,7 +95,7 @@ def benchmark_on_device(
         if row.page_bytes is not None
     ]
     notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_list_exceeded(rows, profile))))
-    reached = connection.label if connection else ""
+    reached = measured.label if measured else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
 
@@ -129,6 +138,30 @@ def _predict_files(
     return rows
 
 
+def _is_measured(row: DeviceRow) -> bool:
+    return row.latency is not None and row.latency.provenance is Provenance.MEASURED
+
+
+def _predict_failed(
+    rows: Sequence[DeviceRow],
+    files: Sequence[ModelFile],
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    predictor: Predictor,
+) -> list[DeviceRow]:
+    """Return the rows with a prediction, and the reason, in place of each that failed at the target's threads."""
+    by_model = {file.model: file for file in files}
+    predicted_rows = []
+    for row in rows:
+        if row.failure and row.threads == target.threads:
+            (predicted,) = _predict_files([by_model[row.model]], profile, target, predictor, ())
+            reason = "; ".join(filter(None, (f"not measured: {row.failure}", predicted.reason)))
+            predicted_rows.append(replace(predicted, reason=reason))
+        else:
+            predicted_rows.append(row)
+    return predicted_rows
+
+
 def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
     """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
     from advisor.devices import features_of, load_features, model_features
@@ -139,6 +172,7 @@ def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget,
     reason = target.incompatibility(seen.form)
     if reason:
         raise UsageError(f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets")
+    # A file is usually named after its network. Of several names in it, the longest one is the most exact.
     name = max((known for known in table.models if known in file.path.stem), key=len, default=file.path.stem)
     features = model_features(seen, name, "", table)
     if features is None:
@@ -162,6 +196,7 @@ def _measure_files(
     except StageError as error:
         if len(files) == 1:
             return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
+        # One file that does not run ends the whole job. Alone, only its own row fails.
         alone = [_measure_files([file], target, connection, counts, effort)[0] for file in files]
         return [row for rows_of_file in alone for row in rows_of_file], ()
     return rows, compare_with_first([(row.model, row.result) for row in rows if row.result])
@@ -189,7 +224,9 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
         memory_bytes=timing.memory_bytes,
         page_bytes=timing.details.get("page_bytes"),
         throttled=timing.throttled,
-        reason=timing.throttled or (result.reason if result else ""),
+        reason="; ".join(
+            filter(None, (timing.throttled or (result.reason if result else ""), timing.placement, *timing.remarks))
+        ),
     )
 
 
@@ -299,6 +336,7 @@ def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: 
             files[runtime.name] = file_for(runtime.runtime, file.path).path
         except AdvisorError as error:
             failures[runtime.name] = error.message
+    # What the agent on this machine runs can take turns in one process; other runtimes have programs of their own.
     together = [runtime for runtime in runtimes if runtime.name in files and runtime.connection == HostConnection()]
     timings_by_name: dict[str, tuple[Timing, ...]] = {}
     try:

@@ -68,6 +68,7 @@ def benchmark_on_gpu(
             continue
         adapters[_name_adapter(document["adapter"])] = None
         rows.append(_fill_row(row, document))
+    # One file that fails says something about the file; all of them say that there is no GPU to use.
     if all(row.failure for row in rows):
         raise UsageError(rows[0].failure, NO_GPU)
     named = ", ".join(name for name in adapters if name)
@@ -86,6 +87,7 @@ def _fill_row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     adapter = document["adapter"]
     alike = agreement["largest_difference"] <= ALIKE * max(agreement["output_range"], 1e-9)
     row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**agreement, alike=alike))
+    # Its time is that of the CPU, so a figure would mislead.
     if "Software" in adapter.get("kind", ""):
         return row
     result = judge(series, document["load"])
@@ -146,6 +148,7 @@ class _OnGpu:
         """Run once, read the first output, and return the wall time in nanoseconds."""
         start = time.perf_counter_ns()
         self.model.run_by_index(0, self.inputs, self.outputs)
+        # A run is only queued: reading the output waits for it.
         self.read(0)
         return time.perf_counter_ns() - start
 
@@ -213,6 +216,7 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
 def redirect_errors() -> Iterator[IO[bytes]]:
     """Redirect standard error to a file while the context lasts; the context is the file."""
     sys.stderr.flush()
+    # The library writes to file descriptor 2, which `sys.stderr` in Python does not control.
     standard_error = os.dup(2)
     with tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 2)

@@ -183,8 +183,10 @@ def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[Profile
     rest = [known[index] for index in execution_order(model, taken) if index not in taken]
     waiting: dict[frozenset[str], list[int]] = {}
     for position, event in enumerate(events):
-        if matched[position] is None and (kind := kind_of(event.tag)):
+        kind = kind_of(event.tag)
+        if matched[position] is None and kind:
             waiting.setdefault(kind, []).append(position)
+    # XNNPACK names kernels and not operators. Only where both are equally many does their order tell which is which.
     for kind, positions in waiting.items():
         left = [node for node in rest if node.name in kind]
         if len(left) == len(positions):
@@ -206,6 +208,7 @@ def _make_node(model: Model, cost: OperatorCost, operator: Operator) -> Profiled
     inputs = [tensors[position] for position in operator.inputs if position >= 0]
     outputs = [tensors[position] for position in operator.outputs]
     shown = [_show_tensor(tensor) for tensor in inputs if not tensor.is_constant]
+    # A tensor that is two inputs of one operator is read once.
     moved = sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values())
     return ProfiledOperator(
         cost.index, operator.name, tuple(shown), tuple(map(_show_tensor, outputs)), cost.macs, moved

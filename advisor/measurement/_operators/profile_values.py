@@ -236,7 +236,8 @@ def _compute(profile: Profile) -> Iterator[str]:
     floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
     if profile.macs:
         limit = ""
-        if roof and floating and profile.threads == 1:  # the limit is measured: a run can exceed it by a few percent
+        # The limit is measured: a run can exceed it by a few percent.
+        if roof and floating and profile.threads == 1:
             part = rate / roof.gflops
             limit = ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
         speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"

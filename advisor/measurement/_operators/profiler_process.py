@@ -194,12 +194,12 @@ class CompiledModel:
         self._library("GetProfilerEvents", self._profiler, count.value, events)
         whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
         kinds = (BUILTIN_EVENT, DELEGATE_OPERATOR, DELEGATE_PROFILED)
-        rows = tuple(
-            ProfilerEvent(event.tag.decode("utf-8", "replace"), event.type, event.index, event.elapsed_us)
-            for event in events
-            if event.type in kinds and event.tag
-        )
-        return ProfiledRun(whole[0] if whole else 0, rows)
+        rows = []
+        for event in events:
+            if event.type in kinds and event.tag:
+                tag = event.tag.decode("utf-8", "replace")
+                rows.append(ProfilerEvent(tag, event.type, event.index, event.elapsed_us))
+        return ProfiledRun(whole[0] if whole else 0, tuple(rows))
 
 
 def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:

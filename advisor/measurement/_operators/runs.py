@@ -89,11 +89,10 @@ class ProfileRequest:
         shape = list(self.shape) if self.shape else None
         given = {"path": str(self.path.absolute()), "threads": self.threads, "kernels": kernels, "shape": shape}
         document = call_json(function, TIMEOUT_S, self.path.name, **given, **options)
-        runs = tuple(
-            ProfiledRun(whole_us, tuple(ProfilerEvent(*event) for event in events))
-            for whole_us, events in document.pop("runs")
-        )
-        return Collected(**document, runs=runs, kernels=kernels)
+        runs = []
+        for whole_us, events in document.pop("runs"):
+            runs.append(ProfiledRun(whole_us, tuple(ProfilerEvent(*event) for event in events)))
+        return Collected(**document, runs=tuple(runs), kernels=kernels)
 
 
 @dataclass(frozen=True)
@@ -222,11 +221,13 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
     made = [int(index) for operator in moving for index in operator.outputs]
     wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
     graph.operators = first_operators
+    # A file without an output cannot be loaded.
     graph.outputs = [index for index in dict.fromkeys(made) if index in wanted] or made[-1:]
     used = {int(index) for operator in first_operators for index in (*operator.inputs, *operator.outputs)} | set(
         graph.inputs
     )
     for index, tensor in enumerate(graph.tensors):
+        # Indices stay as they are, so tensors are emptied and not removed.
         tensor.buffer = tensor.buffer if index in used else 0
     model.signatureDefs = None
     model.metadata = []
@@ -264,7 +265,8 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
     still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
     positions = [index for index in range(len(model.operators)) if index not in still]
     measured = [prefix_us(cut_prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
-    ends = isotonic_regression(measured).x.tolist()  # no operator takes negative time
+    # No operator takes negative time.
+    ends = isotonic_regression(measured).x.tolist()
     steps = [end - start for start, end in pairwise([0.0, *ends])]
     events = [
         ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)

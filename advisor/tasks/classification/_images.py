@@ -62,7 +62,7 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
     files = images_in(folder)
     if not files:
         raise UsageError(f"--unknown: no image below '{folder}'", HINT)
-    read = survey(Listing(folder, [Entry(file, "unknown") for file in files]))
+    read = survey(Listing(folder, [Entry(file, "unknown") for file in files]), with_quality=False)
     first = len(known.dataset.images)
     pairs = near_duplicates(np.concatenate([known.thumbnails, read.thumbnails]))
     copies = {pair.second - first for pair in pairs if pair.first < first <= pair.second}
@@ -81,7 +81,7 @@ def read(question: Question, say: Say) -> Images:
     """Return images that have classes, and images of other things."""
     path = question.require_data()
     try:
-        read = survey(path, advance(say), question.most_images)
+        read = survey(path, advance(say), question.most_images, with_quality=False)
         require_usable(read.dataset)
     except UsageError as error:
         others = ((task.name, task.recognize(path)) for task in TASKS.values())

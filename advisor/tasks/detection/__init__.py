@@ -25,6 +25,7 @@ DETECTION = Detection(
     judging_s=0.02,
     guarantees=("--min-precision", "--min-recall"),
     own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
+    whole_networks="detector_graph",
 )
 """Cost of another camera: ``benchmarks/results/other_conditions.csv``. Gain of fine-tuning: 10, 26 and 48 % of the
 errors of a head on the validation parts of three sets with MobileNetV2, 45 % and -22 % on one of them with

@@ -3,8 +3,8 @@
 from functools import partial
 
 from advisor.catalog import Card
+from advisor.core import FLOAT
 from advisor.engine import (
-    FLOAT,
     FloatModel,
     Folders,
     Inputs,

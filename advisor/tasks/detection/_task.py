@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,16 @@ class Detection(HeadOnMaps):
         alone = Hyperparameters(20, learning_rate=8e-3)
         whole = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
         return HeadKind(32, box_detector_head, alone, finetuning_all=whole)
+
+    def head_of(self, card: Card) -> HeadKind:
+        """Return the kind of head: a new one, or that of a detector which learnt other objects."""
+        from advisor.training import Hyperparameters, begin_detector
+
+        if not card.whole:
+            return self.head
+        alone = Hyperparameters(20, learning_rate=2e-3)
+        whole = Hyperparameters(20, backbone_rate=0.2)
+        return replace(self.head, begin=begin_detector, hyperparameters=alone, finetuning_all=whole)
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the objects in an image."""

@@ -26,7 +26,7 @@ LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour 
 THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
 
 SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113
-CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
+CANDIDATES = 9  # Places of each level whose anchors a box may be assigned to, the nearest ones: the figure of ATSS
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
@@ -36,14 +36,19 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
     boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
     """
-    anchors = anchors_of([shape[:2] for shape in shapes])
+    return learn_boxes(make_head(shapes, classes), anchors_of([shape[:2] for shape in shapes]))
+
+
+def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
+    """Return a network from maps to logits (n, N, C) and encodings (n, N, 4), with loss and targets for its anchors."""
 
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
         import tensorflow as tf
 
         from advisor.tflite import CENTRE_SCALE, SIDE_SCALE
 
-        (logits, encodings), places = outputs, tf.constant(anchors.boxes)
+        logits, encodings = outputs
+        places = tf.constant(anchors.boxes)
         middle = encodings[..., :2] / CENTRE_SCALE * places[:, 2:] + places[:, :2]
         sides = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0))  # over those of the anchor
         half = sides * places[:, 2:] / 2
@@ -54,7 +59,8 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         taken = chosen >= 0
         boxes = anchors.edges.copy()
         labels = np.full(len(chosen), -1, np.int64)
-        boxes[taken], labels[taken] = objects.boxes[chosen[taken]], objects.labels[chosen[taken]]
+        boxes[taken] = objects.boxes[chosen[taken]]
+        labels[taken] = objects.labels[chosen[taken]]
         return boxes, labels
 
     def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
@@ -67,15 +73,17 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     def complete(raw: bytes) -> bytes:
         return append_postprocess(raw, anchors.boxes, Suppression())
 
-    return TrainableHead(make_head(shapes, classes), loss, targets, outputs, complete)
+    return TrainableHead(model, loss, targets, outputs, complete)
 
 
 def _compute_loss(logits: tf.Tensor, predicted: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     taken = tf.cast(labels >= 0, tf.float32)
+    # A batch may have no box at all.
     count = tf.maximum(tf.reduce_sum(taken), 1.0)
     overlap, generalized = _measure_overlaps(predicted, boxes)
+    # The overlap is the target of the score here. With its gradient, boxes would be moved to please their scores.
     quality = tf.stop_gradient(overlap) * taken
     wanted = tf.one_hot(labels, logits.shape[-1]) * quality[..., None]
     missed = tf.square(tf.abs(wanted - tf.sigmoid(logits)))
@@ -104,7 +112,8 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
     X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge Impulse's FOMO: a backbone cut
     where a cell has 8 or 16 pixels, and a map of classes.
     """
-    model, (rows, columns) = centre_head(shapes, classes), shapes[0][:2]
+    model = centre_head(shapes, classes)
+    rows, columns = shapes[0][:2]
 
     def finish(logits: Floats, objects: Sequence[Objects]) -> None:
         kernel, bias = model.layers[-1].get_weights()
@@ -137,7 +146,8 @@ def _draw_bells(objects: Objects, rows: int, columns: int, classes: int) -> Floa
 def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
     import tensorflow as tf
 
-    (logits,), (wanted,) = outputs, targets
+    (logits,) = outputs
+    (wanted,) = targets
     scores = tf.sigmoid(logits)
     centre = tf.cast(wanted >= 1, tf.float32)
     right = centre * (1 - scores) ** 2 * tf.math.log_sigmoid(logits)
@@ -164,6 +174,7 @@ class Anchors:
 
     boxes: Floats  # float32 (N, 4): centre y and x, height and width
     counts: tuple[int, ...]  # number of anchors of each map
+    of_place: int = 1  # number of anchors of each place
 
     @property
     def edges(self) -> Floats:
@@ -209,14 +220,18 @@ def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     centres = anchors.boxes[:, :2]
     distances = np.square(centres[:, None] - (boxes[None, :, :2] + boxes[None, :, 2:]) / 2).sum(axis=-1)
     levels = [(end - count, end) for count, end in zip(anchors.counts, np.cumsum(anchors.counts), strict=True)]
-    order = [start + np.argsort(distances[start:end], axis=0, kind="stable")[:CANDIDATES] for start, end in levels]
+    most = CANDIDATES * anchors.of_place
+    order = [start + np.argsort(distances[start:end], axis=0, kind="stable")[:most] for start, end in levels]
     near = np.concatenate(order)
     for number, box in enumerate(boxes):
         mine = near[:, number]
         overlaps_of_box = shared[mine, number]
         inside = ((centres[mine] > box[:2]) & (centres[mine] < box[2:])).all(axis=1)
         taken = mine[(overlaps_of_box >= overlaps_of_box.mean() + overlaps_of_box.std()) & inside]
+        # A box between all anchor centres would otherwise have nothing that learns it.
         taken = taken if len(taken) else mine[[overlaps_of_box.argmax()]]
+        # Two boxes may want one anchor: it learns the one that it overlaps more.
         better = taken[(shared[taken, number] > best[taken]) | (chosen[taken] < 0)]
-        chosen[better], best[better] = number, shared[better, number]
+        chosen[better] = number
+        best[better] = shared[better, number]
     return chosen

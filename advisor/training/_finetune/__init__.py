@@ -93,6 +93,7 @@ def tune(
         learnt = (features, given.images, given.labels, view, given.validation, given.groups, head)
         data = FinetuneData(*learnt, files=given.features)
         begun = None if after is None else after.with_name(WEIGHTS)
+        # Several trainings may ship from one compared network. The note of each says which checkpoints lie beside it.
         notes = maps / _SHIPS if maps is not None and after is not None else None
         if notes:
             notes.mkdir(parents=True, exist_ok=True)
@@ -101,12 +102,14 @@ def tune(
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
         shortened = time.fitted or tuned.out_of_time or tuned.fewer_copies
-        if notes and not shortened:  # what other trainings that ship continued is complete by now
+        # What other trainings that ship continued is complete by now.
+        if notes and not shortened:
             for note in notes.iterdir():
                 if note.name != checkpoints.name:
                     shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
             shutil.rmtree(notes.parent, ignore_errors=True)
     finally:
+        # A child trains several networks, and Keras keeps the graphs of all of them.
         keras.backend.clear_session()
     names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
     more = {"history": list(tuned.history), "shortened": shortened, "trained": hyperparameters.trained}

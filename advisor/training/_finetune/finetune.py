@@ -128,7 +128,8 @@ def _read_maps(
     # Without a limit, equal searches give equal networks, whatever the cache has.
     of_cuts = [] if limit_s is None else list(find_cut_maps(data.files, halves.cut, len(images)))
     plain = PlainMaps(halves, data.features, of_cuts) if of_cuts else None
-    return MapBatches(halves.lower, images, hyperparameters, folder, limit_s, plain)
+    changing = None if hyperparameters.judged_copies else np.flatnonzero(~data.unseen)
+    return MapBatches(halves.lower, images, hyperparameters, folder, limit_s, plain, changing)
 
 
 class _Session:
@@ -149,7 +150,8 @@ class _Session:
         self._time = Timer(hyperparameters.seconds)
         self.out_of_time = False
         self._shortened = False
-        self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
+        # None where nothing follows, or once this training has taken the time of what follows.
+        self._alone_s = alone_s
         self._ships_itself = self._fewer_copies = False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()
@@ -161,6 +163,7 @@ class _Session:
         self._start = start
         self._train = np.flatnonzero(~unseen)
         self._validation = np.flatnonzero(unseen)
+        # `C` of scikit-learn multiplies the summed loss, and the loss here is a mean over the images.
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train = np.arange(len(targets))
@@ -169,6 +172,7 @@ class _Session:
         self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
+        # On cached maps, each image is decoded once for its maps and never again.
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
         self._batches: Batches | MapBatches = images
@@ -178,6 +182,7 @@ class _Session:
             halves = halve_network(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
             cached_maps = _read_maps(halves, images, data, hyperparameters, maps, alone_s)
             taught = halves.upper
+            # All copies of an image are equally likely, the unchanged one included.
             self._changed = cached_maps.copies / (1 + cached_maps.copies)
             self._batches = cached_maps
             self._fewer_copies = cached_maps.copies < hyperparameters.copies
@@ -223,6 +228,7 @@ class _Session:
         """Return whether to run another epoch: it may still improve, and there is time."""
         done = len(self.history)
         accuracies = [row["validation_accuracy"] for row in self.history]
+        # A cosine rate gains most at its end, so no training is ended as stalled in its first half.
         since = done - 1 - accuracies.index(max(accuracies)) if accuracies else 0
         stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
@@ -244,7 +250,9 @@ class _Session:
 
     def step(self, batch: tuple[Pixels | Maps, NDArray[np.int64]], place: int) -> tf.Tensor:
         """Train on a batch and return its loss."""
-        (images, labels), hyperparameters, number = batch, self._hyperparameters, len(self.history)
+        images, labels = batch
+        hyperparameters = self._hyperparameters
+        number = len(self.history)
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
         reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
@@ -293,6 +301,7 @@ class _Session:
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap()
         accuracy = self._validate()
+        # Without a validation part, as for the network that ships, the last mean is kept.
         if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
@@ -358,4 +367,5 @@ class _Session:
         state = FinetuneProgress(plain, history, *best, self._shortened, *seconds)
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
+        # The state names the checkpoint and is replaced last: a kill leaves the old pair or the new one.
         partial.replace(self._folder / STATE)

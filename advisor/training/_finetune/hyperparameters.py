@@ -71,6 +71,7 @@ class Trials:
         values = {**asdict(base), **asdict(base.augmentation)}
         spans = {"learning_rate": LEARNING_RATE, **SPACE}
         turned = {name: span for name, span in spans.items() if self._is_tuned(name)}
+        # The recipe's own value may lie outside of the range that is searched, and Optuna refuses such a trial.
         start_values = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
         self._study.enqueue_trial({**start_values, "epochs": base.epochs})
         self._asked: Any = None
@@ -96,5 +97,6 @@ class Trials:
         return max(self._told, key=lambda result: result[0])[1]
 
     def _is_tuned(self, name: str) -> bool:
-        fixed = ("trained", "shrink") if self._base.cached else ("trained",) if self._base.trained >= 1.0 else ()
-        return name not in fixed
+        if self._base.cached:
+            return name not in ("trained", "shrink")
+        return name != "trained" or self._base.trained < 1.0

@@ -101,7 +101,8 @@ def find_cuts(body: keras.Model) -> list[str]:
     """Return the layers through which all data passes, from the lowest to the highest, without input and output."""
     import keras
 
-    operations = body.operations  # the layers, and sums or products of maps that are no layers
+    # The layers, and sums or products of maps that are no layers.
+    operations = body.operations
     place = {operation.name: number for number, operation in enumerate(operations)}
     last_use = [0] * len(place)
     for operation in operations[1:]:
@@ -124,6 +125,8 @@ def _cut(body: keras.Model, rows: int) -> str:
     names = find_cuts(body)
     below = [name for name in names if place[name] < first]
     for name in (*below[-1:], *(name for name in names if place[name] >= first)):
+        # Higher layers have smaller maps. What lies below such a cut is then frozen, although the recipe would train
+        # it.
         if rows * 2 * int(np.prod(body.get_layer(name).output.shape[1:])) <= MAX_BYTES:
             return name
     raise StageError(
@@ -148,6 +151,7 @@ class PlainMaps:
         few = np.arange(min(_COMPARED, len(images)))
         pixels, _ = next(images.epoch(few, len(few)))
         expected = run(pixels.astype(np.float32))
+        # Two graphs of one network round differently, and float16 rounds once more.
         margin = MARGIN * float(expected.std())
         for maps in self.of_cuts:
             read = partial(self._rows, maps)
@@ -168,7 +172,8 @@ class MapBatches:
 
     They are written once into ``folder`` for an equal lower part and equal changes, and memory-mapped. One folder is
     for one list of images. If all copies would take too much of ``seconds``, there are fewer of them. ``plain`` are
-    the maps of the unchanged images, if they are there; None to compute them.
+    the maps of the unchanged images, if they are there; None to compute them. ``changing`` are the images that have
+    changed copies; None for all.
     """
 
     def __init__(
@@ -179,22 +184,32 @@ class MapBatches:
         folder: Path,
         seconds: float | None = None,
         plain: PlainMaps | None = None,
+        changing: NDArray[np.int64] | None = None,
     ) -> None:
         self._labels = images.labels
         self.copies = hyperparameters.copies
-        cache = _find_earlier(lower, images, hyperparameters, folder, seconds)
+        self._changes = np.ones(len(images), bool)
+        if changing is not None:
+            self._changes[:] = False
+            self._changes[changing] = True
+        file_of = partial(_file_of, lower, images, hyperparameters, folder, self._changes)
+        # With a time limit, a file with fewer copies serves too. Without one, equal searches give equal networks.
+        fewest = self.copies if seconds is None else 0
+        earlier = (file_of(copies) for copies in range(self.copies, fewest - 1, -1))
+        cache = next((file for file in earlier if file.exists()), None)
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
-            maps = Computed(lower, images, hyperparameters, plain)
+            maps = Computed(lower, images, hyperparameters, plain, self._changes)
             self.copies = maps.affordable(seconds)
-            cache = _file_of(lower, images, replace(hyperparameters, copies=self.copies), folder)
-            partial = cache.with_suffix(".partial")
+            cache = file_of(self.copies)
+            # Renamed when it is whole: a killed training leaves no file that looks complete.
+            unfinished = cache.with_suffix(".partial")
             shape = ((1 + self.copies) * len(images), *lower.output.shape[1:])
-            rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
+            rows = np.lib.format.open_memmap(unfinished, mode="w+", dtype=np.float16, shape=shape)
             for places, computed in maps.all(self.copies):
                 rows[places] = computed
             rows.flush()
-            partial.replace(cache)
+            unfinished.replace(cache)
         self._maps: Maps = np.load(cache, mmap_mode="r", allow_pickle=False)
         self.copies = len(self._maps) // len(images) - 1
 
@@ -202,27 +217,29 @@ class MapBatches:
         self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
         """Yield float16 maps (n, ...) and labels (n,) of images, of which a share ``changed`` is a changed copy."""
+        # Apart from the generator that orders the images, which has the same seed without the 1.
         draws = np.random.default_rng([*seed, 1])
         copy = draws.integers(1, 1 + max(1, self.copies), len(indices)) * (draws.random(len(indices)) < changed)
+        copy *= self._changes[indices]
         rows = indices + len(self._labels) * copy
         for start in range(0, len(indices), batch):
             yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
 
 
-def _find_earlier(
-    lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path, seconds: float | None
-) -> Path | None:
-    """Return the file that was written before; with a time limit also one with fewer copies. None for none."""
-    most = hyperparameters.copies
-    copies = range(most, (most if seconds is None else 0) - 1, -1)
-    files = (_file_of(lower, images, replace(hyperparameters, copies=number), folder) for number in copies)
-    return next((file for file in files if file.exists()), None)
-
-
-def _file_of(lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> Path:
+def _file_of(
+    lower: keras.Model,
+    images: Batches,
+    hyperparameters: Finetuning,
+    folder: Path,
+    changes: NDArray[np.bool_],
+    copies: int,
+) -> Path:
     drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
-    known = [lower.output.shape, len(images), hyperparameters.copies, drawn]
+    known = [lower.output.shape, len(images), copies, drawn]
+    # The weights of the frozen layers are a part of the key: the same images give other maps in another network.
     key = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    if not changes.all():
+        key.update(changes.tobytes())
     for weight in lower.get_weights():
         key.update(weight.tobytes())
     return folder / f"maps-{key.hexdigest()[:16]}.npy"
@@ -231,15 +248,22 @@ def _file_of(lower: keras.Model, images: Batches, hyperparameters: Finetuning, f
 class Computed:
     """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time; a GPU takes less.
 
-    ``plain`` are maps of the unchanged images that were there before; None to compute them.
+    ``plain`` are maps of the unchanged images that were there before; None to compute them. ``changes`` (N,) says which
+    images have changed copies; None for all.
     """
 
     def __init__(
-        self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, plain: PlainMaps | None = None
+        self,
+        lower: keras.Model,
+        images: Batches,
+        hyperparameters: Finetuning,
+        plain: PlainMaps | None = None,
+        changes: NDArray[np.bool_] | None = None,
     ) -> None:
         import tensorflow as tf
 
         self._images = images
+        self._changes = np.ones(len(images), bool) if changes is None else changes
         self._hyperparameters = hyperparameters
         self._threads = usable_cores()
         self._idle = SimpleQueue[Callable[[Floats], Floats]]()
@@ -258,13 +282,15 @@ class Computed:
         copies = self._hyperparameters.copies
         if seconds is None or not copies:
             return copies
-        few = np.arange(min(_BATCH, len(self._images)))
+        changing = np.flatnonzero(self._changes)
+        few = changing[:_BATCH]
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
         self._of(few, 1)
         plain_passes = 1 if self._read_plain is None else 0  # passes over the unchanged images
-        each_s = (time.monotonic() - began) * len(self._images) / ((1 + plain_passes) * len(few) * self._threads)
-        return int(np.clip(_SHARE * seconds // each_s - plain_passes, 0, copies))
+        image_s = (time.monotonic() - began) / ((1 + plain_passes) * len(few) * self._threads)
+        left_s = _SHARE * seconds - plain_passes * image_s * len(self._images)
+        return int(np.clip(left_s // (image_s * len(changing)), 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
@@ -279,28 +305,29 @@ class Computed:
         run = self._idle.get()
         seed = self._hyperparameters.seed
         capture = self._hyperparameters.capture
+        changing = part[self._changes[part]]
+        rows_and_maps = []
         try:
-            plain, _ = next(self._images.epoch(part, len(part)))
-            rows_and_maps = []
-            for copy in range(1 + copies):
-                pixels = plain
-                if copy and capture:
-                    pixels, _ = next(self._images.epoch(part, len(part), capture, (seed, copy)))
-                rows = part + copy * len(self._images)
-                if copy == 0 and self._read_plain is not None:
-                    maps = self._read_plain(part)
-                else:
-                    maps = run(self._change_images(pixels, copy, (seed, int(rows[0]))))
-                rows_and_maps.append((rows, maps))
+            if self._read_plain is None:
+                plain, _ = next(self._images.epoch(part, len(part)))
+                rows_and_maps.append((part, run(plain.astype(np.float32))))
+                plain = plain[self._changes[part]]
+            else:
+                rows_and_maps.append((part, self._read_plain(part)))
+                plain = self._read_images(changing) if copies else np.zeros(0)
+            for copy in range(1, 1 + copies if len(changing) else 1):
+                pixels = self._read_images(changing, capture, (seed, copy)) if capture else plain
+                rows = changing + copy * len(self._images)
+                changed = change_pixels(pixels, self._hyperparameters.augmentation, (seed, int(rows[0])))
+                rows_and_maps.append((rows, run(changed)))
             return rows_and_maps
         finally:
             self._idle.put(run)
 
-    def _change_images(self, pixels: Pixels, copy: int, seed: tuple[int, int]) -> Floats:
-        """Return images, or a changed copy of them if ``copy`` is not 0."""
-        if not copy:
-            return pixels.astype(np.float32)
-        return change_pixels(pixels, self._hyperparameters.augmentation, seed)
+    def _read_images(self, places: NDArray[np.int64], capture: float = 0.0, seed: tuple[int, int] = (0, 0)) -> Pixels:
+        """Return some images, of which a share ``capture`` gets a capture condition; none of no images."""
+        batches = self._images.epoch(places, max(1, len(places)), capture, seed)
+        return next((pixels for pixels, _ in batches), np.zeros((0, 0, 0, 3), np.uint8))
 
 
 def _one_at_a_time(lower: keras.Model) -> bytes:

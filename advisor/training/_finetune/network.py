@@ -66,6 +66,7 @@ def build_network(
     standard = keras.layers.Rescaling(1.0 / spread, -start.mean / spread, name="standard")
     dense = keras.layers.Dense(len(start.bias), name="head")
     model = keras.Model(images, dense(standard(body(normal(images)))))
+    # The head was fitted to raw features. Here it reads standardised ones, and gives the same logits.
     dense.set_weights([start.weights * spread[:, None], start.bias + start.mean @ start.weights])
     return model
 
@@ -119,6 +120,7 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
         fits = body.outputs[0].shape == (None, backbone.outputs[0].shape[-1])
     except (ValueError, TypeError):
         fits = False
+    # Some backbones have layers that need a fixed side, such as a dense layer on a flattened map.
     if not fits:
         body = keras.models.clone_model(backbone, input_tensors=keras.Input((size, size, 3)))
     body.set_weights(backbone.get_weights())
@@ -221,6 +223,7 @@ def first_head(
     levels = level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     last = int(backbone.outputs[0].shape[-1])
+    # The features are those of a file in LiteRT, which may have other levels than this graph.
     if not agrees(backbone, levels, few, features[: len(few)]):
         levels = []
         features = features[:, :last]

@@ -147,6 +147,8 @@ def _list_trained(
     for place, layer in enumerate(layers, start=1):
         rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)
         for variable in layer.trainable_variables:
+            # Kernels have two axes or more. Offsets and scales are few, and pulling them to 0 would only bias the
+            # network.
             decay = hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0
             yield variable, rate, decay, hyperparameters.l2_sp
     for variable in model.get_layer("head").trainable_variables:

@@ -144,11 +144,10 @@ def read_graph(data: bytes) -> Graph:
         nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
     graph = model.subgraphs[0]
     kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
-    constants = {
-        index: np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
-        for index, tensor in enumerate(model.tensors)
-        if tensor.is_constant and tensor.dtype in kinds
-    }
+    constants = {}
+    for index, tensor in enumerate(model.tensors):
+        if tensor.is_constant and tensor.dtype in kinds:
+            constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
     return Graph(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
 
 
@@ -197,6 +196,7 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
             return tf.gather(first, inputs[1], axis=options.axis)
         case "RESHAPE":
             shape = inputs[1] if len(inputs) > 1 else options.newShape
+            # The file states a batch of one, and training uses larger ones.
             return tf.reshape(first, (-1, *(int(side) for side in shape[1:])))
         case "SOFTMAX":
             return tf.nn.softmax(first * options.beta)

@@ -62,6 +62,7 @@ def refit_kernels(graph: Graph, kernels: Collection[int], share: float, images: 
     changed: dict[int, Any] = {}
     refitted: dict[int, Refitted] = {}
     last = {index: place for place, node in enumerate(graph.nodes) for index in node.inputs}
+    # Sums by one thread are the same on every machine (decision 0065).
     with threadpool_limits(limits=1, user_api="blas"):
         for place, node in enumerate(graph.nodes):
             if len(node.inputs) > 2 and node.inputs[1] in kernels:
@@ -70,6 +71,7 @@ def refit_kernels(graph: Graph, kernels: Collection[int], share: float, images: 
             whole[node.output] = _run_node(graph, node, whole, {})
             thinned[node.output] = _run_node(graph, node, thinned, changed)
             for index in node.inputs:
+                # Both networks' maps of all images would not fit into memory, so each goes after its last use.
                 if last[index] == place and index in whole:
                     del whole[index], thinned[index]
     return refitted
@@ -85,6 +87,7 @@ def _refit_layer(
     graph: Graph, node: Node, whole: Mapping[int, tf.Tensor], thinned: Mapping[int, tf.Tensor], share: float
 ) -> Refitted:
     options = copy.copy(node.options)
+    # The fit is linear, so it is made before the activation.
     options.fusedActivationFunction = 0
     linear = Node(node.name, options, node.inputs, node.output)
     wanted = np.asarray(_run_node(graph, linear, whole, {}))
@@ -103,6 +106,7 @@ def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
         return np.asarray(value).reshape(-1, kernel.shape[1])
     height, width = kernel.shape[1:3]
     strides = [1, node.options.strideH, node.options.strideW, 1]
+    # A pointwise convolution reads each place once: no patches are needed.
     if height == width == strides[1] == strides[2] == 1:
         return np.asarray(value).reshape(-1, kernel.shape[3])
     rates = [1, node.options.dilationHFactor, node.options.dilationWFactor, 1]
@@ -116,6 +120,7 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
     weights = kernel.reshape(len(kernel), -1).astype(np.float64)
     scores = np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0))
     keep = np.ones(weights.shape, bool)
+    # Over the whole kernel and not for each channel: some channels need fewer weights than others.
     keep.flat[np.argsort(scores, axis=None, kind="stable")[: round(share * scores.size)]] = False
     mean = rows.mean(axis=0)
     centre = targets.mean(axis=0)
@@ -198,6 +203,7 @@ def round_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
     import tensorflow as tf
 
     step = max((high - low) / 255.0, 1e-9)
+    # Zero must be a whole step, as in the runtime, so both ends move a little.
     zero = float(round(-low / step))
     low = -zero * step
     high = (255.0 - zero) * step
@@ -326,6 +332,7 @@ class _Training:
         import tensorflow as tf
 
         seen, _ = augment_images(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
+        # Images are whole numbers in the app, and augmentation gives others.
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:

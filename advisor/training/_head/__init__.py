@@ -64,6 +64,7 @@ def assign_folds(labels: NDArray[np.int64], count: int, seed: int, groups: Seque
     start = 0
     for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
+        # Each class goes on where the one before ended, so that small classes do not all fill the first folds.
         fold[members] = (np.arange(len(members)) + start) % count
         start += len(members)
     return fold
@@ -129,6 +130,7 @@ def train_head(
         trial = partial(Trial.of, features[some], targets[some], classes, [view[some] for view in views], last)
         chosen = _choose(trial, last, features.shape[1], fold, groups_read)
         whole = len(some) == len(targets)
+        # Chosen on some of the images, and then fitted to all of them.
         final = chosen.trial if whole else Trial.of(features, targets, classes, views, last, chosen.trial.kind)
         weights, bias = final.fit_strength(chosen.strength)
     answers = np.zeros((len(targets), classes), np.float32)
@@ -191,6 +193,7 @@ def _choose(
         best = plain.best(fold)
     if int(np.bincount(plain.targets).min()) < FEW_IMAGES:
         best = max(best, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
+    # A network with one level has nothing to compare.
     if not last or last == width:
         return best
     every = trial(ALL_LEVELS)
@@ -207,6 +210,7 @@ def _is_clearly_better(new: NDArray[np.bool_], old: NDArray[np.bool_], groups: S
     gains = new.astype(float) - old.astype(float)
     if len(groups):
         _, group = np.unique(np.asarray(groups), return_inverse=True)
+        # Images of one group are alike, so their gains are summed before they count as independent.
         residuals = np.bincount(group, gains - gains.mean())
     else:
         residuals = gains - gains.mean()

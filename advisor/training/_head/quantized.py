@@ -24,6 +24,7 @@ def match_logits(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) ->
     The change is a ridge regression of what the head misses. The penalty is the one with the least Kullback-Leibler
     divergence from the float probabilities on images that it was not fitted to; so it also is compared with no change.
     """
+    # Too few images to fit and to judge; the head of the float file stays.
     if len(rows) < 2 * FOLDS:
         return None
     with threadpool_limits(limits=1):
@@ -32,6 +33,7 @@ def match_logits(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) ->
         mean = rows.mean(axis=0, dtype=np.float64)
         centred = rows - mean
         spread = max(float(centred.var(axis=0).mean()), 1e-12)
+        # In the space of the images, which is smaller than that of the features.
         likeness = centred @ centred.T
         fold = np.arange(len(rows)) % FOLDS
         losses = dict.fromkeys(STRENGTHS, 0.0)
@@ -43,6 +45,7 @@ def match_logits(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) ->
                 change = likeness[np.ix_(unseen, seen)] @ factors + offset
                 losses[strength] += float(compute_divergence(wanted[unseen], given[unseen] + change).sum())
         best = min(losses, key=lambda strength: losses[strength])
+        # Judged on images that were not fitted to, no change may be the best one.
         if losses[best] >= float(compute_divergence(wanted, given).sum()):
             return None
         factors, offset = _solve_ridge(likeness, missed, best * spread)

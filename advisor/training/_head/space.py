@@ -85,13 +85,15 @@ def find_space(features: Floats, last: int = 0) -> Space:
     squares = np.sum([np.square(chunk - whole).sum(axis=0) for chunk in chunks], axis=0) / len(features)
     mean = whole.astype(np.float32)
     scale = np.sqrt(squares).astype(np.float32)
+    # A feature without any spread would be divided by 0.
     constant = scale < 1e-6
     if last:
         scale[:last] = np.sqrt(np.square(scale[:last]).mean())
         scale[last:] /= LEVELS_SCALE
     scale[constant] = 1.0
     some = features[np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)]
-    if not last and features.shape[1] <= DIMENSIONS:  # features of equal spread need no directions
+    # Features of equal spread need no directions.
+    if not last and features.shape[1] <= DIMENSIONS:
         directions = np.eye(features.shape[1], dtype=np.float32)
     else:
         directions = _find_directions(((some - mean) / scale).astype(np.float32))
@@ -103,6 +105,7 @@ def _find_directions(standard: Floats) -> Floats:
     from scipy.linalg import eigh
 
     rows, width = standard.shape
+    # Both products have the same non-zero eigenvalues, so the smaller matrix is enough.
     slim = rows < width
     moments = standard @ standard.T if slim else standard.T @ standard
     count = min(DIMENSIONS, len(moments))

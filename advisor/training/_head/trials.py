@@ -60,6 +60,7 @@ def fit_strengths(
         if not strength:
             fitted[strength] = _fit_nearest_mean(standard, repeated, classes)
             continue
+        # The next strength starts from the last weights, so a path takes few steps more than its end.
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
             weights, bias = _minimise(standard, some, penalty, squares, weights, bias)
@@ -81,7 +82,8 @@ def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
-    temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5  # there is no direction if no feature varies
+    # There is no direction if no feature varies.
+    temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5
     return _spread_to_all_classes(
         (means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes
     )
@@ -101,6 +103,7 @@ def _minimise(
         inside, offsets = _split_parts(place.astype(np.float32), shape)
         weights = scale * inside
         logits = features @ weights + offsets
+        # Softmax does not change, and no power of e overflows.
         logits -= logits.max(axis=1, keepdims=True)
         shares = np.exp(logits)
         totals = shares.sum(axis=1)
@@ -185,6 +188,7 @@ class Trial:
                 for answers, first_answers in zip(tried, first, strict=True)
             ]
         best = choose_strongest(tried)
+        # The best one at an end of the grid: the true best may lie beyond, and only then is the grid longer.
         if best.strength == GRID[0]:
             best = choose_strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
         elif best.strength == GRID[-1]:
@@ -239,4 +243,5 @@ def path_to(strength: float) -> tuple[float, ...]:
 def choose_strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
     losses = [answers.loss for answers in tried]
+    # The grid goes from the strongest penalty to the weakest, so the first one is the strongest.
     return next(answers for answers, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)

@@ -22,11 +22,9 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
     import keras
 
     side = int(backbone.inputs[0].shape[1])
-    last = next(
-        layer.output
-        for layer in reversed(backbone.layers)
-        if len(layer.output.shape) == 4 and layer.output.shape[1] > 1
-    )
+    from_the_end = (layer.output for layer in reversed(backbone.layers))
+    # The pooled features are maps of one position in some networks.
+    last = next(output for output in from_the_end if len(output.shape) == 4 and output.shape[1] > 1)
     outputs = [*(backbone.get_layer(name).output for name in level_layers(backbone)), last]
     by_side = {int(output.shape[1]): output for output in outputs}
     wanted = [

@@ -218,7 +218,8 @@ class _Training:
         import tensorflow as tf
 
         maps = [tf.cast(values, tf.float32) for values in inputs]
-        if backbone := self._learning if training else self._backbone:
+        backbone = self._learning if training else self._backbone
+        if backbone:
             maps = list_outputs(backbone(maps[0], training=False))
         return list_outputs(self._head.model(maps, training=training))
 

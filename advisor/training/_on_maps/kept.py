@@ -196,7 +196,8 @@ def _compute_rows(
     outputs = {f"level{number}": output for number, output in enumerate(list_outputs(maps(single)))}
     content = convert_to_flatbuffer(keras.Model(single, outputs))
     run = Interpreter(model_content=content, num_threads=usable_cores()).get_signature_runner()
-    (name,), count = run.get_input_details(), len(images.paths)
+    (name,) = run.get_input_details()
+    count = len(images.paths)
     for number, (path, labels) in enumerate(zip(images.paths, images.labels, strict=True)):
         pixels = load(path, spec.size)
         for copy in range(1 + copies):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,10 +43,28 @@ class HeadKind:
     hyperparameters: Hyperparameters  # of its training on a frozen backbone
     finetuning: Hyperparameters = FINETUNING  # of head and backbone together
     finetuning_all: Hyperparameters | None = None  # the same where all layers learn; None: as where some do
+    #: returns the backbone and the head of a card whose network has a head; None: a new head on the maps of a backbone.
+    begin: Callable[[Card, WeightsFile | None, int], tuple[keras.Model, TrainableHead]] | None = None
 
     def choose_hyperparameters(self, share: float) -> Hyperparameters:
         """Return the hyperparameters of a training of the head and a share of the backbone's layers."""
         return self.finetuning_all if self.finetuning_all and share == 1.0 else self.finetuning
+
+    def divide(
+        self, card: Card, weights: WeightsFile | None, classes: int, seed: int
+    ) -> tuple[keras.Model, TrainableHead]:
+        """Return a card's backbone, from an image to its maps, and the head that learns on them."""
+        import keras
+
+        from advisor.catalog import build_model
+
+        if self.begin:
+            keras.utils.set_random_seed(seed)
+            return self.begin(card, weights, classes)
+        model = build_model(card, weights)
+        maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), self.coarsest)
+        keras.utils.set_random_seed(seed)
+        return maps, self.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
 
 
 def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
@@ -92,15 +110,10 @@ def train(
     """
     import keras
 
-    from advisor.catalog import build_model
-
     timer = Timer(start.seconds)
     try:
-        model = build_model(card, weights)
-        maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
+        maps, head = kind.divide(card, weights, classes, seed)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        keras.utils.set_random_seed(seed)
-        head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
         hyperparameters = kind.choose_hyperparameters(start.share) if start.share else kind.hyperparameters
         hyperparameters = replace(hyperparameters, seed=seed)
         of_head, of_backbone = start.weights()

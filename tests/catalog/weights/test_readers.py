@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.catalog._weights.mapping import map_weights
 from advisor.catalog._weights.readers import FORMATS, read_tensors
 from advisor.core import WeightsError
+from tests.tables import with_cases
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
 MODELS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -41,7 +42,6 @@ def message(*entries: tuple[int, int | bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("format_name", ["caffemodel", "graphdef", "onnx"])
-@settings(max_examples=30)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, format_name: str, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any"
@@ -93,9 +93,7 @@ def onnx(*fields: tuple[int, int | bytes], shape: tuple[int, ...] = KERNEL.shape
     return message((1, 7), (7, message((2, b"graph"), (5, initializer))))
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "stored"), [(1, 9, "<f4"), (1, 4, "<f4"), (10, 9, "<f2"), (11, 9, "<f8"), (11, 10, "<f8")]
-)
+@with_cases
 def test_an_onnx_initializer_is_read_however_it_is_written(tmp_path: Path, kind: int, field: int, stored: str) -> None:
     (tmp_path / "m").write_bytes(onnx((field, KERNEL.astype(stored).tobytes()), kind=kind))
     tensors = read_tensors("onnx", tmp_path / "m")
@@ -123,10 +121,7 @@ def test_tfjs_shards_are_read(tmp_path: Path) -> None:
     assert np.array_equal(read_tensors("tfjs", tfjs(tmp_path))["w"], KERNEL)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"path": "../shard.bin"}, {"path": "/etc/passwd"}, {"shape": [25]}, {"shape": [-1]}, {"quantization": {}}],
-)
+@with_cases
 def test_tfjs_that_reaches_out_or_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(WeightsError):
         read_tensors("tfjs", tfjs(tmp_path, **changes))

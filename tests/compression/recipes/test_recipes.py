@@ -103,10 +103,7 @@ def _output(data: bytes, images: np.ndarray) -> np.ndarray:
     return np.stack([run(**{name: quantize(image[None], wanted)})["out"] for image in images])
 
 
-@pytest.mark.parametrize(
-    ("name", "taken"),
-    [("int8", "int8"), ("int8_float_io", "float32"), ("int16x8", "int16"), ("dynamic_int8", "float32")],
-)
+@with_cases
 def test_the_input_is_as_the_name_says(forms: dict[str, bytes], name: str, taken: str) -> None:
     assert read(forms[name]).inputs[0].dtype == taken
 
@@ -144,10 +141,8 @@ def _trial(drop: float, work: int) -> OperatorChoice:
     return OperatorChoice(frozenset(), Deviation(drop, drop), work, b"")
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [((0.4, 1), (0.1, 2)), ((0.4, 9), (0.6, 1)), ((0.6, 9), (0.7, 1)), ((0.1, 1), (0.2, 1))]
-)
-def test_within_the_limit_work_counts_and_outside_it_the_drop(one: tuple[float, int], other: tuple[float, int]) -> None:
+@with_cases
+def test_within_the_limit_work_counts_and_outside_it_the_drop(one: list[float], other: list[float]) -> None:
     better, worse = _trial(*one), _trial(*other)
     assert better.or_better(worse, 0.5) is worse.or_better(better, 0.5) is better
 

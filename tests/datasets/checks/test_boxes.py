@@ -169,10 +169,7 @@ def test_small_and_unequal_classes_and_odd_sizes_are_named(root: Path) -> None:
     assert _names(long) == [{"panorama.jpg"}]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("dark", "very dark"), ("bright", "very bright"), ("poor", "JPEG quality"), ("soft", "blurred")],
-)
+@with_cases
 def test_capture_conditions_are_seen(root: Path, name: str, message: str) -> None:
     photograph = Image.fromarray(skimage_data.chelsea())
     made = {

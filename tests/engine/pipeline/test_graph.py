@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
@@ -171,7 +171,6 @@ def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_
 
 
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
-@settings(max_examples=25)
 @given(recipe=st.sampled_from(NAMES), robust=st.booleans(), trials=st.integers(0, 2))
 def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, robust: bool, trials: int) -> None:
     workload = Workload((HEAD, FINETUNE_TOP), NAMES, TRAINED.images, Question(robust=robust, tune_training=trials))

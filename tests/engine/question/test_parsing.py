@@ -166,17 +166,7 @@ def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> 
     assert resolve(request.written) == request
 
 
-@pytest.mark.parametrize(
-    ("text", "metric", "least", "others"),
-    [
-        ("top1=85%", "top1", 85, ()),
-        (("85%", "worst-group=70%"), "top1", 85, (("worst-group", 70),)),
-        ("85%", "macro-f1", 85, ()),
-        ("85%, worst-group = 70%", "top1", 85, (("worst-group", 70),)),
-        ("top5=95%,top1=80%", "macro-f1", None, (("top1", 80), ("top5", 95))),
-        ("", "top1", None, ()),
-    ],
-)
-def test_least_figures(text: str | tuple[str, ...], metric: str, least: float | None, others: tuple[Any, ...]) -> None:
+@with_cases
+def test_least_figures(text: str | list[str], metric: str, least: float | None, others: list[list[Any]]) -> None:
     limits = resolve({**PHOTOS, "min_accuracy": text, "metric": metric}).question.limits
-    assert (limits.min_accuracy, limits.min_metrics) == (least, others)
+    assert (limits.min_accuracy, limits.min_metrics) == (least, tuple(map(tuple, others)))

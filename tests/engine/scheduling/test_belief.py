@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core import Evaluation, Gain, Provenance, Quantity, shift_of
 from advisor.engine._scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, read_evidence
@@ -83,7 +83,6 @@ def shown(accuracy: float, images: int | None) -> Evaluation:
     return replace(evaluation(), accuracy=Quantity(accuracy, "%", Provenance.MEASURED, n=images))
 
 
-@settings(max_examples=50)
 @given(st.floats(0.0, 100.0), st.integers(1, 10_000), st.integers(1, 10_000))
 def test_what_a_result_shows_is_finite_and_clearer_with_more_images(accuracy: float, images: int, more: int) -> None:
     value, variance, _ = read_evidence(shown(accuracy, images))

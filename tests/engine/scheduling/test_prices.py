@@ -103,6 +103,13 @@ def test_after_a_fine_tuning_only_its_forms_are_left() -> None:
     assert within(600.0, observed=2.0).finishing_s(TUNING.network, ("float32",)) == pytest.approx(2.0 * short)
 
 
+def test_files_of_kinds_that_this_search_has_made_need_a_smaller_reserve() -> None:
+    prices = within(600.0)
+    unknown_s = prices.finishing_s(TUNING.network, ("float32",))
+    prices.finished.update(prices.stages(HEAD))
+    assert prices.finishing_s(TUNING.network, ("float32",)) == pytest.approx(1.2 / 1.5 * unknown_s)
+
+
 def test_one_core_makes_the_compared_files_after_the_final_training_and_two_beside_it() -> None:
     limit = TimeLimit(lambda: 600.0)
     one, two = (

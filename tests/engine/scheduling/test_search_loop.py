@@ -22,7 +22,9 @@ from advisor.core import (
     TimeSummary,
     TimingFacts,
 )
-from advisor.engine import StageName, resolve
+from advisor.engine import Role, Scope, StageName, input_spec, resolve, score
+from advisor.engine._pipeline.materials import Artefact
+from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._scheduling import stopping as finalists
 from advisor.engine._scheduling.search_loop import SearchLoop
@@ -342,7 +344,20 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
     left_s, whole_s = present(loop._evaluating_left()), present(loop._answer_left())
-    assert whole_s - left_s == pytest.approx(search.plan.judging_s(loop.places), abs=1.0)
+    judging_s = search.plan.judging_s(loop.places)
+    assert whole_s - left_s == pytest.approx(judging_s, abs=1.0)
+    late_s = present(loop._evaluating_left(grace=0.6))
+    assert late_s - left_s == pytest.approx(0.6 * judging_s, abs=1.0), "what runs may take a part of it"
+
+
+def test_the_hold_out_needs_a_smaller_reserve_where_a_file_of_the_card_has_run(tmp_path: Path) -> None:
+    search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
+    loop, card = search.loop(), search.plan.cards[0]
+    asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
+    assert loop._holdout_s(card) == pytest.approx(1.75 * loop.judging.seconds(card, "float32", 5000))
+    scored = score(Scope(card.name), input_spec(card), Artefact(card.name, "0" * 64, 1), Role.VALIDATION, 3.0)
+    loop.judging.note(StageEvent(scored, EventKind.DONE, cpu_s=9.0), 100)
+    assert loop._holdout_s(card) == pytest.approx(1.25 * loop.judging.seconds(card, "float32", 5000))
 
 
 def test_a_first_result_may_take_the_time_of_the_hold_out(tmp_path: Path) -> None:

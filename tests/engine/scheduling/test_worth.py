@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 from advisor.core import BALANCED, Budget, Evaluation, Status
 from advisor.core._preferences import parse_preference
 from advisor.engine import Question, StageName
+from advisor.engine._scheduling import worth
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.worth import NO_TIME, WorthRule
@@ -118,14 +119,27 @@ def test_within_a_limit_the_pick_gets_its_int8_file_before_another_network_begin
     search = Search(left_s=400.0, cores=2).finish()
     first, second, third = search.steps[:3]
     assert (second.network, second.form) == (first.network, "int8")
-    assert third.network.card != first.network.card
+    assert third.network != first.network
     assert len(search.began[0]) == 1
     assert Search(left_s=None, cores=2).finish().steps[1].form == "float32", "without a limit there is no hurry"
 
 
+def test_of_networks_that_promise_as_much_the_first_answer_comes_from_the_cheaper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quick, good = "efficientnet_lite0_224", "efficientnet_lite1_240"
+    plan = of_cards(changed(PLAN, images=1416, validation=283), quick, good)
+    begun = []
+    for early in (worth.EARLY, 0.0):
+        monkeypatch.setattr(worth, "EARLY", early)
+        (step,) = rule(plan, 240.0).next()
+        begun.append(step.network.card)
+    assert begun == [quick, good]
+
+
 def test_the_int8_file_of_the_pick_comes_before_a_network_that_leaves_no_time_for_fine_tuning() -> None:
     plan = changed(PLAN, images=3000, validation=600)
-    for left_s in (100.0, 104.0, 108.0):
+    for left_s in (108.0, 110.0, 112.0):
         first, quick, third, *_ = Search(plan, left_s).finish().steps
         assert (third.network, third.form) == (first.network, "int8"), "after a quick head fine-tuning still had time"
         assert quick.network.card == WEAK

@@ -7,6 +7,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from advisor.store import RunFolder
 from tests.integrations.ray.nodes import ROOT, TwoNodes, environment
 from tests.makers.searches import SMALLEST, command, linked_cache
 from tests.processes import PATIENCE_S, has_ended, until
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -100,22 +102,21 @@ def answers_of(driver: subprocess.Popen[str]) -> Iterator[str]:
     return (row[2:].strip() for row in driver.stdout if row.startswith("> "))
 
 
-@pytest.mark.usefixtures("starts_processes")
-def test_jobs_and_measurements_run_on_the_node_of_a_cluster_that_is_started_for_them(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def result(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a program saw that ran jobs on a node which Ray started for it."""
     own = {name: value for name, value in environment().items() if name != "RAY_ADDRESS"}
-    driver = driven(CALLS, folder=tmp_path, workers=1, settings=own)
-    result = json.loads(next(answers_of(driver), "{}"))
+    driver = driven(CALLS, folder=tmp_path_factory.mktemp("calls"), workers=1, settings=own)
+    seen: dict[str, Any] = json.loads(next(answers_of(driver), "{}"))
     assert driver.wait(timeout=PATIENCE_S) == 0
-    assert result == {
-        "cores": 1,
-        "measured elsewhere": True,
-        "joined": "abc",
-        "refuse": ["UnsupportedRecipe", "not for this model"],
-        "segfault": ["StageError", "crashed with SIGSEGV"],
-        "measured here": True,
-        "stood still": True,
-        "counted on": True,
-    }
+    return seen
+
+
+@with_cases
+def test_jobs_and_measurements_run_on_the_node_of_a_cluster_that_is_started_for_them(
+    result: dict[str, Any], fact: str, value: object
+) -> None:
+    assert result[fact] == value
 
 
 @pytest.mark.slow

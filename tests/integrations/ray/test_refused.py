@@ -8,6 +8,7 @@ import pytest
 import advisor
 from advisor.core import UsageError
 from advisor.engine import resolve
+from tests.tables import with_cases
 
 
 def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
@@ -20,17 +21,7 @@ def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"executor": "rya"}, "did you mean 'ray'"),
-        ({"executor": "local://host:1"}, "unknown 'local://host:1'"),
-        ({"executor": "ray://"}, "unknown 'ray://'"),
-        ({"workers": 100_000}, "workers: '100000'"),
-        ({"shared_folder": "."}, "the local executor uses no other machines"),
-        ({"executor": "ray", "shared_folder": "no/such/folder"}, "no/such/folder"),
-    ],
-)
+@with_cases
 def test_what_there_is_not_is_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolve(options)

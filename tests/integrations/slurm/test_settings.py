@@ -30,10 +30,7 @@ def test_a_file_that_is_missing_is_named() -> None:
         read_settings("no/such.yaml")
 
 
-@pytest.mark.parametrize(
-    ("jobs", "words"),
-    [("slurm_partitoin: cpu", "partitoin"), ("memory: 8", "memory"), ("mem_gb: much", 'Parameter "mem_gb"')],
-)
+@with_cases
 def test_what_submitit_lacks_is_refused(jobs: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "team.yaml").write_text(f"cluster: local\njobs: {{{jobs}}}\n")

@@ -3,18 +3,16 @@
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
-from platformdirs import user_cache_path
 
 from advisor.core import UsageError
 from advisor.measurement import accelerator, benchmark_on_gpu, delegate_operators
 from advisor.tflite import read
 from tests.documents import problems
+from tests.makers.fetched import fetch_once, run_command
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -24,41 +22,27 @@ PACKAGE = "@sparticuz/chromium@147.0.0"
 UNPACK = "const z=require('zlib'),f=require('fs');f.writeFileSync('s.tar',z.brotliDecompressSync(f.readFileSync('%s')))"
 
 
-def fetched() -> Path:
-    """Return the folder of SwiftShader's libraries, out of the npm package; fetched once and kept."""
+def fetch_swiftshader() -> Path:
+    """Return the folder of SwiftShader's libraries, out of the npm package."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         skip_or_fail("npm and node are not installed: SwiftShader comes in an npm package")
-    home = user_cache_path("advisor-tests") / "swiftshader-147.0.0"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{home}.lock"):
-        if not (home / "driver.json").is_file():
-            fetch_into(home)
+    home = fetch_once("swiftshader-147.0.0", fetch_into)
+    driver = {"library_path": str(home / "libvk_swiftshader.so"), "api_version": "1.0.5"}
+    (home / "driver.json").write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
     return home
 
 
-def fetch_into(home: Path) -> None:
-    work = home.with_name(home.name + ".part")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    try:
-        done = subprocess.run(["npm", "pack", PACKAGE], cwd=work, capture_output=True, text=True, timeout=240)
-    except subprocess.TimeoutExpired:
-        skip_or_fail("the npm registry does not answer")
-    if done.returncode:
-        skip_or_fail(f"the npm registry cannot be reached: {done.stderr.strip()[-200:]}")
+def fetch_into(work: Path) -> None:
+    run_command(["npm", "pack", PACKAGE], work)
     (archive,) = work.glob("*.tgz")
     inside = "package/bin/swiftshader.tar.br"
     with tarfile.open(archive) as tar:
         tar.extract(inside, work, filter="data")
-    subprocess.run(["node", "-e", UNPACK % inside], cwd=work, check=True, capture_output=True, timeout=120)
+    run_command(["node", "-e", UNPACK % inside], work)
     with tarfile.open(work / "s.tar") as tar:
         tar.extractall(work, filter="data")
     archive.unlink()
     shutil.rmtree(work / "package")
-    driver = {"library_path": str(home / "libvk_swiftshader.so"), "api_version": "1.0.5"}
-    (work / "driver.json").write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
-    shutil.rmtree(home, ignore_errors=True)
-    work.rename(home)
 
 
 @pytest.mark.timeout(300)
@@ -66,7 +50,7 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
     float_model: Path, int8_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a float32 file and an int8 file. A file that cannot run there has failed."""
-    home = fetched()
+    home = fetch_swiftshader()
     monkeypatch.setenv("VK_ICD_FILENAMES", str(home / "driver.json"))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(home))
     wrong = small_models.saved(tmp_path, small_models.unknown_operator(), "custom.tflite")

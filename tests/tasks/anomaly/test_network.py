@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 
 from advisor.core import Status
@@ -90,7 +90,6 @@ def test_near_copies_count_once_for_the_threshold() -> None:
     assert twice.most == pytest.approx(once.most, rel=0.1)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=15), st.lists(st.floats(0, 1), min_size=1, max_size=15))
 def test_the_mean_of_the_shares_is_the_auroc(good: list[float], faulty: list[float]) -> None:
     marked = Marked(np.array(good), np.array(faulty), np.zeros((0, 1, 1)), np.zeros(0, int))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.tasks.segmentation._files import Overlaps, boundary_f1, overlaps
 from advisor.tasks.segmentation._masks import IGNORED, Mask
@@ -52,7 +52,6 @@ def test_ignored_pixels_do_not_count_and_masks_are_compared_at_the_size_of_the_i
     assert overlaps(answers(halves(0, 1)), true, 2).by_class.tolist() == [1.0, 1.0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(TABLE)
 def test_the_mean_of_the_shares_is_the_mean_iou(rows: list[tuple[int, ...]]) -> None:
     table = np.array(rows, np.int64)

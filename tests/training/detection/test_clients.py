@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.training._detection.boxes import anchors_of, assign_anchors, compute_overlaps
@@ -36,20 +36,17 @@ def test_overlaps_are_shares_of_the_union() -> None:
     assert compute_overlaps(first, second) == pytest.approx(np.array([[1 / 3], [0.0]]), abs=1e-6)
 
 
-@settings(max_examples=30)
 @given(boxes(), boxes())
 def test_overlaps_are_symmetric_and_one_with_itself(first: np.ndarray, second: np.ndarray) -> None:
     assert compute_overlaps(first, second) == pytest.approx(compute_overlaps(second, first).T, abs=1e-6)
     assert np.diag(compute_overlaps(first, first)) == pytest.approx(np.ones(len(first)), abs=1e-4)
 
 
-@settings(max_examples=50)
 @given(boxes(1))
 def test_a_single_box_gets_an_anchor(true: np.ndarray) -> None:
     assert (assign_anchors(ANCHORS, true) == 0).any()
 
 
-@settings(max_examples=30)
 @given(boxes())
 def test_an_anchor_belongs_to_the_box_that_it_overlaps_most_of_those_that_want_it(true: np.ndarray) -> None:
     together, alone = assign_anchors(ANCHORS, true), [assign_anchors(ANCHORS, box[None]) >= 0 for box in true]
@@ -79,7 +76,6 @@ def square(top: int, left: int, bottom: int, right: int) -> tuple[np.ndarray, Ob
     return pixels, Objects(edges, np.array([3]))
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 500))
 def test_the_box_moves_with_its_object(seed: int) -> None:
     pixels, objects = square(20, 24, 40, 36)

@@ -235,6 +235,17 @@ def test_changed_copies_stand_in_for_a_share_of_the_images(lower: Any, images: B
     assert (mixed != other).any()
 
 
+def test_images_that_only_judge_have_no_changed_copies(lower: Any, images: Batches, tmp_path: Path) -> None:
+    whole, some = (MapBatches(lower, images, CHANGES, tmp_path, None, None, chosen) for chosen in (None, np.arange(9)))
+    every = np.arange(40)
+    plain, mixed, all_mixed = (
+        next(one.epoch(every, 40, part))[0] for one, part in ((some, 0.0), (some, 1.0), (whole, 1.0))
+    )
+    np.testing.assert_array_equal(plain[9:], mixed[9:])
+    assert (plain[:9] != mixed[:9]).any(axis=(1, 2, 3)).all()
+    assert (plain != all_mixed).any(axis=(1, 2, 3)).all()
+
+
 def test_a_capture_condition_changes_the_copies_alone(lower: Any, images: Batches, tmp_path: Path) -> None:
     every = np.arange(40)
     kept = [MapBatches(lower, images, replace(CHANGES, copies=1, capture=share), tmp_path) for share in (0.0, 1.0)]

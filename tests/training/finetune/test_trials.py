@@ -62,7 +62,7 @@ def test_less_time_means_fewer_layers_for_more_epochs_and_never_more_seconds() -
     asked = [FINETUNE_CACHED.shorten_to(share) for share in (1.0, 0.9, 0.7, 0.3)]
     assert asked[0] == FINETUNE_CACHED
     assert [one.trained for one in asked[1:]] == [0.5, 0.35, 0.2]
-    assert {one.epochs for one in asked[1:]} == {2 * FINETUNE_CACHED.epochs}
+    assert {one.epochs for one in asked[1:]} == {3 * FINETUNE_CACHED.epochs}
     seconds = [FINETUNE_CACHED.share_of_seconds(one.trained, FINETUNE_CACHED.epochs) for one in asked]
     assert seconds[0] == 1.0
     assert seconds == sorted(seconds, reverse=True)

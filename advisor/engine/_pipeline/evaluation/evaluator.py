@@ -7,6 +7,7 @@ from dataclasses import replace
 from advisor.catalog import Card
 from advisor.compression import Recipe
 from advisor.core import (
+    FLOAT,
     CardFacts,
     Configuration,
     Evaluation,
@@ -24,7 +25,7 @@ from advisor.engine._execution import call_in_own_thread
 from advisor.engine._pipeline.evaluation import accuracy
 from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine._pipeline.evaluation.scorer import Scored, artefact_of, scope_of
-from advisor.engine._pipeline.graph import ALWAYS, FLOAT, VariantStages
+from advisor.engine._pipeline.graph import ALWAYS, VariantStages
 from advisor.engine._pipeline.materials import Purpose, Role, Workload
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
@@ -141,7 +142,7 @@ class Evaluator:
         if not self.screening:
             return
         self._rules.require_none(RuleNeeds.PREDICTION, configuration)
-        if self._rules.that_need(RuleNeeds.BACKBONE) and not card.as_it_is:
+        if self._rules.that_need(RuleNeeds.BACKBONE) and not (card.as_it_is or card.whole):
             backbone_ms = await self.walker.run(screen(card))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 

@@ -23,7 +23,7 @@ class JudgingPace:
         self._paced = paced
         self._rough_judging_s = judging_s
         self._slowdown = slowdown
-        self._image_s: dict[str, float] = {}  # CPU seconds of an image by card, of its slowest file
+        self._image_s: dict[tuple[str, str], float] = {}  # CPU seconds of an image by card and recipe
         self._price_s = 0.0
         self._cpu_s = 0.0
         self._judged = 0
@@ -33,8 +33,8 @@ class JudgingPace:
         """Record that a file ran over so many images."""
         if event.stage.name is not StageName.SCORE or event.kind is not EventKind.DONE or not images:
             return
-        card = event.stage.scope.card
-        self._image_s[card] = max(self._image_s.get(card, 0.0), event.cpu_s / images)
+        file = event.stage.scope.card, event.stage.scope.compression
+        self._image_s[file] = max(self._image_s.get(file, 0.0), event.cpu_s / images)
         self._price_s += event.stage.cost_s
         self._cpu_s += event.cpu_s
 
@@ -45,7 +45,7 @@ class JudgingPace:
 
     def has_run(self, card: Card) -> bool:
         """Return whether a file of a card has run over images."""
-        return card.name in self._image_s
+        return any(name == card.name for name, _ in self._image_s)
 
     def seconds(self, card: Card, recipe: str, images: int) -> float:
         """Return the seconds in which one core runs a file over images and judges its answers."""
@@ -66,4 +66,7 @@ class JudgingPace:
     def _of_image_s(self, card: Card, recipe: str) -> float:
         rough_s = cost.READ_IMAGE_S + cost.rough_latency_ms(card, recipe) / 1e3
         judging_s = self._judged_s / self._judged if self._judged else self._speed * self._rough_judging_s
-        return self._image_s.get(card.name, self._speed * rough_s) + judging_s
+        of_card = [image_s for (name, _), image_s in self._image_s.items() if name == card.name]
+        # Of a form that has not run yet, the slowest file of the card tells most.
+        image_s = self._image_s.get((card.name, recipe), max(of_card, default=self._speed * rough_s))
+        return image_s + judging_s

@@ -24,7 +24,8 @@ MATCHED_IMAGES = 400
 
 SHIPS_FILE = "ships.npz"
 RANGE_ROWS = 256
-"""The head that ships, beside the compared file whose backbone it shares, and the features that give its ranges."""
+"""The head that ships, beside the compared file whose backbone it shares, and the features that give its ranges. It
+has these features alone where the compared file kept its head: then the one that ships keeps its own, too."""
 
 KEPT = "kept"
 MATCHED = "matched"
@@ -96,7 +97,8 @@ def _read(file: Path) -> tuple[Fitted | None, Any] | None:
     if not file.is_file():
         return None
     with np.load(file, allow_pickle=False) as arrays:
-        return (arrays["weights"], arrays["bias"]), arrays["rows"]
+        head = (arrays["weights"], arrays["bias"]) if "weights" in arrays else None
+        return head, arrays["rows"]
 
 
 def _find_head(model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path) -> tuple[Fitted | None, Any]:
@@ -125,7 +127,7 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
 
 
 def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitted | None:
-    """Return the head that was refitted to the rows to learn from; keep the one of all rows for the file that ships."""
+    """Return the head that was refitted to the rows to learn from, if it is better; keep what ships needs."""
     from advisor.tflite import last_width
     from advisor.training import fit_head, join_parts, refit_head
 
@@ -135,10 +137,12 @@ def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fit
     labels, groups = ([of[row] for row in train] if of else [] for of in (given.labels, given.groups))
     features = join_parts(given.features, np.asarray(train))[:, : rows.shape[1]]
     head = refit_head(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
-    if head is not None and len(train) < len(rows):
-        strength = given.head.regularization
-        kind = given.head.kind
-        weights, bias = fit_head(rows, given.labels, given.classes, strength, (), kind, last)
-        some = rows[np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)]
-        np.savez(path.with_name(SHIPS_FILE), weights=weights, bias=bias, rows=some)
+    if len(train) < len(rows):
+        ships = {"rows": rows[np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)]}
+        if head is not None:
+            strength = given.head.regularization
+            kind = given.head.kind
+            weights, bias = fit_head(rows, given.labels, given.classes, strength, (), kind, last)
+            ships |= {"weights": weights, "bias": bias}
+        np.savez(path.with_name(SHIPS_FILE), allow_pickle=False, **ships)
     return head

@@ -75,7 +75,8 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
     ``ships``: it continues for the model that ships, with the maps of the compared model, or with ``new_maps``.
     """
     recipe = FINETUNING[training].for_images(images)
-    maps = 1 + recipe.copies if recipe.cached and (new_maps or not ships) else 0
+    # The pass for the features writes the maps of the unchanged images within a time limit, and there a price counts.
+    maps = recipe.copies if recipe.cached and (new_maps or not ships) else 0
     epochs = recipe.going_on().epochs if ships else recipe.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
@@ -236,7 +237,8 @@ def _within_limit(
     """
     if compared is not None:
         result = read_result(compared.path.parent)
-        same_layers = replace(values, trained=result.get("trained", values.trained))
+        trained = result.get("trained", values.trained)
+        same_layers = replace(values, trained=trained, judged_copies=trained == values.trained)
         return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
     if scope.purpose != Purpose.COMPARE:
         return values, NO_LIMIT

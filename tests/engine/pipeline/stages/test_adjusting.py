@@ -115,6 +115,17 @@ def test_the_file_that_ships_takes_the_head_that_the_pass_over_its_backbone_gave
 
 
 @pytest.mark.integration
+def test_the_file_that_ships_keeps_its_head_without_a_pass_where_the_compared_one_did(
+    made: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.training._head.quantized.refit_head", lambda *_: None)
+    compared = made(form(1, "int8"))[1]
+    result, ships = made(form(1, "int8"), compared=compared)
+    assert result["notes"]["head"] == KEPT
+    assert not ships.with_name(SHIPS_FILE).exists()
+
+
+@pytest.mark.integration
 def test_a_file_with_another_backbone_makes_its_own_pass(made: Make) -> None:
     compared = made(shifted(form(1, "int8")))[1]
     result, ships = made(form(1, "int8"), compared=compared)

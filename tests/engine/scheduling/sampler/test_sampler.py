@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import optuna
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
@@ -227,7 +227,6 @@ def test_the_documented_example_runs(capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(name for name, _ in printed) == ["medium", "small", "tiny"]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["ask", "complete", "fail", "prune", "enqueue", "resume"]), max_size=40), st.data())
 def test_whatever_happens_no_candidate_is_asked_for_twice(steps: list[str], data: st.DataObject) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -134,7 +134,6 @@ def test_missing_and_constant_features_do_no_harm() -> None:
     assert design.blocks["number"].size == 0
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3]))
 def test_expected_gain_is_the_mean_of_the_gains(seed: int, objectives: int) -> None:
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.hostile.damages import WHOLE, Damage, text, wrong_types
+from benchmarks.hostile_surfaces.damages import WHOLE, Damage, text, wrong_types
 
 COMMANDS = {
     "report": ("report", "RUN", "--prefer", "size", "--to", "report"),

@@ -1,4 +1,4 @@
-"""Hostile folders and programs, as ``tests/hostile/*.yaml`` describe them, and what a command there must say and leave.
+"""Hostile folders and programs, as the tables beside this module have them, and what a command there says and leaves.
 
 A file is a text, or one key: ``image`` (a number that draws it), ``link``, ``pipe``, ``folder``, ``hex``, ``sparse``
 (bytes), ``program`` (a shell script, also found by name in ``bin``), ``zip`` or ``tar`` (a list of name and file).

@@ -1,0 +1,76 @@
+"""A whole detector as a Keras graph: its backbone, and its neck and head with the layers that a training replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.catalog._cards import Card
+from advisor.catalog._convert import fill_graph_file
+from advisor.catalog._graph_file import BoxCode, graph_of
+from advisor.core import StageError
+from advisor.tflite import ENCODINGS, Model, read
+
+if TYPE_CHECKING:
+    import keras
+
+    from advisor.downloads import WeightsFile
+
+LOGITS = "logits"
+MAP = "map"
+"""Outputs of a detector's graph file: (1, N, C) before scores are made of them, the encodings of the boxes, and the
+maps that its neck reads, ``map0`` and so on, the finest first."""
+
+PASSED = ("CONCATENATION", "RESHAPE")
+"""What may stand between the last layers of a detector and its outputs."""
+
+
+@dataclass(frozen=True, eq=False)
+class WholeDetector:
+    """A detector with the weights that it learnt on other images."""
+
+    maps: keras.Model  # from an image to the maps that the neck reads, the finest first
+    logits: tuple[keras.layers.Layer, ...]  # the last convolution of each level, which gives the logits of the classes
+    encodings: tuple[keras.layers.Layer, ...]  # the same for the boxes
+    code: BoxCode  # its anchors
+
+
+def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
+    """Return the detector of a card; without weights they are random, with a fixed seed.
+
+    StageError: the logits or the encodings come from something else than a convolution of each level.
+    """
+    import keras
+
+    from advisor.catalog._keras_graph import keras_graph
+
+    data = fill_graph_file(card, weights)
+    model = keras_graph(data, card.name)
+    code = graph_of(card).boxes
+    assert code is not None, "the graph file of a whole detector states its anchors"
+    file = read(data, card.name)
+    names = {output: list(_list_last_layers(file, output)) for output in (LOGITS, ENCODINGS)}
+    parts = {output: tuple(model.get_layer(name) for name in layers) for output, layers in names.items()}
+    for output, layers in parts.items():
+        if len(layers) != len(code.levels):
+            raise StageError(
+                f"{card.name}: {len(layers)} layers give its {output}, and it has {len(code.levels)} levels"
+            )
+    maps = [model.output[name] for name in sorted(model.output) if name.startswith(MAP)]
+    return WholeDetector(keras.Model(model.inputs[0], maps), parts[LOGITS], parts[ENCODINGS], code)
+
+
+def _list_last_layers(model: Model, output: str) -> Iterator[str]:
+    """Yield the names that :func:`keras_graph` gives to the convolutions that an output is joined from, in order."""
+    makers = {operator.outputs[0]: number for number, operator in enumerate(model.operators)}
+    waiting = [dict(model.signatures[0].outputs)[output]]
+    while waiting:
+        number = makers[waiting.pop(0)]
+        operator = model.operators[number]
+        if operator.name in PASSED:
+            waiting[:0] = operator.inputs if operator.name == "CONCATENATION" else operator.inputs[:1]
+        elif operator.name == "CONV_2D":
+            yield f"conv_2d.{number}"
+        else:
+            raise StageError(f"the {output} of a detector come from {operator.name}, and not from a convolution")

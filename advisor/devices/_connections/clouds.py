@@ -1,0 +1,98 @@
+"""Device clouds: phones of others, which run the files that people send. Integrations connect to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Protocol
+
+from advisor.core import AdvisorError, UsageError, integration, nearest, registered, visible
+from advisor.devices._connections.protocol import Connection, Way
+from advisor.devices._connections.settings import CLOUDS, ConnectionSettings
+
+LONGEST_NAME = 120
+SHOWN = 5  # Devices that an error lists
+
+
+class DeviceCloud(Protocol):
+    """A cloud with devices; its package need not be installed before it is asked for something."""
+
+    @property
+    def title(self) -> str:
+        """The name of the cloud for people, such as ``Qualcomm AI Hub``."""
+
+    def list_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the chip of each device, by the name of the device.
+
+        Raises:
+            UsageError: a package or a token is missing, or the token is refused.
+            StageError: the cloud does not answer.
+        """
+
+    def connect(self, settings: ConnectionSettings, accelerator: str) -> Connection:
+        """Return what sends files to a device, the ``address`` of the settings.
+
+        It refuses a job (UsageError) as long as the settings do not allow to send files. It need not measure the files
+        of one job in turn, and several jobs may run at once.
+        """
+
+
+def split_selector(selector: str) -> tuple[str, str, str]:
+    """Return cloud, device and target of ``aihub:Samsung Galaxy S24:tflite-npu``.
+
+    The target is empty if it is not named, and all three are for what is in no cloud.
+    """
+    if not ConnectionSettings.names_cloud(selector):
+        return "", "", ""
+    cloud, _, rest = selector.partition(":")
+    device, _, target = rest.partition(":")
+    return cloud, device.strip(), target.strip()
+
+
+def cloud_named(name: str) -> DeviceCloud:
+    """Return a cloud; the UsageError for an unknown one names the nearest."""
+    known = registered(CLOUDS)
+    if name not in known:
+        raise UsageError(f"unknown device cloud '{visible(name)}'{nearest(name, known)}", f"clouds: {', '.join(known)}")
+    cloud: DeviceCloud = integration(CLOUDS, name)
+    return cloud
+
+
+@cache
+def ask_devices(cloud: str) -> Mapping[str, tuple[str, ...]] | AdvisorError:
+    """Return the devices of a cloud as :meth:`DeviceCloud.list_devices` does, or why they are not known.
+
+    A process asks a cloud once: a client tries again for most of a minute before it gives up.
+    """
+    try:
+        return cloud_named(cloud).list_devices()
+    except AdvisorError as error:
+        return error
+
+
+def require_device(cloud: str, device: str, devices: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the name of a device as its cloud writes it; the UsageError for an unknown one names the nearest."""
+    names = {name.casefold(): name for name in devices}
+    known = names.get(device.casefold())
+    if known is not None:
+        return known
+    shown = ", ".join(sorted(devices)[:SHOWN])
+    raise UsageError(
+        f"{cloud_named(cloud).title} has no device '{visible(device)}'{nearest(device, devices)}",
+        f"advisor devices list --cloud {cloud} shows all {len(devices)}: {shown}, ...",
+    )
+
+
+def check_device_name(name: str) -> None:
+    """Refuse a text that is no name of a device: too long, or with characters that are not printed."""
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise UsageError(f"{name!r:.80} is not the name of a device", "write it as the cloud's list has it")
+
+
+def way_to(cloud: str) -> Way:
+    """Return the way to the devices of a cloud, which is imported when a device is connected."""
+
+    def connect(settings: ConnectionSettings, accelerator: str) -> Connection:
+        return cloud_named(cloud).connect(settings, accelerator)
+
+    return Way(f"name of a device of the cloud {cloud}", check_device_name, connect)

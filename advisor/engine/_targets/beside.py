@@ -1,0 +1,103 @@
+"""Measure files on devices of clouds beside the search, which goes on with their predictions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from threading import Thread
+from typing import TypeVar
+
+from advisor.core import Configuration, Evaluation, Status, plural
+from advisor.store import RunFolder
+
+Result = TypeVar("Result")
+
+AT_ONCE = 8  # Files that wait for clouds at the same time; a cloud refuses too many jobs of one user
+
+LATE = "the cloud had not answered when the search ended"
+
+
+class BesideSearch:
+    """The files that clouds measure beside a search. The run takes what they measured, in place of the prediction."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._begun = Counter[str]()
+        self._reasons: dict[str, Counter[str]] = {}
+        self.measured: dict[Configuration, Evaluation] = {}
+
+    @property
+    def works(self) -> bool:
+        """True while a cloud has files."""
+        return any(not task.done() for task in self._tasks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return a sentence for each device and reason for which files keep their prediction."""
+        remarks = []
+        for device, reasons in self._reasons.items():
+            for reason, count in reasons.items():
+                files = plural(self._begun[device], "file")
+                remarks.append(f"{device}: {count} of {files} were not measured, and their prediction stays: {reason}")
+        return tuple(remarks)
+
+    def begin(self, device: str, predicted: Evaluation, measure: Callable[[], Evaluation]) -> None:
+        """Begin to measure; ``measure`` blocks, and returns a failed evaluation if there is no figure."""
+        self._begun[device] += 1
+        self._tasks.append(asyncio.ensure_future(self._measure(device, predicted, measure)))
+
+    async def finish(self) -> None:
+        """Wait until all files are measured, or have failed."""
+        await asyncio.gather(*self._tasks)
+
+    async def _measure(self, device: str, predicted: Evaluation, measure: Callable[[], Evaluation]) -> None:
+        reason = LATE
+        try:
+            async with self._slots:
+                evaluation = await call_in_thread(measure)
+            reason = evaluation.reason
+        finally:
+            if reason:
+                evaluation = keep_prediction(predicted, reason)
+                self._reasons.setdefault(device, Counter())[reason] += 1
+            self.measured[predicted.configuration] = evaluation
+            self._run.append(evaluation)
+
+
+def keep_prediction(predicted: Evaluation, reason: str) -> Evaluation:
+    """Return a predicted evaluation whose latency also says why it was not measured."""
+    assert predicted.status is Status.OK
+    assert predicted.latency is not None, "a device of a cloud has a prediction"
+    source = "; ".join(filter(None, (predicted.latency.source, f"not measured: {reason}")))
+    return replace(predicted, latency=replace(predicted.latency, source=source))
+
+
+async def call_in_thread(function: Callable[[], Result]) -> Result:
+    """Call a function that may block for hours in a thread of its own, which does not keep the process alive."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if outcome.done():  # nobody waits any more
+            return
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(result)  # type: ignore[arg-type]
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except BaseException as problem:
+            error = problem
+        with suppress(RuntimeError):  # the search has ended, and its loop is closed
+            loop.call_soon_threadsafe(settle, result, error)
+
+    Thread(target=work, name="advisor-cloud", daemon=True).start()
+    return await outcome

@@ -1,0 +1,127 @@
+"""What a file answers to the user's images on this machine, and how a device's answers compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import StageError, UsageError, plural
+from advisor.isolation import CallLimits, ChildPool, Scratch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Channels = tuple[float, float, float]
+
+MOST_IMAGES = 100
+LIMITS = CallLimits(seconds=600)
+ASSUMED: Channels = (127.5, 127.5, 127.5)  # Mean and deviation of a file that states none
+FILE = "answers.npz"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The inputs of a file for some images, and its outputs on this machine."""
+
+    input_name: str  # name of its only input
+    inputs: Sequence[Array]  # one array for each image, as the file takes it
+    outputs: Sequence[Sequence[Array]]  # its outputs for each image
+
+
+def find_images(folder: Path) -> list[Path]:
+    """Return the first 100 images in a folder and below it, by name; UsageError if it has none."""
+    from advisor.datasets import images_in
+
+    images = sorted(images_in(folder))[:MOST_IMAGES]
+    if not images:
+        raise UsageError(f"--upload-images: '{folder}' has no images", "name a folder with at most 100 images")
+    return images
+
+
+def run_here(model: Path, images: Sequence[Path]) -> Answers:
+    """Run a file on images in a child process; StageError if it is no file of one RGB image, or does not run."""
+    import numpy as np
+
+    with Scratch() as folder:
+        with ChildPool(folder / "log") as pool:
+            name = pool.call(f"{__name__}:answer_images", model.resolve(), list(images), folder, limits=LIMITS)
+        with np.load(folder / FILE) as arrays:
+            inputs = list(arrays["inputs"])
+            rows = [list(arrays[key]) for key in sorted(arrays.files) if key != "inputs"]
+    return Answers(name, inputs, list(zip(*rows, strict=True)))
+
+
+def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
+    """Write inputs and outputs of a file for images into a folder, and return the name of the input.
+
+    :func:`run_here` calls this in a child process.
+    """
+    import numpy as np
+    from ai_edge_litert.interpreter import Interpreter
+
+    from advisor.datasets import InputSpec
+    from advisor.tflite import quantize
+
+    try:
+        interpreter: Any = Interpreter(model_path=str(model), num_threads=1)
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError) as error:
+        raise StageError(f"{model.name}: LiteRT cannot load the file: {error}") from error
+    details = interpreter.get_input_details()
+    shape = [int(side) for side in details[0]["shape"]]
+    if len(details) != 1 or len(shape) != 4 or shape[-1] != 3 or shape[1] != shape[2]:
+        raise StageError(f"{model.name}: its input {shape} is no square RGB image, so that no images can be sent")
+    spec = InputSpec(shape[1], *_read_normalisation(model))
+    inputs = []
+    outputs = []
+    for image in images:
+        array = quantize(spec.read(image)[None], details[0])
+        interpreter.set_tensor(details[0]["index"], array)
+        interpreter.invoke()
+        inputs.append(array)
+        outputs.append([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
+    columns = {f"output{place:03}": np.stack(column) for place, column in enumerate(zip(*outputs, strict=True))}
+    arrays: dict[str, Any] = {"inputs": np.stack(inputs), **columns}
+    np.savez(folder / FILE, **arrays)
+    return str(details[0]["name"])
+
+
+def _read_normalisation(model: Path) -> tuple[Channels, Channels]:
+    """Return mean and deviation for each channel, assumed ones if the file states none."""
+    from advisor.tflite import read_metadata
+
+    metadata = read_metadata(model.read_bytes())
+    if metadata is None or not metadata.mean or not metadata.std:
+        return ASSUMED, ASSUMED
+    mean, std = ((values * 3)[:3] for values in (metadata.mean, metadata.std))
+    return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
+
+
+def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Array]]) -> str:
+    """Return in words how the outputs of a device compare with those of this machine, image by image.
+
+    An answer is the same if the largest value of every output is at the same place. A difference is a share of the
+    output's range over all images. StageError if the device answered to other images, or in other shapes.
+    """
+    import numpy as np
+
+    shapes = [[np.shape(output) for output in outputs] for outputs in here]
+    if shapes != [[np.shape(output) for output in outputs] for outputs in there]:
+        raise StageError("invalid response from the cloud: its outputs are not those of the file for the images")
+    same = 0
+    for own, others in zip(here, there, strict=True):
+        same += all(np.argmax(a) == np.argmax(b) for a, b in zip(own, others, strict=True))
+    largest = 0.0
+    for place in range(len(here[0])):
+        a, b = (np.stack([outputs[place] for outputs in rows]).astype(np.float64) for rows in (here, there))
+        if not np.isfinite(b).all():
+            raise StageError("invalid response from the cloud: an output is no number")
+        largest = max(largest, float(np.abs(a - b).max()) / max(float(np.ptp(a)), 1e-9))
+    return (
+        f"{same} of {plural(len(here), 'image')} have the same answer as on this machine, outputs differ by up to "
+        f"{largest:.1%} of their range"
+    )

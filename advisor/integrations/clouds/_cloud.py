@@ -1,0 +1,218 @@
+"""What every device cloud shares: leave to send, jobs that run at once, a limit for their queue, and the timings."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Protocol
+
+from advisor.core import StageError, UsageError, plural, show_seconds
+from advisor.devices import MEASURABLE_RUNTIMES, MeasurementJob, Timing
+from advisor.integrations.clouds._answers import Answers, compare_answers, find_images, run_here
+from advisor.store import sha256_file
+
+if TYPE_CHECKING:
+    from advisor.devices import ConnectionSettings
+
+POLL_S = 5.0  # Seconds between two questions for the state of a job
+AT_ONCE = 8  # Jobs that one command has in a cloud at the same time
+
+UNITS: Mapping[str, str] = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU"}
+"""Units of a device that files can be sent to, by the name of the accelerator."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A file to run on a device."""
+
+    file: Path  # the ``.tflite`` file, sent as it is
+    device: str  # name of the device in its cloud
+    unit: str  # a key of :data:`UNITS`
+    threads: int  # CPU threads
+    inputs: Sequence[Any] = ()  # arrays for the only input of the file; empty for random ones
+    input_name: str = ""  # name of that input
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came back of an order."""
+
+    runs_ms: Sequence[float]  # each timed run, the first one too
+    load_ms: float  # time to load the file
+    memory_bytes: int | None  # memory that the file added, None if the cloud does not tell
+    #: operators in run order, each with ``kind``, ``name``, ``unit`` (a key of :data:`UNITS`) and ``mean_ms`` or None
+    operators: Sequence[Mapping[str, Any]]
+    outputs: Sequence[Sequence[Any]] = ()  # the outputs for each input of the order
+
+
+class CloudClient(Protocol):
+    """A cloud's own client. Several threads call it.
+
+    Every method raises a UsageError where a package or a token is missing or refused, and a StageError where the cloud
+    does not answer or a job failed. No message contains a token.
+    """
+
+    def list_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the chip of each device that runs ``.tflite`` files, by the name of the device."""
+
+    def submit(self, order: Order) -> str:
+        """Send a file, and its inputs if there are any, and return the name of the job."""
+
+    def ask_state(self, job: str) -> str:
+        """Return in words what a job waits for or does; empty if it is done."""
+
+    def fetch(self, job: str) -> Outcome:
+        """Return what came back of a job that is done."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A device cloud; see :class:`advisor.devices._connections.clouds.DeviceCloud`."""
+
+    title: str
+    make_client: Callable[[], CloudClient]
+
+    def list_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the chip of each device, by the name of the device."""
+        return self.make_client().list_devices()
+
+    def connect(self, settings: ConnectionSettings, accelerator: str) -> CloudConnection:
+        """Return what sends files to a device; UsageError for an accelerator that no cloud has."""
+        if accelerator not in UNITS:
+            raise UsageError(f"{self.title} has no '{accelerator}'", f"it runs files on: {', '.join(UNITS)}")
+        return CloudConnection(self, settings, accelerator)
+
+
+@dataclass
+class CloudConnection:
+    """Measures files on one device of a cloud, all files of a job at once."""
+
+    cloud: Cloud
+    settings: ConnectionSettings
+    unit: str
+    #: names of the jobs by hash of the file and threads: what was sent once is not sent again after an error
+    jobs: dict[tuple[str, int], str] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def label(self) -> str:
+        """The way and the name of the device."""
+        return f"{self.settings.way} {self.settings.address}"
+
+    @cached_property
+    def client(self) -> CloudClient:
+        """The client of the cloud, made when it is needed."""
+        return self.cloud.make_client()
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.Connection`. UsageError, and nothing is sent, without leave to send."""
+        job.check()
+        if job.runtime not in MEASURABLE_RUNTIMES:
+            raise UsageError(f"{self.cloud.title} runs .tflite files, not {job.runtime}", "name a target with tflite")
+        self.settings.require_leave(job.models, len(job.threads))
+        answers = self._answer_here(job.models)
+        orders = [(model, threads) for model in job.models for threads in job.threads]
+        if len(orders) == 1:
+            return (self._run(*orders[0], answers, Event()),)
+        stopped = Event()
+        pool = ThreadPoolExecutor(min(AT_ONCE, len(orders)))
+        try:
+            running = [pool.submit(self._run, model, threads, answers, stopped) for model, threads in orders]
+            return tuple(future.result() for future in running)
+        finally:
+            # After an interrupt or an error nobody reads the other jobs, which may wait for hours.
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+    def _answer_here(self, models: Sequence[Path]) -> Mapping[Path, Answers]:
+        """Return what each file answers on this machine to the images that may be sent; empty if none may."""
+        folder = self.settings.upload.images
+        if folder is None:
+            return {}
+        images = find_images(folder)
+        return {model: run_here(model, images) for model in models}
+
+    def _run(self, model: Path, threads: int, answers: Mapping[Path, Answers], stopped: Event) -> Timing:
+        """Send a file unless it was sent, wait for its job, and return its timing."""
+        ends_at = time.monotonic() + self.settings.upload.limit_s
+        own = answers.get(model)
+        order = Order(model, self.settings.address, self.unit, threads)
+        if own is not None:
+            order = Order(model, self.settings.address, self.unit, threads, own.inputs, own.input_name)
+        key = sha256_file(model), threads
+        job = self.jobs.get(key, "")
+        if not job:
+            job = self.client.submit(order)
+            with self.lock:
+                self.jobs[key] = job
+        self._wait(job, ends_at, stopped)
+        outcome = self.client.fetch(job)
+        remarks = [f"job {job} of {datetime.now(UTC):%Y-%m-%d}"]
+        if own is not None:
+            remarks.append(compare_answers(own.outputs, outcome.outputs))
+        return self._make_timing(order, outcome, tuple(remarks))
+
+    def _wait(self, job: str, ends_at: float, stopped: Event) -> None:
+        """Wait until a job is done; StageError after the limit of the settings."""
+        while state := self.client.ask_state(job):
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0:
+                limit = show_seconds(self.settings.upload.limit_s)
+                raise StageError(
+                    f"{self.label}: the job {job} is not done after {limit}, its state is '{state}'",
+                    "it goes on in the cloud; give it more time with --cloud-limit",
+                )
+            if stopped.wait(min(POLL_S, left_s)):
+                raise StageError(f"{self.label}: nobody waits for the job {job} any more")
+
+    def _make_timing(self, order: Order, outcome: Outcome, remarks: tuple[str, ...]) -> Timing:
+        """Return the timing; StageError if it is none, or if the unit ran no operator."""
+        if not outcome.runs_ms:
+            raise StageError(f"{self.label}: invalid response from the cloud: no runs")
+        total = len(outcome.operators)
+        taken = sum(operator["unit"] == order.unit for operator in outcome.operators)
+        if order.unit != "cpu" and total and not taken:
+            raise StageError(
+                f"{order.file.name} did not run on the {UNITS[order.unit]}, which took none of its "
+                f"{plural(total, 'operator')}",
+                "its latency there is that of another unit",
+            )
+        steady = sorted(outcome.runs_ms)
+        try:
+            return Timing(
+                model=order.file,
+                threads=order.threads,
+                median_ms=statistics.median(steady),
+                runs=len(steady),
+                first_ms=outcome.runs_ms[0],
+                load_ms=outcome.load_ms,
+                runtime="tflite",
+                memory_bytes=outcome.memory_bytes,
+                details={
+                    "p90_ms": statistics.quantiles(steady, n=10)[-1] if len(steady) > 1 else steady[0],
+                    "delegated": (taken, total) if order.unit != "cpu" else None,
+                    "operators": tuple(outcome.operators),
+                },
+                placement=self._describe_placement(order.unit, outcome.operators),
+                remarks=remarks,
+            )
+        except ValueError as problem:
+            raise StageError(f"{self.label}: invalid response from the cloud: {problem}") from problem
+
+    def _describe_placement(self, unit: str, operators: Sequence[Mapping[str, Any]]) -> str:
+        """Return how many operators each unit ran, in words, the asked one first; empty if the CPU ran all."""
+        if not operators:
+            return "" if unit == "cpu" else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
+        counts = {name: sum(operator["unit"] == name for operator in operators) for name in UNITS}
+        if counts["cpu"] == len(operators):
+            return ""
+        others = [f"{counts[name]} on the {UNITS[name]}" for name in UNITS if name != unit and counts[name]]
+        own = f"{counts[unit]} of {plural(len(operators), 'operator')} ran on the {UNITS[unit]}"
+        return ", ".join((own, *others))

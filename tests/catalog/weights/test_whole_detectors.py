@@ -1,0 +1,79 @@
+"""Weights of whole detectors are fetched by address and hash as those of classifiers are, and fill their graphs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog import Card, WeightSource, build_detector, convert, fetch_weights, load_catalogue, run
+from advisor.catalog._checking import count_graph
+from advisor.catalog._detector import LOGITS, MAP
+from advisor.catalog._graph_file import graph_of
+from advisor.core import WeightsError
+from advisor.downloads import FetchOptions, MemberFile
+from advisor.tflite import ENCODINGS, read
+from tests.makers.servers import Shelf
+from tests.makers.weights import sha256
+
+pytestmark = pytest.mark.integration
+
+WHOLE = {name: card for name, card in load_catalogue().items() if card.whole}
+SMALL = WHOLE["ssdlite320_mobilenet_v3_large"]
+
+
+@pytest.mark.parametrize("card", WHOLE.values(), ids=WHOLE)
+def test_a_graph_has_the_counts_and_the_anchors_of_its_card(card: Card) -> None:
+    counts = count_graph(card)
+    assert (counts.params, counts.macs, card.task) == (card.params, card.macs, "object-detection")
+    graph = graph_of(card)
+    assert graph.boxes is not None
+    shapes = {name: shape[1:] for name, shape in shapes_of(graph.graph).items() if not name.startswith(MAP)}
+    places = sum(len(level.sides) * level.cells[0] * level.cells[1] for level in graph.boxes.levels)
+    assert shapes == {LOGITS: (places, card.classes), ENCODINGS: (places, 4)}
+
+
+def shapes_of(data: bytes) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the outputs of a file."""
+    model = read(data)
+    return {name: model.tensors[index].shape for name, index in model.signatures[0].outputs}
+
+
+def test_served_weights_give_the_answers_of_the_graph_file(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
+    import keras
+
+    weights = graph_of(SMALL).random()
+    data = safetensors(weights)
+    shelf.put("/coco.safetensors", data)
+    member = MemberFile("coco.safetensors", sha256(data), len(data))
+    source = WeightSource("url", "safetensors", "graph_file", member, url=f"{shelf.url}/coco.safetensors")
+    card = replace(SMALL, weights=(source,))
+    file = fetch_weights(card, options)
+    convert(card, file, tmp_path / "whole.tflite")
+    image = np.random.default_rng(0).normal(size=(1, 320, 320, 3)).astype(np.float32)
+    expected = run((tmp_path / "whole.tflite").read_bytes(), image)
+    detector = build_detector(card, file)
+    layers = (*detector.logits, *detector.encodings)
+    outputs = [*detector.maps.outputs, *(layer.output for layer in layers)]
+    found = [np.asarray(each) for each in keras.Model(detector.maps.inputs, outputs)(image)]
+    count, levels = len(detector.maps.outputs), len(detector.logits)
+    parts = {f"{MAP}{number}": [found[number]] for number in range(count)}
+    parts |= {LOGITS: found[count : count + levels], ENCODINGS: found[count + levels :]}
+    for output, rows in parts.items():
+        joined = np.concatenate([each.reshape(1, -1) for each in rows], axis=1).reshape(expected[output].shape)
+        np.testing.assert_allclose(joined, expected[output], atol=1e-4 * np.abs(expected[output]).max())
+    changed = replace(source, file=replace(member, sha256=sha256(b"another")))
+    with pytest.raises(WeightsError, match="ssdlite320_mobilenet_v3_large"):
+        fetch_weights(replace(SMALL, weights=(changed,)), options)
+
+
+def safetensors(tensors: dict[str, np.ndarray]) -> bytes:
+    """Return arrays as a file of safetensors."""
+    header, content = {}, b""
+    for name, value in tensors.items():
+        raw = value.astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(content), len(content) + len(raw)]}
+        content += raw
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + content

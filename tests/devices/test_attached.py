@@ -1,0 +1,93 @@
+"""Phones that are attached, over the real adb: which one, what it says of itself, and its profile."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.core import StageError, UsageError
+from advisor.devices import ConnectionSettings, Profiles
+from advisor.devices._connections.attached import ANY_PHONE, TWICE, find_serial, parse_answers, read_phone, states_of
+from advisor.devices._connections.tool import check_tool, find_tool
+from advisor.devices._profiles.attached import describe_phone
+from tests.makers.phones import PIXEL_8, Phone, write_facts
+
+CONNECTION = ConnectionSettings("adb", "R58M12ABCDE")
+NOTHING = parse_answers("R58M12ABCDE", [""] * 5)
+
+
+def test_a_phone_says_what_it_is(phone: Phone, profiles: Profiles) -> None:
+    write_facts(phone.root, PIXEL_8)
+    attached = read_phone(ANY_PHONE)
+    assert (attached.serial, attached.abi, attached.android) == (phone.serial, "arm64-v8a", "15")
+    assert (attached.memory_bytes, attached.free_memory_bytes) == (7773048 * 1024, 3000000 * 1024)
+    profile = describe_phone(attached, profiles, CONNECTION)
+    assert (profile.name, profile.soc, profile.predicted_from) == ("pixel-8", "Google Tensor G3", "")
+    assert [(cluster.core, cluster.count, cluster.max_mhz) for cluster in profile.cores] == [
+        ("Cortex-X3", 1, 2914), ("Cortex-A715", 4, 2367), ("Cortex-A510", 4, 1704)
+    ]  # fmt: skip
+
+
+def test_several_phones_are_not_guessed_between(phone: Phone, second_phone: Phone) -> None:
+    with pytest.raises(UsageError, match="several phones are attached") as refused:
+        find_serial(ANY_PHONE)
+    assert "--adb" in refused.value.hint
+    assert find_serial(second_phone.serial) == second_phone.serial
+
+
+def test_without_a_phone_the_steps_to_attach_one_are_named(adb_server: None) -> None:
+    with pytest.raises(UsageError, match="no phone is attached") as refused:
+        find_serial(ANY_PHONE)
+    assert "USB debugging" in refused.value.hint
+
+
+def test_two_phones_with_one_serial_are_a_state_of_their_own() -> None:
+    assert states_of("List of devices attached\n0123\tdevice\n0123\tdevice\n") == {"0123": TWICE}
+
+
+def test_a_phone_that_does_not_answer_is_an_error(phone: Phone) -> None:
+    phone.daemon.vanish_on = "getprop"
+    with pytest.raises(StageError, match="does not answer as a phone does"):
+        read_phone(phone.serial)
+
+
+def test_a_known_phone_keeps_its_measurements(profiles: Profiles) -> None:
+    profile = describe_phone(replace(NOTHING, model="SM-S921U"), profiles, CONNECTION)
+    assert profile.name == "galaxy-s24"
+    assert profile.measurements == profiles["galaxy-s24"].measurements
+    assert {target.name for target in profiles["galaxy-s24"].targets} < {target.name for target in profile.targets}
+
+
+def test_of_two_variants_the_one_with_the_phones_chip_is_taken(profiles: Profiles) -> None:
+    attached = replace(NOTHING, model="Galaxy S21", soc=("Exynos 2100",))
+    assert describe_phone(attached, profiles, CONNECTION).name == "galaxy-s21-exynos-2100"
+
+
+def test_an_unknown_phone_is_described_by_its_cores_or_refused(profiles: Profiles) -> None:
+    unknown = replace(NOTHING, maker="Maker", model="M 1", processors=(("0x41", "0xd05", None),) * 8)
+    profile = describe_phone(unknown, profiles, CONNECTION, name="ours")
+    assert (profile.name, profile.title, profile.cores[0].count) == ("ours", "Maker M 1", 8)
+    strange = replace(unknown, processors=(*unknown.processors, ("0x99", "0x001", 9000)))
+    with pytest.raises(UsageError, match="the processor of Maker M 1 is not known"):
+        describe_phone(strange, profiles, CONNECTION)
+
+
+def test_a_phone_with_another_instruction_set_has_no_tool(phone: Phone) -> None:
+    write_facts(phone.root, {**PIXEL_8, "ro.product.cpu.abilist": "x86_64"})
+    with pytest.raises(UsageError, match="runs x86_64"):
+        find_tool(phone.serial)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"<!doctype html>", "is a web page"),
+        (b"PK\x03\x04", "is an app"),
+        (b"\x7fELF" + bytes(14) + b"\x3e\0", "is a program for x86_64, the phone runs arm64-v8a"),
+        (b"\x7fELF" + bytes(14) + b"\xff\0", "processor number 255"),
+    ],
+)
+def test_what_no_phone_runs_is_no_tool(tmp_path: Path, head: bytes, words: str) -> None:
+    (tmp_path / "tool").write_bytes(head)
+    with pytest.raises(UsageError, match=words):
+        check_tool(tmp_path / "tool", "arm64-v8a")
