@@ -5,6 +5,7 @@ evaluations without times, its pick and the files of its bundle. They belong to 
 change, and compare after it. The weights of :data:`CARD` must be in the cache: ``advisor catalog fetch CARD``.
 """
 
+import argparse
 import difflib
 import hashlib
 import json
@@ -36,7 +37,9 @@ MEASURED = {"latency", "memory", "load", "host", "p90", "seconds", "when"}
 
 def main() -> int:
     """Write the results to a new file, or return 1 if they differ from those in the file."""
-    path = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(prog="python -m tools.golden", description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path, help="JSON file of results: written if it does not exist, else compared")
+    path = parser.parse_args().file
     results = json.dumps(frozen_results(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     if not path.exists():
         path.write_text(results, encoding="utf-8")

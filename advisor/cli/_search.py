@@ -144,7 +144,7 @@ def _ask_question() -> dict[str, str]:
 def init(
     file: Annotated[str, argument("FILE", "The file to write.")] = "advisor.yaml",
     *,
-    force: Annotated[bool, option("", "Replace the file if it exists.", "--force", rich_help_panel=OUTPUT)] = (False),
+    force: Annotated[bool, option("", "Replace the file if it exists.", "--force", rich_help_panel=OUTPUT)] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:

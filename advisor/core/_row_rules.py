@@ -66,7 +66,7 @@ def _close(one: Any, other: Any) -> bool:
 
 
 def _list_answers(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
-    """Return the answers to each part of the images, with the accuracy that was computed from them."""
+    """Yield the answers to each part of the images, with the accuracy that was computed from them."""
     if row.accuracy is not None:
         yield row.answers, row.capture.plain or row.accuracy
     if row.holdout_answers is not None and row.holdout_accuracy is not None:

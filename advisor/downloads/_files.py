@@ -80,7 +80,7 @@ class WeightSource:
     """One place that holds the card's weights, and how they are read."""
 
     kind: SourceKind  #: kind of place
-    format: str  #: how the file is read, a module of :mod:`advisor.catalog._weights.readers`
+    format: str  #: how the file is read, one of ``FORMATS`` of :mod:`advisor.catalog._weights.readers`
     port: str  #: the rule that puts the tensors into the Keras graph
     file: MemberFile  #: the file of weights
     companions: tuple[MemberFile, ...] = ()  #: further files that the reader needs beside the first
@@ -187,7 +187,10 @@ class HashMismatch(Unavailable):
 
 
 def check_hash(path: Path, member: MemberFile, what: str) -> str:
-    """Return the file's SHA-256."""
+    """Return a file's SHA-256; HashMismatch if it, another stated hash or a stated prefix is not that of the card.
+
+    ``what`` names the file in the error.
+    """
     sha256 = sha256_file(path)
     if member.sha256 and sha256 != member.sha256:
         raise HashMismatch(what, member.sha256, sha256)
@@ -312,7 +315,7 @@ class Cache:
             if known and known != sha256:
                 raise HashMismatch(f"{what}, recorded when it first came", known, sha256)
             if not member.sha256 and member.key:
-                path = _record(self._root, member)
+                path = _record_path(self._root, member)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(path, f"{sha256}\n")
         target = self._root / "weights" / hashes[0]
@@ -340,7 +343,7 @@ def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
     if member.sha256 or not member.key:
         return member
     try:
-        recorded = read_text(_record(root, member)).strip()
+        recorded = read_text(_record_path(root, member)).strip()
     except UsageError:
         return member
     # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
@@ -357,5 +360,6 @@ def need_proof(url: str, member: MemberFile, root: Path) -> None:
         )
 
 
-def _record(root: Path, member: MemberFile) -> Path:
+def _record_path(root: Path, member: MemberFile) -> Path:
+    """Return the file that keeps the hash which a member had when it first came."""
     return root / "weights" / "known" / member.key

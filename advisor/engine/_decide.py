@@ -86,6 +86,7 @@ def _blas() -> ThreadpoolController:
 
 
 def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool) -> Answer:
+    """See :func:`decide_run`."""
     limits = question.limits
     devices = question.devices
     answers = answers_on_images(run)

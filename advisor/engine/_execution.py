@@ -153,6 +153,7 @@ class Machine:
     async def _wait(
         self, queue: list[_Turn], priority: float, memory_bytes: int = 0, waits: Waits = lambda _: None
     ) -> None:
+        """Wait in a queue for a turn; a turn that comes after the caller was cancelled is given back."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(queue, (priority, next(self._order), turn, memory_bytes, waits))
         asyncio.get_running_loop().call_soon(self._grant)
@@ -170,6 +171,7 @@ class Machine:
             raise
 
     def _grant(self) -> None:
+        """Give turns: helpers, then jobs, or one measurement as soon as no job runs beside it."""
         for queue in (self._jobs, self._measurements):
             # Cancelled callers leave their entries. They are removed in place, because `_wait` tells the queues apart
             # by identity.

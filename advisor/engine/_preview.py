@@ -51,18 +51,18 @@ def preview(request: Request) -> PlanView:
             f"none of {len(resolved.cards)} candidates has weights on this machine or at a known address",
             "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
         )
-    forecasts = space.cards()
-    space.refuse_too_short(request, forecasts)
+    cards = space.cards()
+    space.refuse_too_short(request, cards)
     count = space.plan.images + space.plan.holdout
     return PlanView(
-        request,
-        space.configurations(),
-        forecasts,
-        space.candidates.missing,
-        count,
-        space.course(request),
-        overview_of(resolved.images) if resolved.images else None,
-        (*resolved.targets.remarks, *resolved.remarks),
+        request=request,
+        forecasts=space.configurations(),
+        cards=cards,
+        left_out=space.candidates.missing,
+        images=count,
+        course=space.course(request),
+        split=overview_of(resolved.images) if resolved.images else None,
+        remarks=(*resolved.targets.remarks, *resolved.remarks),
     )
 
 
@@ -199,6 +199,7 @@ class _SearchSpace:
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
     def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
+        """Return what is known of a configuration before it is evaluated."""
         plan = self.plan
         costs = self.plan.costs
         recipe = configuration.compression

@@ -123,7 +123,7 @@ class Remaining:
         return min(1.0, (done + reached) / (done + left)) if done + left else 1.0
 
     def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
-        """Return the stages that are left, each with the share of it that is expected to run."""
+        """Yield the stages that are left, each with the share of it that is expected to run."""
         left = {
             (configuration.card, (configuration.training, configuration.compression))
             for configuration in self._left - self._deferred

@@ -98,6 +98,7 @@ def run_search(
 def _run_search(
     request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
 ) -> SearchResult:
+    """See :func:`run_search`; the caller holds the run that is ``resumed``."""
     # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
     load = Load(cpu_s_of_tree)
     require_installed(request)

@@ -262,7 +262,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
 
 
 def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
-    """Return name, value, interval, number of images or runs, and provenance of each known figure."""
+    """Yield name, value, interval, number of images or runs, and provenance of each known figure."""
     metric = question.of_task.metric
     usual = TASKS[question.task].metric
     judged = evaluation.holdout_answers or evaluation.answers

@@ -21,7 +21,7 @@ import psutil
 
 from advisor.core import StageError, show_bytes, show_seconds
 from advisor.isolation._process import ENDS_IN_S, ENDS_WITH_PARENT, IN_CHILD, ChildProcess, Pause
-from advisor.isolation._resources import GPU_DRIVER, VARIABLE, Scratch, no_follow
+from advisor.isolation._resources import GPU_DRIVER, TEMPORARY_FOLDER, Scratch, no_follow
 
 CRASHED = "crashed with"
 """First words of the error of a child that a signal ended, before the signal's name; not of one that memory ended."""
@@ -135,7 +135,7 @@ class Worker:
             if self._process is None or self._process.status is not None or self._connection is None:
                 self.stop()
                 self._scratch = Scratch()
-                environment = {**self._environment, VARIABLE: str(self._scratch.path)}
+                environment = {**self._environment, TEMPORARY_FOLDER: str(self._scratch.path)}
                 process, connection = _start(self._log, environment)
                 self._process = process
                 self._connection = connection
@@ -189,7 +189,7 @@ def _end_started_by(scratch: Scratch) -> None:
         any_left = False
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.environ().get(VARIABLE) == str(scratch.path):
+                if process.environ().get(TEMPORARY_FOLDER) == str(scratch.path):
                     process.kill()
                     any_left = True
         if not any_left:

@@ -30,10 +30,11 @@ GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 
 _CGROUP = Path("/sys/fs/cgroup")
 
-VARIABLE = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
+TEMPORARY_FOLDER = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
 _PREFIX = "advisor-scratch-"  # Followed by the id of the process that made the folder
 
-_LOCKED_WITHIN_S = 60.0
+_NEW_S = 60.0
+"""Age in seconds below which a folder may not be locked yet, though the process that made it lives."""
 
 
 def usable_cores() -> int:
@@ -234,7 +235,7 @@ def sweep_folders() -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A living process may have made it just now, and not locked it yet. Clocks are set back, too.
                 maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
-                new = abs(time.time() - os.fstat(lock).st_mtime) < _LOCKED_WITHIN_S
+                new = abs(time.time() - os.fstat(lock).st_mtime) < _NEW_S
                 if not (new and maker.isdecimal() and psutil.pid_exists(int(maker))):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:

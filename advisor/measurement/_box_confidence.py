@@ -49,6 +49,11 @@ class ScoreCalibration(NamedTuple):
     slope: float = 1.0
     offset: float = 0.0
 
+    @property
+    def changes_scores(self) -> bool:
+        """False of the calibration that leaves each score as it is."""
+        return self != ScoreCalibration()
+
     def of(self, scores: Floats) -> Floats:
         """Return calibrated scores."""
         return _logistic(self.slope * _logits(scores) + self.offset)

@@ -77,7 +77,7 @@ def print_answer(
 
 
 def first_lines(view: RunView) -> Iterator[Block]:
-    """Return what stands above the table: the lines of every answer, the main risk, and the next step."""
+    """Yield what stands above the table: the lines of every answer, the main risk, and the next step."""
     lines = opening(view, step_follows=is_int8_next(view))
     for number, line in enumerate(lines):
         # A path that is broken cannot be copied.
@@ -101,7 +101,7 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
 
 
 def _sentences(view: RunView) -> Iterator[Block]:
-    """Return what the terminal says below the table."""
+    """Yield what the terminal says below the table."""
     decision = view.decision
     dataset = view.dataset
     if decision.feasible:
@@ -165,7 +165,7 @@ def other_risks(view: RunView) -> list[Risk]:
 
 
 def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
-    """Return the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
+    """Yield the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
     decision = view.decision
     results = figures.device_results(view, decision.pick) if decision.pick else ()
     yield from (Labelled("On each device", result.sentence) for result in results)
@@ -185,7 +185,7 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
 
 
 def headline(view: RunView) -> Iterator[Block]:
-    """Return the beginning of a document: the pick, why, its warnings and the question."""
+    """Yield the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
     title = "no result yet" if view.unfinished else "no result"
     if decision.pick:
@@ -207,7 +207,7 @@ def headline(view: RunView) -> Iterator[Block]:
 
 
 def summary(view: RunView) -> Iterator[Block]:
-    """Return what a notebook shows."""
+    """Yield what a notebook shows."""
     decision = view.decision
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         yield Paragraph(remark)
@@ -246,6 +246,7 @@ def make_written_table(view: RunView) -> list[Block]:
 
 
 def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -> blocks.DataTable:
+    """Return the rows as a table of some columns, with what their signs mean and where the figures come from."""
     cells = [_cells(view, row, rows, layout) for row in rows]
     notes = [text.provenance_note(row) for row in rows]
     columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]

@@ -196,7 +196,7 @@ def _list_timing_columns() -> tuple[TableColumn[Timed], ...]:
 
 
 def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
-    """Return the reason for each verdict, on one line where all are stable."""
+    """Yield the reason for each verdict, on one line where all are stable."""
     timed = [(file, row) for file in benchmark.files if file.timing for row in file.timing.results]
     if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
         most = max(row.wall.block_cv for _, row in timed)
@@ -265,6 +265,7 @@ def _how(benchmark: DeviceBenchmark) -> str:
 
 
 def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
+    """Yield what failed, how exports answer, what disturbed a timing, the ratios, and the notes."""
     for row in benchmark.rows:
         name = _file_of(row)
         if row.failure:

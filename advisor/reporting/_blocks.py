@@ -353,6 +353,7 @@ def draw_markdown(report: Iterable[Block]) -> str:
 
 
 def _draw_block(block: Block) -> str:
+    """Return a block as Markdown; a chart has none."""
     match block:
         case Heading():
             return f"{'##' if block.id else '###'} {_words(block.words)}"

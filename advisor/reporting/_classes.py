@@ -246,7 +246,7 @@ def _differences(pick: Matrix, changes: Matrix, labels: Sequence[str]) -> tuple[
 
 
 def class_blocks(view: RunView) -> Iterator[Block]:
-    """Return the weakest classes of the pick, and what it and the runner-up take for what."""
+    """Yield the weakest classes of the pick, and what it and the runner-up take for what."""
     pick = view.decision.pick
     task = view.task
     if pick is None or not pick.answers.has_classes:
@@ -290,6 +290,7 @@ def _share(place: int) -> Callable[[ClassRecall], str | None]:
 
 
 def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
+    """Return the columns of the table of classes: of answers, or of ``boxes``."""
     name = TableColumn[ClassRecall]("class", lambda row: Span(row.label, "name"), left=True)
     if not boxes:
         return (

@@ -61,7 +61,7 @@ class Change:
 
 
 def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
-    """Return titles with their changes: the differences by topic, then the figures."""
+    """Yield titles with their changes: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]
         missing = "not given" if topic == "question" else "none"
@@ -113,6 +113,7 @@ def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
 
 
 def _lines(result: Reevaluation) -> list[str]:
+    """Return what became of the answer of one run on one device, and why."""
     subject = f"{result.parent} on {result.device}"
     causes = "; ".join(result.causes)
     if result.error:

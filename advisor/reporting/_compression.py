@@ -149,6 +149,7 @@ def print_compression(
 
 
 def _sentences(compression: Compression) -> Iterator[Labelled]:
+    """Yield what a row of the table cannot hold: failures, operators left to the CPU, outputs, notes, the next step."""
     for form in compression.forms:
         if form.status != "ok":
             yield Labelled(f"{form.recipe} {form.status}", form.reason, "bad" if form.status == "failed" else "warn")
@@ -197,7 +198,7 @@ def _outlier(outlier: Outlier | None) -> str | None:
 
 
 def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
-    """Return the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
+    """Yield the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
     yield blocks.Heading(f"Compared with {Path(found.against).name}, layer by layer")
     yield blocks.Paragraph(f"{found.images} images: {found.source}", "dim")
     rows = found.layers if everything else found.worst(SHOWN)
@@ -247,19 +248,20 @@ def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
     low = float(min(ends))
     high = float(max(ends))
 
-    def place(value: float) -> float:
+    def compute_y(value: float) -> float:
         return 8 + (high - value) / ((high - low) or 1.0) * (HEIGHT - BOTTOM - 8)
 
     held = ""
     if layer.range is not None:
-        bottom, top = map(place, layer.range)
+        bottom, top = map(compute_y, layer.range)
         tall = max(1.0, bottom - top)
         held = f'<rect class="held" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT}" height="{tall:.1f}"/>'
-    grid = "".join(_tick(place(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
-    return _drawing(f"Channels of {layer.name}", held + grid + "".join(_channel_bars(layer, channels, place)))
+    grid = "".join(_tick(compute_y(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
+    return _drawing(f"Channels of {layer.name}", held + grid + "".join(_channel_bars(layer, channels, compute_y)))
 
 
 def _channel_bars(layer: DiagnosedLayer, channels: Channels, place: Callable[[float], float]) -> Iterator[str]:
+    """Yield a bar for each group of channels, from the least to the largest of their values."""
     widest = layer.channels.channel if layer.channels else -1
     size = math.ceil(len(channels.least) / BARS)
     groups = range(0, len(channels.least), size)

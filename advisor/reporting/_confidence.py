@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAMED = 3
 """Classes that a sentence names; the others are counted."""
 
-SURE = "95 %"
+CERTAINTY = "95 %"
 """Probability with which a threshold keeps its guarantee, in words."""
 
 PRECISION = "Precision"
@@ -44,13 +44,13 @@ SHOWN = 100
 BOXES = {"precision": "the boxes that count are right", "recall": "the true boxes are found"}
 """What a threshold of a detector guarantees, after a share."""
 
-ROUND = 0.1
+AXIS_STEP = 0.1
 """The curve's axis begins at the next multiple of this share of right answers below its lowest point."""
 
-SAMPLE = "advisor search --unknown DIR"
+OTHERS_COMMAND = "advisor search --unknown DIR"
 """The search that judges the user's own images of other things."""
 
-TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
+FLATTERED = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
 
 
 class Mark(NamedTuple):
@@ -69,7 +69,7 @@ class Curve(NamedTuple):
     lowest: float
 
 
-def confidence(view: RunView) -> Mapping[str, object] | None:
+def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if the run keeps no probabilities."""
     pick = view.decision.pick
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
@@ -94,14 +94,14 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     """Return the risk-coverage curve with the threshold that counts, or would count; None if it was not kept."""
     if not facts.curve:
         return None
-    of = facts.curve[-1].images
+    total = facts.curve[-1].images
     lowest = min(point.right / point.images for point in facts.curve)
     # From zero on, the points of a good file would all lie at the upper edge.
-    floor = min(ROUND * (lowest // ROUND), 1 - ROUND)
+    floor = min(AXIS_STEP * (lowest // AXIS_STEP), 1 - AXIS_STEP)
 
     def mark(images: int, right: float, score: float) -> Mark:
-        share = images / of
-        said = f"from {score:.3f} on: {100 * images / of:.1f} % answered, {100 * right:.1f} % right"
+        share = images / total
+        said = f"from {score:.3f} on: {100 * images / total:.1f} % answered, {100 * right:.1f} % right"
         return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
 
     chosen = facts.answered or facts.threshold
@@ -112,7 +112,7 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     )
 
 
-def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the guarantees of thresholds; nothing if none was asked for.
 
     Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
@@ -129,7 +129,7 @@ def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield from _precision(chosen)
     missing = {name: one for name, one in chosen.recall.items() if not one.kept}
     if missing:
-        said = [f"'{name}' {_percent(one.wanted)} ({_best(one)})" for name, one in missing.items()]
+        said = [f"'{name}' {_percent(one.wanted)} ({_show_reachable_recall(one)})" for name, one in missing.items()]
         yield (
             RECALL,
             f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
@@ -162,6 +162,7 @@ def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
 
 
 def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
+    """Yield which wanted shares of right answers no threshold guarantees, and what the images support."""
     wanted = chosen.wanted.precision
     cover = chosen.coverage
     if wanted.plain is not None and chosen.threshold is None:
@@ -172,11 +173,14 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
         yield (
             PRECISION,
             f"No threshold can guarantee {_percent(wanted.plain)} of right answers{others}: the images support "
-            f"{_most(chosen.reachable)}. The bundle has {left}: add images, or ask for less with --min-precision.",
+            f"{_show_reachable(chosen.reachable)}. The bundle has {left}: add images, or ask for less with "
+            "--min-precision.",
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
     if missing:
-        best = {name: f"(the images support {_most(chosen.reachable_by_class.get(name))})" for name in missing}
+        best = {
+            name: f"(the images support {_show_reachable(chosen.reachable_by_class.get(name))})" for name in missing
+        }
         said = [f"'{name}' {_percent(wanted.by_class[name])} {best[name]}" for name in missing]
         yield (
             PRECISION,
@@ -195,7 +199,7 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
         )
 
 
-def _best(one: RecallThreshold) -> str:
+def _show_reachable_recall(one: RecallThreshold) -> str:
     """Say which recall can be guaranteed, and what it costs."""
     if not one.guaranteed:
         return "validation has no image of it"
@@ -224,7 +228,7 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
         yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
 
 
-def _most(best: Reachable | None) -> str:
+def _show_reachable(best: Reachable | None) -> str:
     if best is None or not best.precision:
         return "less than 50 %"
     return f"{_percent(best.precision)} at most, with {_percent(best.coverage)} of them answered"
@@ -235,9 +239,9 @@ def _percent(share: float) -> str:
 
 
 def threshold_blocks(view: RunView) -> Iterator[Block]:
-    """Return the thresholds that the user asked for and that the file has, and what they answer; nothing without any.
+    """Yield the thresholds that the user asked for and that the file has, and what they answer; nothing without any.
 
-    A guarantee that no threshold keeps is a risk, see :func:`unkept`.
+    A guarantee that no threshold keeps is a risk, see :func:`list_broken_guarantees`.
     """
     pick = view.decision.pick
     answers = (pick.holdout_answers or pick.answers) if pick else None
@@ -262,18 +266,18 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
 
 def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
     """Yield what a detector's threshold guarantees, and how far its scores can be believed."""
-    on = "the hold-out" if held_out else "validation"
+    part = "the hold-out" if held_out else "validation"
     asked = boxes.guarantee
     if asked and asked.kept:
-        seen = f" On {on} it is {text.share(asked.seen)} %." if asked.seen else ""
-        promise = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {SURE} certainty"
+        seen = f" On {part} it is {text.share(asked.seen)} %." if asked.seen else ""
+        promise = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {CERTAINTY} certainty"
         yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {promise}.{seen}")
     if boxes.scores:
         after, before = (f"{100 * error.value:.1f}" for error in (boxes.scores.error, boxes.scores.error_before))
         changed = (boxes.scores.slope, boxes.scores.offset) != (1.0, 0.0)
-        was = f"; before the calibration in the file it was {before}" if changed else ""
-        said = f"A score is the probability that a box is right. On {on} it is off by {after} points on average{was}."
-        yield Labelled("Scores", said)
+        earlier = f"; before the calibration in the file it was {before}" if changed else ""
+        error = f"On {part} it is off by {after} points on average{earlier}."
+        yield Labelled("Scores", f"A score is the probability that a box is right. {error}")
 
 
 def _counting(facts: ConfidenceFacts) -> Iterator[str]:
@@ -286,25 +290,25 @@ def _counting(facts: ConfidenceFacts) -> Iterator[str]:
         if not promise and cover is not None:
             promise = f"{_percent(cover.wanted)} of the images are answered"
         start = f"An answer counts from a probability of {limits.plain:.3f} on"
-        yield f"{start}: at least {promise}, with {SURE} certainty."
+        yield f"{start}: at least {promise}, with {CERTAINTY} certainty."
     thresholds = [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]
     if thresholds:
         yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
 
 
 def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
-    """Yield from which probability of a class on an image may be of it."""
+    """Yield the thresholds from which on an image may show a class."""
     thresholds = [
         f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()
     ]
     if thresholds:
         yield (
-            "From these probabilities of a class on, an image may be of it, with the share of its images that is "
-            f"guaranteed to reach them: {listed(thresholds, NAMED)}."
+            "An image may show a class if its probability reaches the threshold. In brackets: the share of the images "
+            f"of the class that reaches it, with {CERTAINTY} certainty: {listed(thresholds, NAMED)}."
         )
 
 
-def unknown(view: RunView) -> Mapping[str, object] | None:
+def describe_unknown(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if it was not tried."""
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
@@ -316,23 +320,25 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
         "some": len(facts.by_class) < len(view.classes),
         "kept": KEPT,
-        "larger": larger(pick, facts),
-        "command": command(view, facts),
-        "hint": SAMPLE,
+        "larger": show_growth(pick, facts),
+        "command": make_export_command(view, facts),
+        "hint": OTHERS_COMMAND,
         "given_up": share_given_up,
     }
 
 
 def unknown_blocks(view: RunView) -> Iterator[Block]:
-    """Return the same in three lines; nothing if it was not tried."""
+    """Yield the same in three lines; nothing if it was not tried."""
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
         return
     facts = pick.unknown
-    ships = command(view, pick.unknown)
-    more = larger(pick, pick.unknown)
+    ships = make_export_command(view, pick.unknown)
+    more = show_growth(pick, pick.unknown)
     yield Labelled("Unknown images", describe_left_out(pick, facts))
-    yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
+    yield Labelled(
+        "Your images of other things", other_things(facts) or (Span(OTHERS_COMMAND, "code"), " judges them.")
+    )
     costs = [f"is {more} larger"] if more else []
     if facts.kept is not None:
         costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
@@ -350,7 +356,7 @@ def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}"
     if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
         ranks += f"; float32: {facts.float_auroc.value:.2f}"
-    said = f"{ranks}.{f' {TOO_HIGH}' if is_flattered(pick) else ''}"
+    said = f"{ranks}.{f' {FLATTERED}' if is_flattered(pick) else ''}"
     if facts.accepted is None:
         return said
     return (
@@ -376,7 +382,7 @@ def other_things(facts: UnknownFacts) -> str:
     )
 
 
-def larger(pick: Evaluation, facts: UnknownFacts) -> str:
+def show_growth(pick: Evaluation, facts: UnknownFacts) -> str:
     """Return by how much the file with one more class is larger than the pick; empty if this is not known."""
     more = facts.size_bytes - pick.size.value if pick.size else 0
     return show_bytes(more) if more > 0 else ""
@@ -387,10 +393,10 @@ def share_given_up(kept: Interval) -> Interval:
     return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
 
 
-def command(view: RunView, facts: UnknownFacts) -> str:
+def make_export_command(view: RunView, facts: UnknownFacts) -> str:
     """Return the command that exports the file with one more class; empty if there is no file."""
     if not facts.file or not view.folder:
         return ""
-    # The pick is that of another question.
+    # The next command is another one where the pick is that of another question.
     is_export = view.next_command.startswith("advisor export")
     return f"{view.next_command if is_export else f'advisor export {view.folder} --to bundle'} --unknown-class"

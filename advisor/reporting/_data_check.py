@@ -78,12 +78,13 @@ def print_data_check(
     findings: blocks.Block = Paragraph(Span("No problems found.", "strong good"))
     if checked.findings:
         findings = table_of(columns, checked.findings if shown is None else shown)
-    parts = [*map(Paragraph, (counts, *_split(checked))), findings, *_sizes(checked)]
+    parts = [*map(Paragraph, (counts, *_describe_split(checked))), findings, *_sizes(checked)]
     parts.append(table_of(_CONDITIONS, checked.conditions))
     blocks.show([*parts, *_next(checked, sheet, manifest)], console)
 
 
-def _split(checked: DataCheck) -> tuple[str, ...]:
+def _describe_split(checked: DataCheck) -> tuple[str, ...]:
+    """Return how a search would split the images, or why it would refuse them, line by line."""
     if checked.split:
         return checked.split.lines
     return (f"A search would refuse these images: {checked.not_split}", *checked.survey.dataset.notes)
@@ -114,7 +115,7 @@ def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
 
 
 def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
-    """Return advice, the files that were written, and the next command; ``--fix`` leaves out images and boxes."""
+    """Yield advice, the files that were written, and the next command; ``--fix`` leaves out images and boxes."""
     for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
         yield Labelled("Advice", advice, "good")
     if checked.not_judged:
@@ -154,7 +155,7 @@ def render(checked: DataCheck) -> str:
         sizes=_sizes(checked),
         conditions=[table_of(_CONDITIONS, checked.conditions)],
         sections=sections(checked),
-        split=_split(checked),
+        split=_describe_split(checked),
     )
 
 

@@ -205,12 +205,12 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantit
         device = replace(phone, target=cpus[count])
         devices[_unit(device.identity), f"{kind} ({phone.profile.title}, {year})"] = device
 
-    def predicted(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
+    def predict_on_phones(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
         rows_of_phones = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
         rows = [(words, row) for words, evaluations in rows_of_phones.items() for row in evaluations]
         return {words: row.latency for words, row in rows if row.latency and row.status is Status.OK}
 
-    return predicted
+    return predict_on_phones
 
 
 def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
@@ -229,10 +229,11 @@ def explanation(view: RunView) -> str:
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
         return ""
-    return " ".join((*_sure(pick), *_could_go_wrong(view, pick)))
+    return " ".join((*_explain_use(pick), *_could_go_wrong(view, pick)))
 
 
-def _sure(pick: Evaluation) -> Iterator[str]:
+def _explain_use(pick: Evaluation) -> Iterator[str]:
+    """Yield the memory that the pick takes, and from which probability on it should answer."""
     if pick.memory:
         yield f"It takes {show_bytes(pick.memory.value)} of memory while it runs."
     facts = (pick.holdout_answers or pick.answers).confidence
@@ -304,6 +305,7 @@ def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
 
 
 def _incumbent(view: RunView, incumbent: Incumbent) -> str:
+    """Return what changes if the pick replaces a file that the user ships; what it lacks if it is the pick itself."""
     name = text.name(incumbent.evaluation)
     if incumbent.picked:
         still = "is still the pick" if view.decision.feasible else "is the closest to the limits"

@@ -48,6 +48,7 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
 
 
 def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+    """Yield the accuracies of an evaluation: validation, hold-out, boxes, new and capture conditions."""
     quantity = evaluation.accuracy
     judged = evaluation.holdout_accuracy
     floor = view.budget.min_accuracy
@@ -85,6 +86,7 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
 
 
 def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+    """Yield latency, size and memory of an evaluation, each with its limit."""
     budget = view.budget
     median = evaluation.latency
     file = evaluation.file_facts
@@ -191,6 +193,7 @@ def on_all_images(evaluation: Evaluation) -> str:
 
 
 def _accuracy_basis(evaluation: Evaluation) -> str:
+    """Return on which images the accuracy was measured, and what had learnt from them."""
     quantity = evaluation.accuracy
     judged = evaluation.holdout_accuracy
     if quantity is None:
@@ -218,6 +221,7 @@ def _unknown(view: RunView, why: str) -> str:
 
 
 def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
+    """Return what the accuracy in new conditions rests on; empty where nothing is to say."""
     quantity = evaluation.new_conditions
     named = " top-1" if view.other_metric else ""
     unknown = view.unknown_conditions(evaluation)
@@ -237,6 +241,7 @@ def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
 
 
 def _latency_basis(evaluation: Evaluation) -> str:
+    """Return where the latency was measured, or how far it is only predicted."""
     quantity = evaluation.latency
     target = evaluation.configuration.target
     if quantity is None:
@@ -353,6 +358,7 @@ def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult,
 
 
 def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
+    """Return the figures of the pick on one device in words."""
     probability = figures.budget_probability
     target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
     if figures.reason or figures.latency_ms is None:

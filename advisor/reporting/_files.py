@@ -106,6 +106,7 @@ def _losses(view: RunView) -> Iterator[blocks.Block]:
 
 
 def _failures(view: RunView) -> Iterator[blocks.Block]:
+    """Yield what each step of the search left, and the first rows that failed or were skipped."""
     if view.evaluations:
         names = {StageName.STOP.value: "reached"}
         steps = [f"{step.left} {names.get(step.name, step.name)}" for step in phrases.funnel(view)]

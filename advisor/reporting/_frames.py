@@ -145,6 +145,7 @@ def _column(name: str, columns: Sequence[str], option: str) -> str:
 
 
 def _condition(text: str, columns: Sequence[str]) -> Condition:
+    """Parse a comparison of ``--filter``, such as ``size<5MB``; UsageError for another text."""
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise UsageError(

@@ -34,7 +34,7 @@ from advisor.reporting._classes import (
     weakest,
 )
 from advisor.reporting._compression import diagnosis_html
-from advisor.reporting._confidence import confidence, threshold_blocks, unknown
+from advisor.reporting._confidence import describe_confidence, describe_unknown, threshold_blocks
 from advisor.reporting._explanation import WORTHLESS, explanation, incumbent_sentences, meeting_line, opening
 from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting._object_sizes import size_blocks
@@ -86,6 +86,7 @@ class Section:
 
 
 def _answer(view: RunView) -> Variables:
+    """Return the variables of the page's first section."""
     pick = view.decision.pick
     return {
         "opening": opening(view),
@@ -168,6 +169,7 @@ def _devices(view: RunView) -> Variables | None:
 
 
 def _classes(view: RunView) -> Variables | None:
+    """Return the variables of the section on classes; None if the pick's answers have none."""
     pick = view.decision.pick
     labels = view.classes
     if pick is None or not pick.answers.has_classes:
@@ -204,6 +206,7 @@ def _images(view: RunView) -> Variables | None:
 
 
 def _boxes(view: RunView) -> Variables | None:
+    """Return the variables of the section with photographs and their boxes; None if there are none."""
     pick = view.decision.pick
     boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
     if boxes is None or not boxes.worst:
@@ -244,6 +247,7 @@ def _losses(view: RunView) -> Variables | None:
 
 
 def _evaluations(view: RunView) -> Variables | None:
+    """Return the variables of the table of evaluations; None if there are none."""
     if not view.evaluations:
         return None
     rows = phrases.rank_begun(view)
@@ -270,8 +274,8 @@ def list_sections() -> tuple[Section, ...]:
         Section("devices", "Devices", _devices, folded=False),
         Section("classes", "Classes", _classes, opened=True),
         Section("metrics", "Metrics", metric_blocks),
-        Section("confidence", "Confidence", confidence),
-        Section("unknown", "Unknown", unknown),
+        Section("confidence", "Confidence", describe_confidence),
+        Section("unknown", "Unknown", describe_unknown),
         Section("images", "Images", _images, opened=True),
         Section("boxes", "Boxes", _boxes),
         Section("overlays", "Images by errors", _overlays),
@@ -310,6 +314,7 @@ def summary_html(view: RunView) -> str:
 
 
 def _section(section: Section, view: RunView) -> Markup | None:
+    """Return a section as HTML; if it cannot be made, an error card in its place, so that the report survives."""
     try:
         variables = section.variables(view)
         if isinstance(variables, Mapping):
@@ -384,6 +389,7 @@ def payload(view: RunView) -> dict[str, object]:
 
 
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
+    """Return an evaluation as the page's script reads it: names, flags, numbers and their sources."""
     configuration = evaluation.configuration
     target = evaluation.configuration.target
     key = configuration.key

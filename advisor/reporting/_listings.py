@@ -316,6 +316,7 @@ def print_device(profile: DeviceProfile) -> None:
 
 
 def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Print one target of a device: what it runs, what is known of it, and accelerators that serve it."""
     kernels = sum(kernel.target == target.name for kernel in profile.kernels)
     parts = (
         " ".join(part for part in (target.runtime, target.version) if part),

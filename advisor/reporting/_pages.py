@@ -281,6 +281,7 @@ def list_changed_photos(found: Disagreements, root: Path | None, labels: Sequenc
 
 
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
+    """Return a photograph with its true and found boxes, and in words what was missed and wrong."""
     missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
     result = [f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"]
     for said, some in (("missed", missed), ("wrong", wrong)):
@@ -305,6 +306,7 @@ def _label(label: int, labels: Sequence[str]) -> str:
 
 
 def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
+    """Return a box in pixels of its image; a point becomes a mark around it."""
     left = box.left * image.width
     top = box.top * image.height
     width = box.right * image.width - left

@@ -48,7 +48,7 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
 
 
 def sentences(view: PlanView) -> Iterator[str]:
-    """Return the lines below the table, one sentence each."""
+    """Yield the lines below the table, one sentence each."""
     question = view.request.question
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     yield from (f"Note: {remark}" for remark in view.remarks)
@@ -87,6 +87,7 @@ def _describe_filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
 
 
 def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
+    """Return the table of a plan: of every card with its forms, or of the rows that are ``shown``."""
     cards = {card.card: card for card in view.cards}
     question = view.request.question
     by_card = shown is None
@@ -159,6 +160,7 @@ def _place(card: CardForecast) -> str:
 
 
 def _images(view: PlanView) -> Iterator[str]:
+    """Yield how many images and boxes the classes have, and how they would be split."""
     if view.split is None:
         return
     counts = Counter[str]()
@@ -173,6 +175,7 @@ def _images(view: PlanView) -> Iterator[str]:
 
 
 def _cost(view: PlanView) -> str:
+    """Return what the search costs, how much of it a limit leaves, and when the first result is there."""
     count = sum(not forecast.filtered for forecast in view.forecasts)
     execution = view.request.execution
     if not count:
@@ -198,6 +201,7 @@ def _when(first: CardForecast) -> str:
 
 
 def _weights(view: PlanView) -> str:
+    """Return how many cards have their weights here, and what must be downloaded."""
     on_disk = sum(card.on_disk for card in view.cards)
     missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
     start = f"Weights: {on_disk} of {plural(len(view.cards), 'card')} on this machine"

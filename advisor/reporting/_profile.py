@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -20,7 +20,7 @@ from advisor.reporting._pages import asset, json_for_script, plotly_script, rend
 from advisor.reporting._text import figure
 
 FILES = {"html": "profile.html", "json": "profile.json"}
-"""Forms of a profile, with the names of their files in a folder."""
+"""The formats of a profile, with the names of their files in a folder."""
 
 BARS = 20
 
@@ -41,35 +41,53 @@ STEPS: Rows[OperatorTime] = rows_of(
 
 SHOWN = 10
 REASONS_SHOWN = 6
+
 GOOD_COVERAGE = (0.95, 1.02)
+"""Smallest and largest ratio of the time of all operators to that of a run with which a profile is complete."""
 
-Step = tuple[OperatorTime, float]
-"""A step with the sum of the shares up to it (0-1)."""
+OPERATIONS_PER_MAC = 2
+"""A multiply-accumulate is a multiplication and an addition."""
 
-OPERATORS: tuple[TableColumn[Step], ...] = (
-    TableColumn("step", lambda step: step[0].position),
-    TableColumn("type", lambda step: Span(step[0].type, "name"), left=True, head=True),
-    TableColumn("where", lambda step: _where(step[0]), left=True),
-    TableColumn("time us", lambda step: step[0].time_us, short="us"),
-    TableColumn("share %", lambda step: f"{100 * step[0].share:.1f}", short="%"),
-    TableColumn("sum %", lambda step: f"{100 * step[1]:.1f}"),
-    TableColumn(
-        "million MACs", lambda step: step[0].node.macs / 1e6 if step[0].node and step[0].node.macs else None, width=WIDE
-    ),
-    TableColumn("kB moved", lambda step: step[0].node.bytes_moved / 1e3 if step[0].node else None, width=WIDE),
-    TableColumn("GOP/s", lambda step: step[0].gflops or None),
-    TableColumn("GB/s", lambda step: step[0].gbytes or None),
-    TableColumn(
-        "inputs", lambda step: ", ".join(step[0].node.inputs) if step[0].node else None, left=True, width=blocks.PAGES
-    ),
-    TableColumn("output", lambda step: ", ".join(shape for _, shape in _outputs(step)) or None, left=True),
-    TableColumn("data", lambda step: next((kind for kind, _ in _outputs(step)), None), left=True, width=128),
-    TableColumn("kernel", lambda step: Span(step[0].kernel, "name"), left=True, width=blocks.PAGES),
-)
+
+class StepRow(NamedTuple):
+    """A row of the table of steps."""
+
+    step: OperatorTime
+    cumulative: float  # share (0-1) of the time of this row and those above it
 
 
 def _where(row: OperatorTime | TypeTime) -> blocks.Words:
     return Span(row.where, "warn") if row.where == "builtin" else row.where
+
+
+@cache
+def _list_step_columns() -> tuple[TableColumn[StepRow], ...]:
+    """Return the columns of the steps of a run."""
+    return (
+        TableColumn("step", lambda row: row.step.position),
+        TableColumn("type", lambda row: Span(row.step.type, "name"), left=True, head=True),
+        TableColumn("where", lambda row: _where(row.step), left=True),
+        TableColumn("time us", lambda row: row.step.time_us, short="us"),
+        TableColumn("share %", lambda row: f"{100 * row.step.share:.1f}", short="%"),
+        TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
+        TableColumn(
+            "million MACs",
+            lambda row: row.step.node.macs / 1e6 if row.step.node and row.step.node.macs else None,
+            width=WIDE,
+        ),
+        TableColumn("kB moved", lambda row: row.step.node.bytes_moved / 1e3 if row.step.node else None, width=WIDE),
+        TableColumn("GOP/s", lambda row: row.step.gflops or None),
+        TableColumn("GB/s", lambda row: row.step.gbytes or None),
+        TableColumn(
+            "inputs",
+            lambda row: ", ".join(row.step.node.inputs) if row.step.node else None,
+            left=True,
+            width=blocks.PAGES,
+        ),
+        TableColumn("output", lambda row: ", ".join(shape for _, shape in _outputs(row.step)) or None, left=True),
+        TableColumn("data", lambda row: next((kind for kind, _ in _outputs(row.step)), None), left=True, width=128),
+        TableColumn("kernel", lambda row: Span(row.step.kernel, "name"), left=True, width=blocks.PAGES),
+    )
 
 
 @cache
@@ -87,9 +105,9 @@ def _list_type_columns() -> tuple[TableColumn[TypeTime], ...]:
     )
 
 
-def _outputs(step: Step) -> list[tuple[str, str]]:
+def _outputs(step: OperatorTime) -> list[tuple[str, str]]:
     """Return data type and shape of each output."""
-    outputs = (output.partition(" ") for output in (step[0].node.outputs if step[0].node else ()))
+    outputs = (output.partition(" ") for output in (step.node.outputs if step.node else ()))
     return [(kind, shape) for kind, _, shape in outputs]
 
 
@@ -117,7 +135,7 @@ def print_profile(
         blocks.Heading("By type"),
         table_of(_list_type_columns(), profile.by_type),
         blocks.Heading(title),
-        _operators_table(rows, everything and steps is None),
+        _make_step_table(rows, everything and steps is None),
         *delegation_lines([("", delegation) for delegation in profile.delegations]),
         *_ethos_lines(profile.ethos),
         *(Labelled("Advice", sentence, "good") for sentence in profile.advice),
@@ -131,7 +149,7 @@ def print_profile(
 
 
 def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[blocks.Block]:
-    """Return a heading, and for each file and accelerator a sentence and why operators are not supported.
+    """Yield a heading, and for each file and accelerator a sentence and why operators are not supported.
 
     Each delegation comes with the file's name, which is shown if there are several; nothing without any.
     """
@@ -152,7 +170,7 @@ def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[
 
 
 def _ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
-    """Return a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
+    """Yield a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
     if not estimates:
         return
     lines: list[blocks.Block] = [blocks.Heading("Arm Ethos-U (estimated by its compiler, not measured)")]
@@ -170,6 +188,7 @@ def count_unsupported(delegation: Delegation) -> list[str]:
 
 
 def _head(profile: Profile) -> Iterator[blocks.Block]:
+    """Yield the file with its time, its size, and how reliable the figures are."""
     whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
     roof = profile.roofline
     peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s" if roof else ""
@@ -193,15 +212,15 @@ def _quality(profile: Profile) -> str:
     )
 
 
-def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.DataTable:
-    """Return steps of a run; ``in_order`` says that the rows are all of them."""
+def _make_step_table(steps: Sequence[OperatorTime], complete: bool) -> blocks.DataTable:
+    """Return a table of steps; ``complete`` says that these are all steps of a run, in their order."""
     cumulative = 0.0
-    steps = []
-    for row in rows:
+    rows = []
+    for step in steps:
         # The slowest steps alone are sorted, so their own sum is meant.
-        cumulative = row.cumulative if in_order else cumulative + row.share
-        steps.append((row, cumulative))
-    return table_of(OPERATORS, steps, look="tall")
+        cumulative = step.cumulative if complete else cumulative + step.share
+        rows.append(StepRow(step, cumulative))
+    return table_of(_list_step_columns(), rows, look="tall")
 
 
 def prepare_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
@@ -242,7 +261,7 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
         name=Path(profile.model).name,
         facts=[blocks.Figures(_facts(profile))],
         types=[table_of(_list_type_columns(), profile.by_type)],
-        operators=[_operators_table(profile.operators, True)],
+        operators=[_make_step_table(profile.operators, True)],
         quality=_quality(profile),
         diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
         reasons=count_unsupported,
@@ -255,7 +274,8 @@ def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     slowest = profile.top(1)[0]
     partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
     runs = f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}"
-    good = "good is 95 to 102 %; profiler"
+    low, high = GOOD_COVERAGE
+    good = f"good is {100 * low:.0f} to {100 * high:.0f} %; profiler"
     parameters = f"{profile.parameters / 1e6:.2f} million parameters"
     return (
         blocks.Figure("A run", f"{figure(profile.plain_us / 1e3)} ms", runs),
@@ -271,16 +291,19 @@ def _payload(profile: Profile) -> dict[str, object]:
     roof = profile.roofline
     steps = [row for row in profile.operators if row.gflops and row.gbytes]
     return {
-        "bars": [_draw_operator(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
-        "points": [
-            _draw_operator(row, x=2 * row.node.macs / row.node.bytes_moved if row.node else 0.0, y=row.gflops)
-            for row in steps
-        ],
+        "bars": [_describe_point(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
+        "points": [_describe_point(row, x=_compute_intensity(row), y=row.gflops) for row in steps],
         "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
     }
 
 
-def _draw_operator(row: OperatorTime, **place: Any) -> dict[str, object]:
+def _compute_intensity(step: OperatorTime) -> float:
+    """Return the arithmetic operations of a step for each byte that it moves; 0 where they are not known."""
+    node = step.node
+    return OPERATIONS_PER_MAC * node.macs / node.bytes_moved if node else 0.0
+
+
+def _describe_point(row: OperatorTime, **place: Any) -> dict[str, object]:
     """Return what the plots show of an operator at a place."""
     output = row.node.outputs[0] if row.node and row.node.outputs else ""
     shown = {"us": row.time_us, "share": row.share, "type": row.type, "where": row.where, "step": row.position}

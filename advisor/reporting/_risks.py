@@ -25,18 +25,19 @@ from advisor.core import (
 )
 from advisor.engine import Question
 from advisor.reporting import _text as text
-from advisor.reporting._confidence import NAMED, other_things, unkept
+from advisor.reporting._confidence import NAMED, list_broken_guarantees, other_things
 from advisor.reporting._view import DatasetSummary, RunView
 
-TIGHT = 0.1
-"""A measured latency is far from the limit if at least this share of the limit is left."""
+LEAST_ROOM = 0.1
+"""A measured latency is far from the limit if at least this share (0-1) of the limit is left."""
 
 SURE = 0.95
+"""Probability (0-1) from which on a predicted latency is as good as within the limit."""
 
-FEW = 10
+FEW_IMAGES = 10
 """A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
 
-NOTHING = 1.0
+LEAST_PERCENT = 1.0
 """A file whose accuracy in % is below this has learnt nothing."""
 
 FEW_GROUPS = 3
@@ -48,11 +49,19 @@ NOT_YOUR_DEVICE = "Not your device"
 
 FINDS_NOTHING = "Finds nothing"
 
-APART = 0.9
+CLEAR_AUROC = 0.9
 """AUROC (0-1) from which on images of other things are told apart well enough."""
 
-FOUND = 0.5
+LEAST_FOUND = 0.5
 """Share (0-1) of the user's images of other things; if fewer are found, most of them pass as known."""
+
+SMALL_DROP = 1.0
+LARGE_DROP = 2.0
+"""Points of accuracy that compression loses: up to the first, the risk is low; above the second, it is high."""
+
+SMALL_LOSS = 5.0
+LARGE_LOSS = 15.0
+"""Points of accuracy that the worst capture condition loses: below the first the risk is low, from the second high."""
 
 
 class Level(StrEnum):
@@ -100,10 +109,11 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
-        *_warn_of_flattery(evaluation),
+        *_compare_parts(evaluation),
         *_new_conditions(question, evaluation),
-        *_fitting(question, evaluation, bool(grouped)),
-        *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
+        *_compare_with_training(question, evaluation, bool(grouped)),
+        *_warn_of_penalty(evaluation),
+        *(Risk(name, Level.HIGH, said) for name, said in list_broken_guarantees(evaluation)),
         _budget(question.limits, evaluation),
         _compression(evaluation),
         _capture(question, dataset, evaluation),
@@ -129,7 +139,7 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
     figure = evaluation.holdout_accuracy or evaluation.accuracy
     if dataset is None or figure is None or figure.provenance is not Provenance.MEASURED:
         return None
-    if figure.value < NOTHING:
+    if figure.value < LEAST_PERCENT:
         said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
         return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
     counts = dataset.images_per_class
@@ -178,28 +188,30 @@ def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
 
 
 def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    """Yield the risk of classes with no or few validation images."""
     validated = dataset.validated_per_class if dataset else {}
     missing = [repr(name) for name, count in validated.items() if not count]
     if missing:
-        shown = f"{_share(missing, validated)} no validation image: {listed(missing, NAMED)}"
+        shown = f"{_begin_sentence(missing, validated)} no validation image: {listed(missing, NAMED)}"
         advice = "The figures say nothing there: add images to the validation part."
         yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
-    few = {name: count for name, count in validated.items() if 0 < count < FEW}
+    few = {name: count for name, count in validated.items() if 0 < count < FEW_IMAGES}
     if few and len(validated) == 1:
         yield Risk("Few images", Level.HIGH, f"The validation part has only {min(few.values())} images: add images.")
     elif few:
         worst = min(few, key=lambda name: few[name])
-        share = f"{_share(few, validated)} fewer than {FEW} validation images"
+        share = f"{_begin_sentence(few, validated)} fewer than {FEW_IMAGES} validation images"
         yield Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
 
 
 def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    """Yield the risk of classes whose images come from few occasions."""
     groups = dataset.groups_per_class if dataset else {}
     few = {name: count for name, count in groups.items() if count < FEW_GROUPS}
     if not few:
         return
     worst = min(few, key=lambda name: few[name])
-    share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
+    share = f"{_begin_sentence(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
     if len(groups) == 1:
         share = f"There are fewer than {FEW_GROUPS} groups of images"
     # Nothing shows how another group differs, see docs/decisions/0051.
@@ -208,7 +220,7 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
-def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
+def _compare_parts(evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
     # Validation under capture conditions chooses where the question asks for them: then its figure without them counts.
     validated = evaluation.capture.plain or evaluation.accuracy
@@ -253,7 +265,7 @@ def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk
         yield Risk("New conditions", Level.HIGH, said)
 
 
-def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
+def _compare_with_training(question: Question, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
     """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow.
 
     Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
@@ -276,13 +288,18 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
             if difference > 0:
                 why = "differ from the training images. Other images can differ as much again"
             yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
-    if head.at_grid_end:
+
+
+def _warn_of_penalty(evaluation: Evaluation) -> Iterator[Risk]:
+    """Warn of a head whose penalty is the strongest or the weakest that was tried: a better one may lie beyond."""
+    head = evaluation.head
+    if head is not None and head.at_grid_end:
         end = f"C = {head.regularization:g} of the head is at the end of the values tried"
         said = f"{end}: cross-validation found no optimum, so do not rely on it."
         yield Risk("Regularization", Level.HIGH, said)
 
 
-def _share(some: Sized, classes: Sized) -> str:
+def _begin_sentence(some: Sized, classes: Sized) -> str:
     """Return the subject of a sentence about some of the classes, with its verb."""
     if len(some) == len(classes) > 1:
         return f"All {len(classes)} classes have"
@@ -290,6 +307,7 @@ def _share(some: Sized, classes: Sized) -> str:
 
 
 def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
+    """Return how far the latency is from its limit, and whether it was measured on the device; None without a limit."""
     limit = limits.latency_ms
     latency = evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
@@ -306,15 +324,17 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
     room = 1 - latency.value / limit
     if room < 0:
         return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
-    level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
     # The machine of a search is rarely the one that the file ships to.
     if device == HOST:
         said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
         return Risk(NOT_YOUR_DEVICE, Level.SOME, f"{said} Name the device to ship on: --device.")
+    is_certain = room >= LEAST_ROOM and latency.provenance is Provenance.MEASURED
+    level = Level.LOW if is_certain else Level.SOME
     return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
 
 
 def _compression(evaluation: Evaluation) -> Risk:
+    """Return the risk that compression costs accuracy."""
     drop = evaluation.drop
     recipe = evaluation.configuration.compression
     if evaluation.card_facts.as_it_is:
@@ -325,12 +345,15 @@ def _compression(evaluation: Evaluation) -> Risk:
     if drop is None:
         return Risk("Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured.")
     worst = drop.high if drop.high is not None else drop.value
-    level = Level.LOW if drop.value <= 1.0 and worst <= 2.0 else Level.SOME
+    level = Level.LOW if drop.value <= SMALL_DROP and worst <= LARGE_DROP else Level.SOME
+    if drop.value > LARGE_DROP:
+        level = Level.HIGH
     said = f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against float32."
-    return Risk("Compression", Level.HIGH if drop.value > 2.0 else level, said)
+    return Risk("Compression", level, said)
 
 
 def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
+    """Return the risk of the capture condition that costs most; None if conditions mean nothing here."""
     if dataset is None or not question.of_task.conditions:
         return None
     if not evaluation.capture.by_condition:
@@ -340,9 +363,11 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     # The conditions were tried on the hold-out.
     usual = judged or plain
     lost = (usual.value if usual else worst.top1) - worst.top1
-    level = Level.LOW if lost < 5 else Level.SOME
-    if lost >= 15:
-        level = Level.HIGH
+    level = Level.HIGH
+    if lost < SMALL_LOSS:
+        level = Level.LOW
+    elif lost < LARGE_LOSS:
+        level = Level.SOME
     condition = f"{worst.condition}, strength {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
     if level is Level.HIGH and question.of_task.robust and not question.robust:
@@ -360,12 +385,12 @@ def _unknown(evaluation: Evaluation) -> Risk | None:
         "Give images of such things a class of their own in --data, export with --unknown-class, or raise the "
         "threshold with --min-precision."
     )
-    if facts.others is not None and facts.others.found.value < FOUND:
+    if facts.others is not None and facts.others.found.value < LEAST_FOUND:
         return Risk("Unknown", Level.HIGH, f"{other_things(facts)} {advice}")
-    if facts.auroc is None or facts.accepted is None or facts.auroc.value >= APART:
+    if facts.auroc is None or facts.accepted is None or facts.auroc.value >= CLEAR_AUROC:
         return None
     passes = f"Images of a class that was left out pass as known in {100 * facts.accepted:.0f} % of the cases"
-    return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {APART:g}. {advice}")
+    return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {CLEAR_AUROC:g}. {advice}")
 
 
 def _licence(limits: Budget, evaluation: Evaluation) -> Risk:

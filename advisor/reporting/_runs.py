@@ -239,6 +239,7 @@ class Runs:
         return self._row(self.path(name))
 
     def _row(self, path: Path) -> RunRow:
+        """Return the row of a run, read again only if one of its files has changed."""
         running = RunFolder(path).in_use()
         stamp = (running, *(_stamp(path / file) for file in STAMPED))
         known = self._known.get(path.name)
@@ -303,6 +304,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _read(path: Path, running: bool) -> RunRow:
+    """Return the row of a run, also of one that is damaged or has just begun."""
     try:
         return _row(RunFolder.open(path), running)
     except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -409,6 +411,7 @@ def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
 
 
 def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:
+    """Return the state of a run, and why it ended."""
     stopped = manifest.get("stopped") or {}
     if running:
         return RunState.RUNNING, ""

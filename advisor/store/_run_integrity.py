@@ -33,7 +33,7 @@ class Problem:
 
 
 def seal_problems(run: RunFolder) -> Iterator[Problem]:
-    """Return what is not as it was written: lines of the evaluations, and files other than artefacts."""
+    """Yield what is not as it was written: lines of the evaluations, and files other than artefacts."""
     lines = run.evaluations_file.name
     seal = run.seal
     rows = run.rows()

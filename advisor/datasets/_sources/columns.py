@@ -45,8 +45,9 @@ def _find_repeated_name(file: Path) -> str:
 
 
 def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[str, ...]] | None:
-    """Return the cells of a row group in some columns as text; None if there is no such group.
+    """Return the rows of the row group with an index, some columns of each as text; None if there is no such group.
 
+    Rows of a Parquet file are stored in groups, each of which is read as a whole.
     Raises UsageError if the file cannot be read, or a cell is a list or a struct.
     """
     try:

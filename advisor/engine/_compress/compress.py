@@ -158,6 +158,7 @@ def _make_forms(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: i
 
 
 async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
+    """Make a form of the file, and return its row; a form that cannot be made has the reason."""
     path = asked.path_of(one.name)
     start = time.monotonic()
     notes: Mapping[str, Any] = {}
@@ -186,6 +187,7 @@ def _without(form: RecipeResult, error: AdvisorError, before: str = "") -> Recip
 
 
 async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
+    """Run the stages of a form, copy its file to the path, and return what the recipe found."""
     given = FileForms(asked)
     names = [one.name for one in asked.recipes]
     card = asked.stem or asked.model.stem
@@ -271,6 +273,7 @@ def _add_speed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
 
 
 def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]:
+    """Yield what the user should know about the figures of the forms."""
     if not asked.samples:
         yield from asked.kind.notes(read(asked.model))
     if asked.stem:

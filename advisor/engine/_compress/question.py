@@ -161,7 +161,7 @@ def ask(
         asked = _of_samples(asked, Path(options["samples"]), plain, options)
     else:
         asked = _of_images(asked, data, options, judged_only)
-    return asked if judged_only else _with_folder(asked, data, plain, options["force"])
+    return asked if judged_only else _prepare_folder(asked, data, plain, options["force"])
 
 
 def _of_samples(
@@ -182,6 +182,7 @@ def _of_samples(
 def _of_images(
     asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
 ) -> CompressionQuestion:
+    """Return the question of a file that takes images, with these; UsageError if file, labels and images do not fit."""
     model = asked.model
     graph = read(asked.model)
     folder = options["calibration"]
@@ -286,7 +287,7 @@ def _use_unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) ->
     )
 
 
-def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
+def _prepare_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
     """Create the folder, and write the float file that recipes start from if it is another than the user's."""
     model = asked.model
     folder = asked.folder

@@ -239,6 +239,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
 
 
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
+    """Link the files of the earlier run that the evaluations name into the new run; none from outside of the run."""
     names = {"dataset.json", "split.json", INPUTS}
     # Only what an evaluation names is shared: a run folder may also hold what its user has put there.
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}

@@ -198,7 +198,7 @@ class Incumbent:
 
 
 def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
-    """Return what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
+    """Yield what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
     run = load_run(folder.path)
     lines = folder.evaluations_file.name
     split = folder.read_json("split.json")
@@ -222,7 +222,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
 
 
 def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
-    """Return what the files of an evaluation contradict."""
+    """Yield what the files of an evaluation contradict."""
     configuration = row.configuration
     size = row.size.value if row.size else 0
     if row.artefact != f"artifacts/{configuration.card}-{configuration.training}-{configuration.compression}.tflite":

@@ -40,7 +40,7 @@ def check_storage(storage: str) -> None:
 def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
     """Open the storage of a run's study; yield it with the study's name."""
     if storage == JOURNAL:
-        yield journal(run.place(run.study_file.name)), STUDY
+        yield open_journal(run.place(run.study_file.name)), STUDY
         return
     stored = STUDY if storage == SQLITE else run.read_json("study.json").get("study")
     name = stored if isinstance(stored, str) else ""
@@ -54,7 +54,7 @@ def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, st
         _close(database)
 
 
-def journal(file: Path) -> BaseStorage:
+def open_journal(file: Path) -> BaseStorage:
     """Open a journal, also one that a killed process left.
 
     An incomplete last line is removed: the next line would be appended to it, and both would be damaged. The lock of

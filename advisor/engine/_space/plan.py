@@ -217,20 +217,22 @@ def prior_accuracy(card: Card, recipe: str) -> float:
 
 def estimate_top1(card: Card) -> float:
     """Return the ImageNet top-1 in % that a card of such multiply-accumulates, parameters and input usually has."""
-    law = _law()
-    if not law or not card.macs or not card.params:
+    weights = _fit_top1()
+    if not weights or not card.macs or not card.params:
         return MIDDLING
+    terms = _list_size_terms(card)
     # The law has no upper end, and no network has more than 95 %.
-    return min(max(sum(weight * fact for weight, fact in zip(law, _facts(card), strict=True)), 0.0), 95.0)
+    return min(max(sum(weight * term for weight, term in zip(weights, terms, strict=True)), 0.0), 95.0)
 
 
-def _facts(card: Card) -> tuple[float, ...]:
+def _list_size_terms(card: Card) -> tuple[float, ...]:
+    """Return what the usual accuracy of a card is a sum of: a constant, and logarithms of its size."""
     return 1.0, math.log(card.macs), math.log(card.params), math.log(card.input_size)
 
 
 @lru_cache(maxsize=1)
-def _law() -> tuple[float, ...]:
-    """Return the weights of :func:`_facts`: least squares over the shipped cards with published figures."""
+def _fit_top1() -> tuple[float, ...]:
+    """Return the weights of :func:`_list_size_terms`: least squares over the shipped cards with published figures."""
     import numpy as np
 
     from advisor.catalog import load_catalogue
@@ -239,7 +241,7 @@ def _law() -> tuple[float, ...]:
     # Four weights from fewer figures would follow the noise of single papers.
     if len(known) < FEWEST_PUBLISHED:
         return ()
-    facts = [_facts(card) for card in known]
+    facts = [_list_size_terms(card) for card in known]
     top1 = [card.top1() for card in known]
     weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
     return tuple(float(weight) for weight in weights)

@@ -74,7 +74,7 @@ def require_metrics(question: Question, images: Images) -> None:
     if question.costs is not None:
         rows = question.costs.of(images.classes)
         if COST_SAVED in asked:
-            _require_costs(rows, images)
+            _refuse_free_answers(rows, images)
     for name, option in asked.items():
         if name == TOP5 and len(images.classes) <= FIRST:
             raise UsageError(
@@ -94,7 +94,7 @@ def _require_objects(option: str, metric: Metric, sides: tuple[float, float], im
     if boxes is None:
         return
     least, most = sides
-    for role, place in PARTS.items():
+    for role, part in PARTS.items():
         inside = 0
         for index in images.part(role).indices:
             width, height = boxes.sizes[index]
@@ -103,12 +103,12 @@ def _require_objects(option: str, metric: Metric, sides: tuple[float, float], im
                 inside += least**2 <= area < most**2
         if not inside:
             raise UsageError(
-                f"{option}: {metric.name} judges {metric.meaning}, and the {place} has none",
+                f"{option}: {metric.name} judges {metric.meaning}, and the {part} has none",
                 "take map, which judges objects of every size, or add images with such objects",
             )
 
 
-def _require_costs(rows: Sequence[Sequence[float]], images: Images) -> None:
+def _refuse_free_answers(rows: Sequence[Sequence[float]], images: Images) -> None:
     """Refuse parts of the images on which one answer costs nothing."""
     for role, part in PARTS.items():
         seen = set(images.part(role).labels)

@@ -99,6 +99,7 @@ def _in_runtimes(
 
 
 def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -> None:
+    """Refuse a device, an accelerator and a connection that do not go together (UsageError)."""
     if accelerator and accelerator not in KINDS:
         raise UsageError(
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",

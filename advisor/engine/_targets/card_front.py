@@ -122,19 +122,22 @@ def _make_measurement(device: TargetDevice, row: CardRow, latency: Quantity) -> 
     return Measurement(device.target.name, row.card.name, "float32", latency.value, "median", source_repo=CALIBRATED)
 
 
-def _better(row: CardRow, others: Collection[CardRow]) -> list[CardRow]:
+def _list_more_accurate(row: CardRow, others: Collection[CardRow]) -> list[CardRow]:
+    """Return the other cards that are at least as accurate."""
     return [other for other in others if other is not row and (other.top1 or 0) >= (row.top1 or 0)]
 
 
 def _is_beaten(row: CardRow, latency: Quantity, others: Latencies) -> bool:
     """Return whether another card is at least as accurate and faster by the intervals of both latencies."""
     low = latency.low or latency.value
-    return any((others[other].high or others[other].value) < low for other in _better(row, others))
+    return any((others[other].high or others[other].value) < low for other in _list_more_accurate(row, others))
 
 
 def _share(row: CardRow, latency: Quantity, others: Latencies) -> float:
     """Return the latency over the lowest of the cards that are at least as accurate."""
-    return latency.value / min((others[other].value for other in _better(row, others)), default=latency.value)
+    return latency.value / min(
+        (others[other].value for other in _list_more_accurate(row, others)), default=latency.value
+    )
 
 
 def _build(pool: ChildPool, card: Card, folder: Path) -> None:

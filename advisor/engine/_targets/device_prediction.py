@@ -78,7 +78,7 @@ class DevicePredictor:
         ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
         there = (move_to_device(evaluation, device) for evaluation in one_each(evaluations))
-        return tuple(self._evaluated(evaluation, device, budget_ms, confidence) for evaluation in there)
+        return tuple(self._evaluate_on(evaluation, device, budget_ms, confidence) for evaluation in there)
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
@@ -86,9 +86,10 @@ class DevicePredictor:
         model = self._features(card.name, card.family, card.macs, card.params, card.input_size)
         return form_rejection(form, device) or self._prediction(device, form, model)
 
-    def _evaluated(
+    def _evaluate_on(
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
+        """Return an evaluation with its prediction; skipped with the reason if there is none, or none to rely on."""
         prediction = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
         # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
         # judged by it.

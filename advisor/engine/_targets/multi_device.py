@@ -243,6 +243,7 @@ class MultiDeviceEvaluator:
         return tuple(evaluations)
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
+        """Return the evaluation of a file on a device: measured here or over a connection, else predicted."""
         walker = self._evaluator.walker
         stages = self._evaluator.stages_of(made.configuration)
         if device.runtime is not None:

@@ -26,11 +26,11 @@ def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
 def detect(
     captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]
 ) -> None:
-    """Run a file that finds boxes or marks centres over images, as they are or under capture conditions.
+    """Run a file that finds boxes or marks centres over images, and write what it finds (:func:`.save_detections`).
 
-    What it finds is written, see :func:`.save_detections`.
-
-    The file's labels may be more than the user's classes, in another order; without, they are these.
+    The images are taken as they are, or under capture conditions (``captured``, which the stage states first). The
+    file may have labels of its own, more than the user's ``classes`` and in another order; one without labels answers
+    with the numbers of ``classes``.
     """
     from advisor.datasets import class_order
     from advisor.measurement import CentreFinder, Detector, save_detections
@@ -57,7 +57,11 @@ def calibrate(
     from advisor.measurement import answers_of, fit_score_calibration, load_detections, match_boxes, true_boxes
     from advisor.tflite import with_calibrated_scores
 
-    matched = match_boxes([true_boxes(rows) for rows in true], load_detections(detections), sizes, classes, 0.0)
+    # Boxes of every score tell how far scores can be believed, not only those that a threshold would show.
+    every_box = 0.0
+    matched = match_boxes([true_boxes(rows) for rows in true], load_detections(detections), sizes, classes, every_box)
     calibration = fit_score_calibration(answers_of(matched))
     data = model.read_bytes()
-    path.write_bytes(data if calibration == (1.0, 0.0) else with_calibrated_scores(data, *calibration, model.name))
+    if calibration.changes_scores:
+        data = with_calibrated_scores(data, *calibration, model.name)
+    path.write_bytes(data)

@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import AdvisorError, Budget, UsageError
 from advisor.engine import Progress, resolve, run_search
-from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, journal, open_storage
+from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_journal, open_storage
 from advisor.engine._scheduling.study import Study
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
@@ -107,7 +107,7 @@ def test_sqlite_lies_in_the_run_folder_and_a_journal_that_cannot_be_read_is_move
     assert ((tmp_path / "latest").resolve() / "study.sqlite").is_file()
     file = tmp_path / "study.journal"
     file.write_text("not a journal\nat all\n")
-    journal(file)
+    open_journal(file)
     assert (tmp_path / "study.journal.damaged").read_text() == "not a journal\nat all\n"
 
 
@@ -115,15 +115,15 @@ def test_a_torn_line_of_the_journal_is_cut_off(tmp_path: Path) -> None:
     import optuna
 
     file = tmp_path / "study.journal"
-    study = optuna.create_study(storage=journal(file), study_name="advisor")
+    study = optuna.create_study(storage=open_journal(file), study_name="advisor")
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
     whole = file.read_bytes()
     file.write_bytes(whole + b'{"op_code":4,"worker_id":"abc')
     (tmp_path / "study.journal.lock").symlink_to(file)
-    again = optuna.load_study(storage=journal(file), study_name="advisor")
+    again = optuna.load_study(storage=open_journal(file), study_name="advisor")
     assert len(again.trials) == 2
     again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
-    assert len(optuna.load_study(storage=journal(file), study_name="advisor").trials) == 3
+    assert len(optuna.load_study(storage=open_journal(file), study_name="advisor").trials) == 3
 
 
 @pytest.mark.parametrize("name", ["optuna", "sqlalchemy"])

@@ -34,7 +34,7 @@ from advisor.core import (
 from advisor.core._names import SAMPLERS
 from advisor.engine import preview, resolve
 from advisor.engine._scheduling.sampler import AdvisorSampler
-from advisor.engine._scheduling.storage import journal
+from advisor.engine._scheduling.storage import open_journal
 from advisor.engine._scheduling.study import Study, constraints
 from advisor.engine._scheduling.suggesting import Suggester, make_suggester, parameters
 from advisor.engine._space.plan import Plan
@@ -51,7 +51,7 @@ def plan() -> Plan:
 
 
 def study(file: Path, plan: Plan, sampler: str = "advisor", done: tuple[Evaluation, ...] = ()) -> Study:
-    return Study(journal(file), "advisor", plan, Budget(latency_ms=50), sampler, seed=0, done=done)
+    return Study(open_journal(file), "advisor", plan, Budget(latency_ms=50), sampler, seed=0, done=done)
 
 
 def result(configuration: Configuration) -> Evaluation:
@@ -70,7 +70,7 @@ def test_a_chosen_configuration_comes_before_what_somebody_enqueued_and_loses_no
     file = tmp_path / "study.log"
     asked = study(file, plan)
     other, chosen = list(asked.not_started)[:2]
-    optuna.load_study(study_name="advisor", storage=journal(file)).enqueue_trial(parameters(other))
+    optuna.load_study(study_name="advisor", storage=open_journal(file)).enqueue_trial(parameters(other))
     asked.take(chosen)
     assert {other, chosen} & set(asked.not_started) == {other}
     asked.take(other)
@@ -128,7 +128,7 @@ def test_a_search_that_goes_on_does_not_look_at_the_hold_out() -> None:
 
 
 def trials(file: Path) -> list[optuna.trial.FrozenTrial]:
-    return optuna.load_study(storage=journal(file), study_name="advisor").get_trials()
+    return optuna.load_study(storage=open_journal(file), study_name="advisor").get_trials()
 
 
 def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

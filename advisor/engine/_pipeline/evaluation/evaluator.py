@@ -106,7 +106,7 @@ class Evaluator:
                 model, _ = await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
                 if recipe_of(training).tunes_backbone:
                     tuning = TuningFacts(was_shortened(model))
-        await self._escalate(configuration)
+        await self._ask_lighter_rules(configuration)
         artefact = await self.walker.run(stages.made)
         verdict = await self._verdict(stages)
         head = (await self.walker.run(stages.head)).facts if stages.head else None
@@ -146,7 +146,7 @@ class Evaluator:
             backbone_ms = await self.walker.run(screen(card))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 
-    async def _escalate(self, configuration: Configuration) -> None:
+    async def _ask_lighter_rules(self, configuration: Configuration) -> None:
         """Ask the rules about the lighter recipes of a form, before it is made."""
         waited = self.stages_of(configuration).lighter(self._recipes, self._named)
         verdicts = await asyncio.gather(
@@ -160,7 +160,7 @@ class Evaluator:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""
         stages = self.stages_of(configuration)
         try:
-            await self._escalate(configuration)
+            await self._ask_lighter_rules(configuration)
             await self.walker.run(stages.made)
             return await self._verdict(stages)
         except StageAborted:

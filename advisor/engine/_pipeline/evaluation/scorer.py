@@ -59,10 +59,13 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
         return facts
     unknown = np.load(others, allow_pickle=False)
     share: Interval = wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
-    return replace(facts, others=OtherThings(share, compute_auroc(_scores(known), _scores(unknown)), len(unknown)))
+    return replace(
+        facts,
+        others=OtherThings(share, compute_auroc(_compute_margins(known), _compute_margins(unknown)), len(unknown)),
+    )
 
 
-def _scores(probabilities: Floats) -> Floats:
+def _compute_margins(probabilities: Floats) -> Floats:
     """Return by how much the logit of unknown exceeds the largest other one."""
     logits = np.log(np.maximum(probabilities, 1e-12))
     return np.asarray(logits[:, -1] - logits[:, :-1].max(axis=1))

@@ -183,6 +183,7 @@ def features(
 
 
 def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float) -> Stage[Path]:
+    """Return the stage that computes the features of one chunk of the images."""
     card = read.card
     seen = read.seen
     source = read.source

@@ -231,7 +231,7 @@ class Acquisition:
             exact = np.argpartition(-gain / self.cost_s[rows], _EXACT_ROWS)[:_EXACT_ROWS]
         sd[exact] = _less_where_hinted(observations, rows[exact], observations.revealed.deviations(rows[exact]))
         gain[exact] = compute_expected_gain(points[exact], sd[exact] / unit, front, 1.0 / self.cost_s[rows[exact]])
-        gain[exact] *= self._feasible(observations, rows[exact])
+        gain[exact] *= self._compute_feasibility(observations, rows[exact])
         return gain, exact
 
     def share_in(self, observations: Observations, free: Mask, seconds: float) -> float:
@@ -256,7 +256,8 @@ class Acquisition:
         means[list(observations.hints)] = list(observations.hints.values())
         return means
 
-    def _feasible(self, observations: Observations, rows: Rows) -> Floats:
+    def _compute_feasibility(self, observations: Observations, rows: Rows) -> Floats:
+        """Return the probability (0-1) that each row meets all constraints; 1 while too few were seen."""
         probability = np.ones(len(rows))
         for surrogate in observations.constraints.values():
             if len(surrogate) >= _CONSTRAINT_SEEN:
