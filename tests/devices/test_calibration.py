@@ -475,10 +475,7 @@ def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path:
         read_measurements(path, ["cpu"])
 
 
-@pytest.mark.parametrize(
-    ("header", "words"),
-    [("target,model,precision,latency\n", "did you mean 'latency_ms'"), ("target,model,precision\n", "is missing")],
-)
+@with_cases
 def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, header)

@@ -59,10 +59,7 @@ def test_the_host_measures_with_the_agent_whose_document_is_kept_whole(agent: Pa
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    "script",
-    ["print('hello')", "import os; os.abort()", "print('[1, 2]')", "print('[' * 100_000)", "raise SystemExit(4)"],
-)
+@with_cases
 def test_an_agent_that_answers_rubbish_is_a_failed_measurement(tmp_path: Path, model: Path, script: str) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(script)
@@ -128,10 +125,7 @@ def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_pa
     assert not trap.exists()
 
 
-@pytest.mark.parametrize(
-    "destination",
-    ["-oProxyCommand=touch x", "", "a b", "host;touch x", "$(touch x)", "host\nother", "`x`", "a'b", "me@", "me@-x"],
-)
+@with_cases
 def test_what_is_no_host_is_refused(destination: str) -> None:
     with pytest.raises(UsageError, match="is not a valid host"):
         SshConnection(destination)

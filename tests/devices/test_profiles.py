@@ -146,10 +146,7 @@ def test_another_unit_is_refused(tmp_path: Path, latencies: tuple[float, float],
     assert len(caught.value.message.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("core", "count", "accepted"),
-    [("Cortex-A53", 4, False), ("Cortex-A72", 8, False), ("cortex a72", 4, True), ("Cortex-A72", 2, True)],
-)
+@with_cases
 def test_cores_that_contradict_the_soc_are_refused(tmp_path: Path, core: str, count: int, accepted: bool) -> None:
     text = PROFILE.replace("Maker M1", "Broadcom BCM2711").replace("Cortex-A53, count: 4", f"{core}, count: {count}")
     path = write(tmp_path, text)
