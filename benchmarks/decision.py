@@ -152,11 +152,18 @@ class Outcome:
 def main() -> None:
     """Let each rule pick from recorded and made-up answers, and keep the table."""
     rows: list[Row] = []
+    pooled: dict[str, dict[str, list[list[Outcome]]]] = {}
     for case, problems in cases():
+        kind = "made-up" if case.startswith("made-up") else "recorded"
+        by_rule = pooled.setdefault(kind, {rule: [] for rule in RULES})
         for size in SIZES:
             outcomes = judge_rules(problems, size)
             rows += _rows(case, size, outcomes)
             print(*rows[-len(RULES) :], sep="\n", flush=True)
+            for rule, judged in outcomes.items():
+                by_rule[rule] += judged
+    for kind, by_rule in pooled.items():
+        rows += _rows(f"{kind}, all", "all", by_rule)
     print(keep(NAME, TITLE, HEADER, rows, REMARKS), flush=True)
 
 
@@ -231,7 +238,7 @@ def _beats(other: Bits, own: Bits) -> bool:
     return bool(better - worse > 1.96 * (better + worse + 2) ** 0.5)
 
 
-def _rows(case: str, size: int, outcomes: Mapping[str, Sequence[Sequence[Outcome]]]) -> list[Row]:
+def _rows(case: str, size: int | str, outcomes: Mapping[str, Sequence[Sequence[Outcome]]]) -> list[Row]:
     rows: list[Row] = []
     dearest = mean(each.log_cost for problem in outcomes[MOST] for each in problem)
     for rule, problems in outcomes.items():

@@ -20,7 +20,7 @@ import typer
 from advisor import __main__, __version__
 from advisor.cli import _main as main, _options as completion, note
 from advisor.cli._main import app
-from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, progress
+from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, fold_line, progress
 from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.makers.commands import Advisor
 from tests.processes import until
@@ -88,6 +88,11 @@ def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypa
     assert "latest" in names
     assert len(names) == 2
     assert all(run.startswith("old/") for run in completion.complete_runs("old/"))
+
+
+@with_cases
+def test_a_long_line_is_folded_between_words_and_a_command_stays_whole(line: str, width: int, shown: str) -> None:
+    assert fold_line(line, width) == shown
 
 
 @with_cases

@@ -33,10 +33,7 @@ BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int
 LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
 
 
-@pytest.mark.parametrize(
-    ("transposes", "left"),
-    [(0, "no transposes left"), (3, "3 transposes left, with 12.5 % of the values that operators read and write")],
-)
+@with_cases
 def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[str], transposes: int, left: str) -> None:
     conversion = Conversion("onnx2tf 2.6.9", "onnxruntime 1.31.1", 32, 5.8e-6, 1.0, transposes, 0.125)
     print_card(replace(load_catalogue().card("mobilenet_v2_1.0_224"), conversion=conversion), here=False)
