@@ -106,7 +106,9 @@ def of_torchvision(name: str) -> Detector:
         "package": f"torchvision {version('torchvision')}",
     }
     cells = [(level.shape[2], level.shape[3]) for level in levels]
-    return Detector(network, side, centred(corners[:, [1, 0, 3, 2]]), cells, "xywh", model.box_coder.weights, True, about)
+    return Detector(
+        network, side, centred(corners[:, [1, 0, 3, 2]]), cells, "xywh", model.box_coder.weights, True, about
+    )
 
 
 def of_effdet(name: str) -> Detector:
@@ -148,7 +150,9 @@ def shapes_of(detector: Detector) -> list[dict[str, Any]]:
         far = max(abs(table[..., :2] - middle).max(), abs(table[..., 2:] - table[0, 0, :, 2:]).max())
         if far > 1e-4:
             raise ValueError(f"anchors of {rows} x {columns} places differ by {far:.2g} from those of a grid")
-        levels.append({"cells": [rows, columns], "sides": [[float(side) for side in box] for box in table[0, 0, :, 2:]]})
+        levels.append(
+            {"cells": [rows, columns], "sides": [[float(side) for side in box] for box in table[0, 0, :, 2:]]}
+        )
     if start != len(detector.anchors):
         raise ValueError(f"{len(detector.anchors)} anchors for {start} places")
     return levels
