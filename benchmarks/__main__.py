@@ -31,6 +31,7 @@ NAMES = (
     "pixels",
     "other_conditions",
     "confidence",
+    "updates",
     "trashnet_table",
     "trashnet_climb",
     "fleet",

@@ -233,7 +233,8 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
     """Return which file should ship.
 
     The new file ships if it is right more often on all images than chance allows, and the old hold-out does not show a
-    loss: 95 % intervals of paired answers, see :func:`_judge`.
+    loss: 95 % intervals of paired answers, see :func:`_judge`. Few images may judge a class that the earlier file does
+    not know. There, it ships too if it recognises more of the class than a guess would, and loses nothing in sum.
 
     Args:
         parent: name of the earlier run.
@@ -251,7 +252,11 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
     every = _judge(*right)
     # The whole interval lies below zero: less would let chance keep a better file from shipping.
     loses = on_old.high < 0
-    ship = every.low > 0 and not loses
+    of_new_classes = [
+        now for now, image in zip(right[1], (*old, *new), strict=True) if image.label in merged.new_classes
+    ]
+    learnt = every.gain > 0 and _beats_guess(of_new_classes, classes=len(set(true)))
+    ship = (every.low > 0 or learnt) and not loses
     gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, " if on_new else ""
     unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
     if loses:
@@ -301,6 +306,16 @@ def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
         low=points * (2 * low - 1),
         high=points * (2 * high - 1),
     )
+
+
+def _beats_guess(right: Sequence[bool], classes: int) -> bool:
+    """Return whether so many right answers are more than a guess among the classes gives, with 97.5 % certainty."""
+    from scipy.special import betaincinv
+
+    if not any(right):
+        return False
+    least = float(betaincinv(sum(right), len(right) - sum(right) + 1, TAIL))
+    return least > 1 / classes
 
 
 def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequence[str]) -> tuple[WorseClass, ...]:

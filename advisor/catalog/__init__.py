@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     )
     from advisor.catalog._checking import Checked
     from advisor.catalog._convert import CONVERT_VERSION, build_model, convert
-    from advisor.catalog._detector import WholeDetector, build_detector
-    from advisor.catalog._graph_file import BoxCode
+    from advisor.catalog._detector import build_detector
     from advisor.catalog._listing import CardRow, Fetched, is_here
     from advisor.catalog._public import add, check, fetch, list_cards, show, to_frame
     from advisor.catalog._user_models import classifier
@@ -56,7 +55,6 @@ __all__ = [
     "SCORES",
     "SUFFIX",
     "Array",
-    "BoxCode",
     "Card",
     "CardRow",
     "Catalogue",
@@ -70,7 +68,6 @@ __all__ = [
     "Preprocessing",
     "Published",
     "WeightSource",
-    "WholeDetector",
     "add",
     "all_missing",
     "build_detector",

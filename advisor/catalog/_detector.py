@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from advisor.catalog._cards import Card
 from advisor.catalog._convert import fill_graph_file
-from advisor.catalog._graph_file import BoxCode, graph_of
+from advisor.catalog._graph_file import AnchorLevel, BoxCode, graph_of
+from advisor.catalog._weights.readers import Array
 from advisor.core import StageError
 from advisor.tflite import ENCODINGS, Model, read
 
@@ -33,7 +36,46 @@ class WholeDetector:
     maps: keras.Model  # from an image to the maps that the neck reads, the finest first
     logits: tuple[keras.layers.Layer, ...]  # the last convolution of each level, which gives the logits of the classes
     encodings: tuple[keras.layers.Layer, ...]  # the same for the boxes
-    code: BoxCode  # its anchors
+    code: BoxCode
+
+    @property
+    def anchors(self) -> list[Array]:
+        """The anchors of each level, float32 (N, 4): centre y and x, height and width in shares of the image.
+
+        They stand place by place, row by row, each in the middle of its cell.
+        """
+        return [place_anchors(level) for level in self.code.levels]
+
+    @property
+    def anchors_of_place(self) -> int:
+        """The number of anchors of a place."""
+        return len(self.code.levels[0].sides)
+
+    def encoding_weights(self, level: int, scales: Sequence[float]) -> list[Array]:
+        """Return kernel and bias of the layer that moves the boxes of a level.
+
+        They are for encodings of y, x, height and width that are multiplied by ``scales``.
+        """
+        return [reorder_encodings(values, self.code, scales) for values in self.encodings[level].get_weights()]
+
+
+def place_anchors(level: AnchorLevel) -> Array:
+    """Return the anchors of a level, see :attr:`WholeDetector.anchors`."""
+    rows, columns = level.cells
+    y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
+    centres = np.stack([y, x], axis=-1).reshape(-1, 1, 2)
+    sides = np.asarray(level.sides)[None]
+    shape = (len(centres), sides.shape[1], 2)
+    whole = np.concatenate([np.broadcast_to(centres, shape), np.broadcast_to(sides, shape)], axis=-1)
+    return whole.reshape(-1, 4).astype(np.float32)
+
+
+def reorder_encodings(weights: Array, code: BoxCode, scales: Sequence[float]) -> Array:
+    """Return weights (..., 4 A) of a layer that moves the boxes of A anchors a place, in another order and scale."""
+    rows = weights.reshape(*weights.shape[:-1], -1, 4)
+    factors = [scale / code.scales[place] for scale, place in zip(scales, code.order, strict=True)]
+    moved = rows[..., list(code.order)] * np.asarray(factors)
+    return np.asarray(moved.reshape(weights.shape), np.float32)
 
 
 def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:

@@ -46,7 +46,6 @@ class TaskFacts:
     cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
     own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
     whole_networks: str = ""  # architecture of cards of networks that learnt the whole task on other images
-    whole_gain: str = ""  # what such a network added where that was measured, in words
 
     @property
     def trainings(self) -> tuple[str, ...]:

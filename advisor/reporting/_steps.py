@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
@@ -78,7 +78,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
     if whole := list_whole_networks(view):
         what = f"{plural(len(whole), 'network')} without weights here that learnt other objects"
-        yield NextStep("a start from other objects", f"{what}{expected_of_whole(view)}", fetch_command(whole))
+        yield NextStep("a start from other objects", what, f"advisor catalog fetch {' '.join(whole)}")
     images, label = count_wanted_images(view, pick)
     if images:
         more = f"{plural(images, 'more image')} of '{label}'"
@@ -97,16 +97,6 @@ def list_whole_networks(view: RunView) -> list[str]:
     from advisor.catalog import load_catalogue
 
     return [name for name, card in load_catalogue().items() if card.whole and name in without]
-
-
-def expected_of_whole(view: RunView) -> str:
-    """Return what such a network is expected to add, in words; nothing where none was tried on the task."""
-    return f", which {view.task.whole_gain}" if view.task.whole_gain else ""
-
-
-def fetch_command(names: Sequence[str]) -> str:
-    """Return the command that fetches the weights of cards."""
-    return f"advisor catalog fetch {' '.join(names)}"
 
 
 def is_int8_next(view: RunView) -> bool:

@@ -17,14 +17,14 @@ from advisor.store import RunFolder
 from tests.makers.searches import Searched
 
 
-def judged(old: Sequence[str], new: Sequence[str], before: str, after: str) -> Update:
+def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, added: tuple[str, ...] = ()) -> Update:
     """Compare two files by their answers, a letter for each image of the old and the new hold-out."""
     images = [
         GrownImage(Path(f"{number}.jpg"), label, PARTS[0], new=is_new)
         for is_new, labels in ((False, old), (True, new))
         for number, label in enumerate(labels)
     ]
-    merged = MergedImages(tuple(images), (), 0, 0, ())
+    merged = MergedImages(tuple(images), added, 0, 0, ())
     return compare_answers("run", "runs/new", merged, before.split(), after.split())
 
 
@@ -47,6 +47,17 @@ def test_the_new_file_ships_if_it_gains_and_the_old_images_show_no_loss(
 ) -> None:
     answer = judged(["a"] * 40, ["a"] * 20, before, after)
     assert (answer.ship, reason in answer.reason) == (ship, True), answer.reason
+
+
+@pytest.mark.parametrize(("after", "ship"), [("c " * 5, True), ("c " + "b " * 4, False)])
+def test_a_new_class_that_few_images_judge_ships_if_it_is_recognised_and_nothing_is_lost(
+    after: str, ship: bool
+) -> None:
+    old = ["a", "b"] * 20
+    known = " ".join(old)
+    assert judged(old, ["c"] * 5, f"{known} {'a ' * 5}", f"{known} {after}", ("c",)).ship is ship
+    lost = "c " * 12 + " ".join(old[12:])
+    assert not judged(old, ["c"] * 5, f"{known} {'a ' * 5}", f"{lost} {after}", ("c",)).ship
 
 
 def test_classes_that_got_worse_are_named_with_images() -> None:

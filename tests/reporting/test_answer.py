@@ -158,7 +158,7 @@ def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_
     boxes = replace(view.request, question=replace(view.request.question, task="object-detection"))
     step = next_steps(replace(view, manifest=manifest, request=boxes))[0]
     assert step.command == "advisor catalog fetch efficientdet_lite0_320"
-    assert step.what.startswith("1 network without weights here that learnt other objects, which")
+    assert step.what == "1 network without weights here that learnt other objects"
 
 
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:

@@ -1,8 +1,9 @@
 """Make graph files: find how each constant of a converted network follows from its checkpoint, and check the answers.
 
-``python -m tools.graphs FOLDER`` reads what ``from_timm`` or ``from_detectors`` wrote to FOLDER, writes ``catalogs/graphs/NAME.graph``, and
-prints a line for each network: bytes, constants, and the largest relative difference from PyTorch's answers. These are
-computed with a second set of weights, which took no part in finding the constants.
+``python -m tools.graphs FOLDER`` reads what ``from_timm`` or ``from_detectors`` wrote to FOLDER, writes
+``catalogs/graphs/NAME.graph``, and prints a line for each network: bytes, constants, and the largest relative
+difference from PyTorch's answers. These are computed with a second set of weights, which took no part in finding the
+constants.
 """
 
 import io

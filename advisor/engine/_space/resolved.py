@@ -338,7 +338,7 @@ def choose_recipes(question: Question) -> dict[str, Recipe]:
 
 
 def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
-    """Return the cards of the question, by default all that name a source of weights, the most promising first.
+    """Return the cards of the question, by default backbones that name a source of weights, the most promising first.
 
     A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
     Finished files come first. If the user names nothing else, the other cards are those of a search without names.
@@ -348,7 +348,8 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     side = question.of_task.side
     names = names_networks(question, catalogue)
     named = catalogue.select(question.candidates) if names else ()
-    cards = [card for card in named or catalogue.values() if named or card.weights]
+    # What a start from a whole network gains is not shown yet, and it trains longer.
+    cards = [card for card in named or catalogue.values() if named or (card.weights and not card.whole)]
     others = [card for card in cards if card.task not in ("", question.task)]
     for card in others:
         # A pattern may match files for several tasks, and then the others are left out without a word.
@@ -377,10 +378,7 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
     # The phones of a fleet need small and large networks.
     ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
-    whole = [card for card in ordered if card.whole]
-    # Half of the cards that are tried: how far a start from other images carries is only known after a training.
-    leading = whole[: question.of_task.cards // 2]
-    return tuple(sorted(ordered, key=lambda card: (not card.form, card not in leading)))
+    return tuple(sorted(ordered, key=lambda card: not card.form))
 
 
 def names_networks(question: Question, catalogue: Catalogue) -> bool:

@@ -41,7 +41,7 @@ class Detection(HeadOnMaps):
 
         if not card.whole:
             return self.head
-        alone = Hyperparameters(20, learning_rate=2e-3)
+        alone = Hyperparameters(20, learning_rate=8e-3, backbone_rate=0.5)
         whole = Hyperparameters(20, backbone_rate=0.2)
         return replace(self.head, begin=begin_detector, hyperparameters=alone, finetuning_all=whole)
 

@@ -66,6 +66,7 @@ class TrainableHead:
     complete: Callable[[bytes], bytes] = bytes  # from the float file of network and head to the one that is scored
     begin: Callable[[Sequence[Any]], None] | None = None  # takes the labels of all images before the first step
     finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
+    learnt: Sequence[keras.Variable] = ()  # weights that learnt before: their rate is that of the backbone
 
 
 Tell = Callable[[int, int], None]  # Takes how many epochs of how many are done; 0 at the start
@@ -134,9 +135,11 @@ class _Training:
         self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
         self._all = steps = self._last * in_epoch
         below = backbone.trainable_variables if backbone else []
+        learnt = set(map(id, head.learnt))
+        new = [weight for weight in head.model.trainable_variables if id(weight) not in learnt]
         self._optimizers = [
             (_make_optimizer(hyperparameters, rate, weights, steps), weights)
-            for rate, weights in ((1.0, head.model.trainable_variables), (hyperparameters.backbone_rate, below))
+            for rate, weights in ((1.0, new), (hyperparameters.backbone_rate, [*head.learnt, *below]))
             if weights
         ]
         self._weights = [*head.model.weights, *below]

@@ -64,13 +64,17 @@ def test_a_detector_has_its_own_input_and_the_macs_of_it() -> None:
     assert resolve_cards(asked(CLASSIFICATION.name, candidates=[CARD])).cards == (plain,)
 
 
-def test_detectors_that_learnt_other_objects_are_half_of_the_first_and_keep_their_input() -> None:
-    cards = resolve_cards(asked()).cards
-    assert [card.name for card in cards[:2]] == ["ssdlite320_mobilenet_v3_large", "efficientdet_lite0_320"]
-    assert [card.whole for card in cards[2:4]] == [False, False]
-    assert {card.name: card.input_size for card in cards if card.whole}["efficientdet_lite2_448"] == 448
-    others = asked(input_size=416), asked(COUNTING.name), asked(CLASSIFICATION.name)
-    assert not any(card.whole for request in others for card in resolve_cards(request).cards)
+def test_detectors_that_learnt_other_objects_are_tried_if_they_are_named_and_keep_their_input() -> None:
+    assert not any(card.whole for card in resolve_cards(asked()).cards)
+    cards = resolve_cards(asked(candidates=["efficientdet_lite", "ssdlite*"])).cards
+    assert [card.input_size for card in cards] == [320, 320, 384, 448]
+    assert cards[0].name == "ssdlite320_mobilenet_v3_large"
+    for request in (
+        asked(COUNTING.name, candidates=[cards[0].name]),
+        asked(candidates=[cards[0].name], input_size=416),
+    ):
+        with pytest.raises(UsageError, match="--candidates: ssdlite320_mobilenet_v3_large"):
+            resolve_cards(request)
 
 
 @pytest.fixture

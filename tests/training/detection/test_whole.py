@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import BoxCode, Card, build_detector, load_catalogue
-from advisor.catalog._detector import LOGITS, MAP
-from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel
+from advisor.catalog import Card, build_detector, load_catalogue
+from advisor.catalog._detector import LOGITS, MAP, place_anchors, reorder_encodings
+from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel, BoxCode
 from advisor.core import StageError
 from advisor.store import sha256_file
 from advisor.tflite import ENCODINGS
@@ -23,7 +23,7 @@ from advisor.training import (
     list_outputs,
 )
 from advisor.training._detection.boxes import SIDE, anchors_of
-from advisor.training._detection.whole import begin_detector, place_anchors, reorder_encodings
+from advisor.training._detection.whole import SCALES, begin_detector
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import KeptMaps, Objects
 from tests.training.detection.squares import fitted
@@ -31,7 +31,6 @@ from tests.training.nets import WIDE
 
 pytestmark = pytest.mark.integration
 
-OURS = (10.0, 10.0, 5.0, 5.0)
 FEW = Hyperparameters(epochs=6, seed=1)
 
 
@@ -63,7 +62,7 @@ def learnt(kept: KeptMaps, backbone: Any, tmp_path_factory: pytest.TempPathFacto
     levels = tuple(AnchorLevel(each, ((SIDE / each[0], SIDE / each[1]),)) for each in cells)
     folder = tmp_path_factory.mktemp("whole")
     data = convert_to_flatbuffer(keras.Model(image, named))
-    return graph_card(folder / "squares.graph", data, BoxCode(levels, (0, 1, 2, 3), OURS, False))
+    return graph_card(folder / "squares.graph", data, BoxCode(levels, (0, 1, 2, 3), SCALES, False))
 
 
 def test_what_was_learnt_stays_and_two_classes_are_new(learnt: Card, kept: KeptMaps, backbone: Any) -> None:
@@ -95,18 +94,17 @@ def test_it_learns_new_classes_faster_than_a_new_head(
 
 
 def test_anchors_stand_in_the_middle_of_each_cell() -> None:
-    code = BoxCode((AnchorLevel((4, 4), ((2.0, 2.0),)), AnchorLevel((2, 2), ((4.0, 4.0),))), (0, 1, 2, 3), OURS, False)
-    ours = anchors_of([(4, 4), (2, 2)])
-    assert np.array_equal(place_anchors(code).boxes, ours.boxes)
-    two = BoxCode((AnchorLevel((1, 2), ((0.5, 0.2), (0.1, 0.3))),), (0, 1, 2, 3), OURS, False)
+    levels = AnchorLevel((4, 4), ((2.0, 2.0),)), AnchorLevel((2, 2), ((4.0, 4.0),))
+    assert np.array_equal(
+        np.concatenate([place_anchors(level) for level in levels]), anchors_of([(4, 4), (2, 2)]).boxes
+    )
     expected = [[0.5, 0.25, 0.5, 0.2], [0.5, 0.25, 0.1, 0.3], [0.5, 0.75, 0.5, 0.2], [0.5, 0.75, 0.1, 0.3]]
-    np.testing.assert_allclose(place_anchors(two).boxes, expected)
-    assert place_anchors(two).of_place == 2
+    np.testing.assert_allclose(place_anchors(AnchorLevel((1, 2), ((0.5, 0.2), (0.1, 0.3)))), expected)
 
 
 def test_encodings_of_another_order_and_scale_become_ours() -> None:
     code = BoxCode((), (1, 0, 3, 2), (1.0, 2.0, 5.0, 5.0), True)  # x, y, width, height
-    found = reorder_encodings(np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]], np.float32), code)
+    found = reorder_encodings(np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]], np.float32), code, SCALES)
     assert found.tolist() == [[10.0, 10.0, 4.0, 3.0, 30.0, 50.0, 8.0, 7.0]]
 
 
