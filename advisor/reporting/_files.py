@@ -152,7 +152,7 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     ``front.parquet`` is left out if the package that writes it is not installed, and of a search that has not ended:
     to import it takes longer than all else of an answer so far.
     """
-    names = REPORT_FILES
+    names: tuple[str, ...] = REPORT_FILES
     if view.unfinished or not find_spec("fastparquet"):
         names = tuple(name for name in REPORT_FILES if name != PARQUET)
         # A search that is continued has one of its earlier end.

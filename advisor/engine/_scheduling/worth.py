@@ -210,8 +210,8 @@ class WorthRule:
             if self._trains(plan.steps[:1]):  # it takes minutes, so an early answer is worth more than information
                 gains = ((worth[chain] / chain.price_s, chain.steps[0]) for chain in chains if len(chain.steps) == 1)
                 looks = sorted(gains, reverse=True)
-            first = self._earliest(worth, worth[plan]) if self._limited else plan
-            looks = self._sure([*looks, (0.0, first.steps[0])])
+            earliest = self._earliest(worth, worth[plan]) if self._limited else plan
+            looks = self._sure([*looks, (0.0, earliest.steps[0])])
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
         if looks:
             return (looks[0][1],)

@@ -314,7 +314,7 @@ class Computed:
                 plain = plain[self._changes[part]]
             else:
                 rows_and_maps.append((part, self._read_plain(part)))
-                plain = self._read_images(changing) if copies else np.zeros(0)
+                plain = self._read_images(changing if copies else changing[:0])
             for copy in range(1, 1 + copies if len(changing) else 1):
                 pixels = self._read_images(changing, capture, (seed, copy)) if capture else plain
                 rows = changing + copy * len(self._images)
