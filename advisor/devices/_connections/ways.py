@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from advisor.core import registered
 from advisor.devices._connections.adb import check_serial, connect_phone
 from advisor.devices._connections.agent import check_destination, connect_board
-from advisor.devices._connections.clouds import way_to
+from advisor.devices._connections.clouds import CLOUDS, way_to
 from advisor.devices._connections.protocol import Way
-from advisor.devices._connections.settings import CLOUDS
 
 _SSH = "host, ``user@host`` or a name of the user's ssh configuration"
 
