@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from advisor.core import AdvisorError, UsageError, integration, nearest, registered, visible
-from advisor.devices._connections.protocol import Connection, Way
-from advisor.devices._connections.settings import CLOUDS, ConnectionSettings
+from advisor.core import AdvisorError, UsageError, integration, nearest, visible
+from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing, Way
+
+if TYPE_CHECKING:
+    from advisor.devices._connections.settings import ConnectionSettings
+
+CLOUDS = "advisor.device_clouds"
+"""Entry points of :class:`DeviceCloud`, by the name that stands before a device: ``aihub:Samsung Galaxy S24``."""
+
+CLOUD_NAMES = ("aihub",)
+"""The names of those entry points. They are listed here because the schema of profiles names them, and a build makes it
+before the package with its entry points is installed."""
 
 LONGEST_NAME = 120
 SHOWN = 5  # Devices that an error lists
@@ -42,16 +52,16 @@ def split_selector(selector: str) -> tuple[str, str, str]:
 
     The target is empty if it is not named, and all three are for what is in no cloud.
     """
-    if not ConnectionSettings.names_cloud(selector):
+    cloud, colon, rest = selector.partition(":")
+    if not colon or cloud not in CLOUD_NAMES:
         return "", "", ""
-    cloud, _, rest = selector.partition(":")
     device, _, target = rest.partition(":")
     return cloud, device.strip(), target.strip()
 
 
 def cloud_named(name: str) -> DeviceCloud:
     """Return a cloud; the UsageError for an unknown one names the nearest."""
-    known = registered(CLOUDS)
+    known = CLOUD_NAMES
     if name not in known:
         raise UsageError(f"unknown device cloud '{visible(name)}'{nearest(name, known)}", f"clouds: {', '.join(known)}")
     cloud: DeviceCloud = integration(CLOUDS, name)
@@ -89,10 +99,27 @@ def check_device_name(name: str) -> None:
         raise UsageError(f"{name!r:.80} is not the name of a device", "write it as the cloud's list has it")
 
 
+@dataclass(frozen=True)
+class _Unreachable:
+    """The connection to a device of a cloud that did not answer when it was asked for its devices."""
+
+    label: str
+    problem: AdvisorError
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """Raise what the cloud's client said."""
+        del job
+        raise self.problem
+
+
 def way_to(cloud: str) -> Way:
     """Return the way to the devices of a cloud, which is imported when a device is connected."""
 
     def connect(settings: ConnectionSettings, accelerator: str) -> Connection:
-        return cloud_named(cloud).connect(settings, accelerator)
+        devices = ask_devices(cloud)
+        if isinstance(devices, AdvisorError):
+            return _Unreachable(f"{cloud} {settings.address}", devices)
+        device = require_device(cloud, settings.address, devices)
+        return cloud_named(cloud).connect(replace(settings, address=device), accelerator)
 
     return Way(f"name of a device of the cloud {cloud}", check_device_name, connect)

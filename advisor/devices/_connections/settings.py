@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 HERE = "here"
 """The way of this machine itself. Options can name it; a profile cannot, because others may read it elsewhere."""
 
-CLOUDS = "advisor.device_clouds"
-"""Entry points of :class:`advisor.devices._connections.clouds.DeviceCloud`, by the name that stands before a device:
-``aihub:Samsung Galaxy S24``."""
-
-CLOUD_NAMES = ("aihub",)
-"""The clouds among the entry points. They are listed here because the schema of profiles names them, and it is made
-before the package with its entry points is installed."""
-
 CLOUD_LIMIT_S = 1800.0
 """Seconds that a device of a cloud may take for one file if the user states no other limit, its queue included."""
 
@@ -57,13 +49,16 @@ class ConnectionSettings:
     @property
     def in_cloud(self) -> bool:
         """True if the device is in a cloud, which runs several files at once and may let them wait for hours."""
+        from advisor.devices._connections.clouds import CLOUD_NAMES
+
         return self.way in CLOUD_NAMES
 
     @staticmethod
     def names_cloud(selector: str) -> bool:
         """Return whether the name of a device, such as ``aihub:Samsung Galaxy S24``, begins with that of a cloud."""
-        cloud, colon, _ = selector.partition(":")
-        return bool(colon) and cloud in CLOUD_NAMES
+        from advisor.devices._connections.clouds import split_selector
+
+        return split_selector(selector)[0] != ""
 
     @classmethod
     def from_options(

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from advisor.devices._connections.adb import check_serial, connect_phone
 from advisor.devices._connections.agent import check_destination, connect_board
-from advisor.devices._connections.clouds import way_to
+from advisor.devices._connections.clouds import CLOUD_NAMES, way_to
 from advisor.devices._connections.protocol import Way
-from advisor.devices._connections.settings import CLOUD_NAMES
 
 _SSH = "host, ``user@host`` or a name of the user's ssh configuration"
 

@@ -20,28 +20,24 @@ _log = logging.getLogger(__name__)
 _IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
-def select_in_cloud(
-    selector: str, profiles: Mapping[str, DeviceProfile]
-) -> tuple[DeviceProfile, DeviceTarget | None] | None:
-    """Return device and target of ``aihub:Samsung Galaxy S24:tflite-npu``; None for what is in no cloud.
+def select_in_cloud(selector: str, profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, DeviceTarget]:
+    """Return device and target of ``aihub:Samsung Galaxy S24:tflite-npu``, without a target the default one.
 
-    The target is None if it is not named. If the cloud does not answer, a phone that is known by its name is described
-    without it: its prediction stands, and the reason is logged.
+    If the cloud does not answer, a phone that is known by its name is described without it: its prediction stands, and
+    the reason is logged.
 
     Raises:
         UsageError: the cloud has no such device (the message names the nearest), or does not answer and the device is
             not known by its name; its chip is unknown.
     """
     cloud, device, target = split_selector(selector)
-    if not cloud:
-        return None
     devices = ask_devices(cloud)
     if isinstance(devices, AdvisorError):
         profile = _describe_unlisted(cloud, device, devices, profiles)
     else:
         name = require_device(cloud, device, devices)
         profile = describe_listed(cloud, name, devices[name], profiles)
-    return profile, profile.target(target) if target else None
+    return profile, profile.target(target)
 
 
 def list_in_cloud(cloud: str, profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:

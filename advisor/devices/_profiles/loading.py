@@ -12,8 +12,8 @@ from statistics import median
 from types import MappingProxyType
 
 from advisor.core import Problems, UsageError, nearest, visible
-from advisor.devices._connections.clouds import split_selector
-from advisor.devices._profiles import clouds, phones
+from advisor.devices._connections.settings import ConnectionSettings
+from advisor.devices._profiles import phones
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import FORMS, SUFFIX, Kernel, read_kernels, read_measurements
 from advisor.devices._profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
@@ -47,8 +47,8 @@ class Profiles(dict[str, DeviceProfile]):
         # An exact name of a profile comes before what people call a phone.
         if known in self:
             return self[known]
-        if in_cloud := clouds.select_in_cloud(name, self):
-            return in_cloud[0]
+        if ConnectionSettings.names_cloud(name):
+            return self._select_in_cloud(name)[0]
         profile = phones.find_device(name, self) or phones.find_soc_profile(name)
         if profile is None:
             raise self._unknown(name)
@@ -59,9 +59,8 @@ class Profiles(dict[str, DeviceProfile]):
         name = canonical(selector)
         if name in self:
             return self[name], self[name].target()
-        if in_cloud := clouds.select_in_cloud(name, self):
-            profile, chosen = in_cloud
-            return profile, chosen or profile.target()
+        if ConnectionSettings.names_cloud(name):
+            return self._select_in_cloud(name)
         device, _, target = name.rpartition(":")
         if not device:
             profile = self.profile(name)
@@ -77,6 +76,11 @@ class Profiles(dict[str, DeviceProfile]):
         require_runtime(profile)
         return profile, target
 
+    def _select_in_cloud(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
+        from advisor.devices._profiles.clouds import select_in_cloud
+
+        return select_in_cloud(selector, self)
+
     def _unknown(self, name: str) -> UsageError:
         near = phones.nearest_names(name, self)
         listed = f"nearest: {', '.join(near)}; " if near else ""
@@ -89,7 +93,7 @@ class Profiles(dict[str, DeviceProfile]):
 def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
     """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
     # Files of a search are `.tflite`, and some phones have a default target that runs another format.
-    named = split_selector(selector)[2] if profile.connection and profile.connection.in_cloud else ":" in selector
+    named = selector.count(":") > ConnectionSettings.names_cloud(selector)  # the first colon ends the cloud's name
     if named or target.runtime in TFLITE_RUNTIMES:
         return profile, target
     tflite = [other_target for other_target in profile.targets if other_target.runtime in TFLITE_RUNTIMES]

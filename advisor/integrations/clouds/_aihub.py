@@ -26,6 +26,8 @@ from advisor.integrations.clouds._cloud import Cloud, Order, Outcome
 
 TITLE = "Qualcomm AI Hub"
 
+CLOUD = Cloud(TITLE, lambda: AiHubClient())
+
 TAKES_TFLITE = "framework:tflite"
 CHIP = "chipset:"
 """Attributes of a device that runs ``.tflite`` files as they are, and the beginning of the one with its chip."""
@@ -154,6 +156,3 @@ def _explained(token: str) -> Iterator[None]:
 def _plain(text: str) -> str:
     """Return a message of the client, which it writes into a frame of several lines, as one line."""
     return " ".join(text.translate(_FRAME).split())[:400]
-
-
-CLOUD = Cloud(TITLE, AiHubClient)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -74,14 +75,11 @@ def benchmark_on_device(
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        try:
-            rows, compared = _measure_files(files, target, connection, threads, effort)
-        except AdvisorError as error:
-            if not keeps_prediction:
-                raise
-            rows = [_row(file, target.threads, error.message) for file in files]
-        if keeps_prediction and any(row.failure for row in rows):
-            rows = _predict_failed(rows, files, profile, target, predictor())
+        measure = partial(_measure_files, files, target, connection, threads, effort)
+        if keeps_prediction:
+            rows, compared = _measure_or_predict(measure, files, profile, target, predictor)
+        else:
+            rows, compared = measure()
     # The CPU runs every operator.
     serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
     delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
@@ -142,24 +140,30 @@ def _is_measured(row: DeviceRow) -> bool:
     return row.latency is not None and row.latency.provenance is Provenance.MEASURED
 
 
-def _predict_failed(
-    rows: Sequence[DeviceRow],
+def _measure_or_predict(
+    measure: Callable[[], tuple[list[DeviceRow], tuple[Ratio, ...]]],
     files: Sequence[ModelFile],
     profile: DeviceProfile,
     target: DeviceTarget,
-    predictor: Predictor,
-) -> list[DeviceRow]:
-    """Return the rows with a prediction, and the reason, in place of each that failed at the target's threads."""
+    predictor: Callable[[], Predictor],
+) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
+    """Measure; return a prediction, and the reason, in place of each row that failed at the target's threads."""
+    compared: tuple[Ratio, ...] = ()
+    try:
+        rows, compared = measure()
+    except AdvisorError as error:
+        reason = f"{error.message.rstrip('.')} ({error.hint})" if error.hint else error.message
+        rows = [_row(file, target.threads, reason) for file in files]
     by_model = {file.model: file for file in files}
     predicted_rows = []
     for row in rows:
         if row.failure and row.threads == target.threads:
-            (predicted,) = _predict_files([by_model[row.model]], profile, target, predictor, ())
+            (predicted,) = _predict_files([by_model[row.model]], profile, target, predictor(), ())
             reason = "; ".join(filter(None, (f"not measured: {row.failure}", predicted.reason)))
             predicted_rows.append(replace(predicted, reason=reason))
         else:
             predicted_rows.append(row)
-    return predicted_rows
+    return predicted_rows, compared
 
 
 def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
