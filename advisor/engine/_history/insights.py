@@ -367,7 +367,7 @@ def diagnose_run(folder: RunFolder) -> None:
     files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
     # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
     for row in forms:
-        origin = files.get((*network_of(row), FLOAT))
+        origin = files.get(variant_of(row)._replace(compression=FLOAT))
         if origin is not None and origin.is_file():
             with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
                 diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
