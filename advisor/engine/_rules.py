@@ -31,7 +31,7 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
         (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
         (images and on_host and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
-        (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
+        (True, RuleNeeds.LIGHTER, StageName.COMPRESS, explain_needless),
     )
     listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)
     return Rules(question.limits, tuple(listed))
@@ -64,7 +64,7 @@ def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
     )
 
 
-def needless(_candidate: Configuration, known: Known) -> str:
+def explain_needless(_candidate: Configuration, known: Known) -> str:
     """Return why a recipe is not worth trying after the lighter ones; empty if it is."""
     limit = known.limits.max_drop_points
     if not known.lighter:

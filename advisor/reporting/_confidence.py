@@ -69,7 +69,7 @@ class Curve(NamedTuple):
     lowest: float
 
 
-def confidence(view: RunView) -> Mapping[str, object] | None:
+def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if the run keeps no probabilities."""
     pick = view.decision.pick
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
@@ -112,7 +112,7 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     )
 
 
-def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+def list_unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the guarantees of thresholds; nothing if none was asked for.
 
     Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
@@ -237,7 +237,7 @@ def _percent(share: float) -> str:
 def threshold_blocks(view: RunView) -> Iterator[Block]:
     """Return the thresholds that the user asked for and that the file has, and what they answer; nothing without any.
 
-    A guarantee that no threshold keeps is a risk, see :func:`unkept`.
+    A guarantee that no threshold keeps is a risk, see :func:`list_unkept`.
     """
     pick = view.decision.pick
     answers = (pick.holdout_answers or pick.answers) if pick else None
@@ -304,7 +304,7 @@ def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
         )
 
 
-def unknown(view: RunView) -> Mapping[str, object] | None:
+def describe_unknown(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if it was not tried."""
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
@@ -316,8 +316,8 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
         "some": len(facts.by_class) < len(view.classes),
         "kept": KEPT,
-        "larger": larger(pick, facts),
-        "command": command(view, facts),
+        "larger": show_growth(pick, facts),
+        "command": export_command(view, facts),
         "hint": SAMPLE,
         "given_up": share_given_up,
     }
@@ -329,8 +329,8 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     if pick is None or pick.unknown is None:
         return
     facts = pick.unknown
-    ships = command(view, pick.unknown)
-    more = larger(pick, pick.unknown)
+    ships = export_command(view, pick.unknown)
+    more = show_growth(pick, pick.unknown)
     yield Labelled("Unknown images", describe_left_out(pick, facts))
     yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
     costs = [f"is {more} larger"] if more else []
@@ -376,7 +376,7 @@ def other_things(facts: UnknownFacts) -> str:
     )
 
 
-def larger(pick: Evaluation, facts: UnknownFacts) -> str:
+def show_growth(pick: Evaluation, facts: UnknownFacts) -> str:
     """Return by how much the file with one more class is larger than the pick; empty if this is not known."""
     more = facts.size_bytes - pick.size.value if pick.size else 0
     return show_bytes(more) if more > 0 else ""
@@ -387,7 +387,7 @@ def share_given_up(kept: Interval) -> Interval:
     return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
 
 
-def command(view: RunView, facts: UnknownFacts) -> str:
+def export_command(view: RunView, facts: UnknownFacts) -> str:
     """Return the command that exports the file with one more class; empty if there is no file."""
     if not facts.file or not view.folder:
         return ""

@@ -25,7 +25,7 @@ from advisor.core import (
 )
 from advisor.engine import Question
 from advisor.reporting import _text as text
-from advisor.reporting._confidence import NAMED, other_things, unkept
+from advisor.reporting._confidence import NAMED, list_unkept, other_things
 from advisor.reporting._view import DatasetSummary, RunView
 
 TIGHT = 0.1
@@ -86,7 +86,7 @@ class Risk:
         return self.level is Level.HIGH and self.name != BUDGET
 
 
-def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
+def list_risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk of an evaluation of a run; see :func:`risks_of`."""
     return risks_of(view.request.question, view.dataset, evaluation)
 
@@ -103,7 +103,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         *_warn_of_flattery(evaluation),
         *_new_conditions(question, evaluation),
         *_fitting(question, evaluation, bool(grouped)),
-        *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
+        *(Risk(name, Level.HIGH, said) for name, said in list_unkept(evaluation)),
         _budget(question.limits, evaluation),
         _compression(evaluation),
         _capture(question, dataset, evaluation),
@@ -116,10 +116,10 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
 def is_worthless(view: RunView) -> bool:
     """Return whether the pick finds nothing, so that no form of an answer recommends it."""
     pick = view.decision.pick
-    return pick is not None and any(risk.name == FINDS_NOTHING for risk in risks(view, pick))
+    return pick is not None and any(risk.name == FINDS_NOTHING for risk in list_risks(view, pick))
 
 
-def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
+def list_warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
     return tuple(risk for risk in found if risk.warns)
 

@@ -28,9 +28,9 @@ from advisor.core import (
     Threshold,
 )
 from advisor.reporting import RunView
-from advisor.reporting._confidence import threshold_blocks, unkept
+from advisor.reporting._confidence import list_unkept, threshold_blocks
 from advisor.reporting._html import render_html
-from advisor.reporting._risks import Level, risks
+from advisor.reporting._risks import Level, list_risks
 from tests.builders import evaluation
 from tests.reporting.test_answer import said as shown
 from tests.reporting.test_html import without_scripts
@@ -153,7 +153,7 @@ def facts(wanted: Guarantees, **more: object) -> ConfidenceFacts:
 
 
 def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str, str]:
-    return dict(unkept(judged(own, seen)))
+    return dict(list_unkept(judged(own, seen)))
 
 
 OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
@@ -189,7 +189,7 @@ OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_
 def test_a_guarantee_out_of_reach_says_what_is_reachable(own: ConfidenceFacts, name: str, words: list[str]) -> None:
     text = said(own)[name]
     assert [word for word in words if word not in text] == []
-    assert [risk.level for risk in risks(run_view(), judged(own)) if risk.name == name] == [Level.HIGH]
+    assert [risk.level for risk in list_risks(run_view(), judged(own)) if risk.name == name] == [Level.HIGH]
 
 
 OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
@@ -218,7 +218,7 @@ def test_guarantees_that_hold_or_were_not_asked_for_say_nothing() -> None:
     assert not said(own, own)
     assert not said(facts(Guarantees()))
     assert not said(facts(BOTH, threshold=FROM, coverage=replace(LATER, at=replace(FROM, score=0.95))))
-    assert not list(unkept(evaluation("one")))
+    assert not list(list_unkept(evaluation("one")))
 
 
 @pytest.mark.parametrize(
@@ -277,15 +277,15 @@ def test_a_detector_says_what_its_threshold_guarantees_and_what_its_scores_are_w
         "Scores: A score is the probability that a box is right. On the hold-out it is off by 1.2 points on average; "
         "before the calibration in the file it was 11.0."
     )
-    assert list(unkept(view.decision.pick)) == []
+    assert list(list_unkept(view.decision.pick)) == []
 
 
 def test_a_guarantee_of_boxes_that_is_not_kept_is_a_risk() -> None:
     never = boxed_view(BoxGuarantee("precision", 0.95, False), Interval(0.8, 0.7, 0.9))
-    ((name, found),) = unkept(never.decision.pick)
+    ((name, found),) = list_unkept(never.decision.pick)
     assert name == "Precision"
     assert found.startswith("No threshold can guarantee that 95 % of the boxes that count are right.")
     assert found.endswith("--min-precision.")
     broken = boxed_view(BoxGuarantee("precision", 0.95, True), Interval(0.8, 0.7, 0.9))
-    ((_, found),) = unkept(broken.decision.pick)
+    ((_, found),) = list_unkept(broken.decision.pick)
     assert found == "On the hold-out 80.0 % of the boxes that count are right, less than the 95 % that was guaranteed."
