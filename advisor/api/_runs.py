@@ -173,8 +173,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     with Progress(None if quiet else shown or display(), answer) as progress:
         # The other imports take a second of the processor: first the user sees that the search begins.
         progress.say(STARTING)
-        # Its progress bar misses widgets in a notebook, and is not used.
-        with warnings.catch_warnings():
+        with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
             warnings.filterwarnings("ignore", "IProgress not found")
             import_module("optuna")
         from advisor.engine import diagnose_run, run_search

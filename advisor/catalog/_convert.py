@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.catalog import _architectures as architectures
 from advisor.catalog._cards import GRAPH_FILE, Card
 from advisor.catalog._graph_file import graph_of
-from advisor.catalog._user_models.classifier import photograph, run
+from advisor.catalog._user_models.classifier import load_photograph, run
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.downloads import WeightsFile
 from advisor.tflite import pack, sign, unpack
@@ -128,7 +128,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         # The converter prints hundreds of lines on tensors to standard output.
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
-        differences = _measure_differences(model, data, photograph(card.preprocessing, card.input_size))
+        differences = _measure_differences(model, data, load_photograph(card.preprocessing, card.input_size))
     finally:
         # A child converts many cards, and Keras keeps every graph until its session is cleared.
         keras.backend.clear_session()

@@ -37,7 +37,7 @@ MOST_LIKELY = 64
 """The cheapest candidates, whose chances to be the pick are computed."""
 
 
-def costs(evaluation: Evaluation) -> Costs | None:
+def costs_of(evaluation: Evaluation) -> Costs | None:
     """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
     accuracy = evaluation.accuracy
     latency = evaluation.latency
@@ -56,7 +56,7 @@ def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     """Return the evaluations that no other dominates, fastest first, of those that are ok with the three figures."""
     points: list[tuple[Evaluation, Costs]] = []
     for evaluation in evaluations:
-        cost = costs(evaluation)
+        cost = costs_of(evaluation)
         if cost is not None:
             points.append((evaluation, cost))
     best: list[tuple[Evaluation, Costs]] = []

@@ -48,19 +48,19 @@ def entries_of(kind: Any) -> dict[str, str]:
 def _follow_path(value: Any, path: str) -> Any:
     for step in path.rstrip("?").split("."):
         value = None if value is None else getattr(value, step)
-    return document(value) if value or not path.endswith("?") else None
+    return to_document(value) if value or not path.endswith("?") else None
 
 
-def document(value: Any) -> Any:
+def to_document(value: Any) -> Any:
     """Return a value as JSON has it; a dataclass has its own ``to_json``, or each of its fields is an entry."""
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
-        return {field.name: document(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: to_document(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {name: document(entry) for name, entry in value.items()}
+        return {name: to_document(entry) for name, entry in value.items()}
     if isinstance(value, tuple | list):
-        return [document(entry) for entry in value]
+        return [to_document(entry) for entry in value]
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, PurePath) else value

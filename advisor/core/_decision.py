@@ -5,14 +5,21 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from advisor.core._budget import Budget
-from advisor.core._choosing import Chooser, costs, front
+from advisor.core._choosing import Chooser, costs_of, front
 from advisor.core._evaluation import Evaluation, Status, accuracy_of, describe, p90_of, size_of, variant_of
 from advisor.core._posterior import Answers, Posterior, not_known
 from advisor.core._preference import Preference
 from advisor.core._preferences import BALANCED, PREFERENCES
 from advisor.core._quantity import Provenance
-from advisor.core._reasons import comparison, not_the_faster, reason
-from advisor.core._relaxation import Relaxation, excess_texts, just_beyond, loosening, overrun, relaxations
+from advisor.core._reasons import compare_with_pick, not_the_faster, reason
+from advisor.core._relaxation import (
+    Relaxation,
+    excess_texts,
+    find_loosening,
+    just_beyond,
+    list_relaxations,
+    sum_overrun,
+)
 from advisor.core._units import show_bytes, show_ms
 
 PREDICTED_APART = 0.05
@@ -86,7 +93,7 @@ def decide(
     ``judged_first``: of these, one with a figure on the hold-out comes before one without it.
     """
     # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
-    known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
+    known = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
@@ -105,7 +112,7 @@ def decide(
         feasible=True,
         reason=reason(choice, budget, preference),
         runner_up=runner_up,
-        runner_up_reason=comparison(runner_up, pick) if runner_up else "",
+        runner_up_reason=compare_with_pick(runner_up, pick) if runner_up else "",
         ties=tuple(e for e in choice.tied if variant_of(e) != variant_of(pick)),
         noise_points=choice.noise_points,
         unjudged=choice.unjudged,
@@ -122,13 +129,13 @@ def _pick_closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     if not known:
         return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
-    pick = min(known, key=lambda e: (overrun(e, budget), -accuracy_of(e), e.configuration))
+    pick = min(known, key=lambda e: (sum_overrun(e, budget), -accuracy_of(e), e.configuration))
     broken = " and ".join(excess_texts(pick, budget))
     return Decision(
         pick=pick,
         feasible=False,
         reason=f"Nothing meets the budget; closest to the limits is {describe(pick)}: {broken}.",
-        relaxations=relaxations(known, budget),
+        relaxations=list_relaxations(known, budget),
         front=front(known),
     )
 
@@ -158,7 +165,7 @@ def _find_loosenings(
         # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
         if admitted and variant_of(other) != variant_of(pick) and chooser.pick(admitted) == other:
-            loosenings.append(loosening(limit, other, comparison(other, pick), budget))
+            loosenings.append(find_loosening(limit, other, compare_with_pick(other, pick), budget))
     return tuple(loosenings)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from advisor.core._option import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, Numbers, Option, Place, Text
 from advisor.core._options import _CACHE_SIZE, UploadOptions
-from advisor.core._tasks import DEFAULT_TASK, needs
+from advisor.core._tasks import DEFAULT_TASK, images_needed
 
 
 class CompressKeywords(TypedDict, total=False):
@@ -208,7 +208,7 @@ class AddPhoneKeywords(TypedDict, total=False):
 class CheckDataKeywords(TypedDict, total=False):
     """The options of :func:`advisor.check_data`."""
 
-    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK)]
+    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {images_needed()}.", DEFAULT_TASK)]
     fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
     card: Annotated[
         str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from advisor.core._errors import UsageError, nearest
-from advisor.core._units import parse_percent, share
+from advisor.core._units import parse_percent, parse_share
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -131,7 +131,7 @@ def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
 
 def confidence(text: str, option: str) -> float:
     """Return the probability that a predicted latency meets the budget."""
-    return share(text, option, CONFIDENCES, CALIBRATED)
+    return parse_share(text, option, CONFIDENCES, CALIBRATED)
 
 
 def stop_share(text: str, option: str) -> float:

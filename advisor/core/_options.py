@@ -23,7 +23,7 @@ from advisor.core._option import (
     Texts,
 )
 from advisor.core._preferences import PREFERENCES, parse_preference
-from advisor.core._tasks import DEFAULT_TASK, TASKS, needs
+from advisor.core._tasks import DEFAULT_TASK, TASKS, images_needed
 from advisor.core._training import choosable
 
 _CACHE_SIZE = Option(
@@ -51,7 +51,7 @@ class _Task(TypedDict, total=False):
         Option(
             QUESTION,
             "TASK",
-            f"Task; {needs()}.",
+            f"Task; {images_needed()}.",
             DEFAULT_TASK,
             parse=lambda name, option: names.require_known(option, name, tuple(TASKS)),
             first=True,

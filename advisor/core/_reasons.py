@@ -107,7 +107,7 @@ def _describe_budget(pick: Evaluation, budget: Budget) -> str:
     return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
 
 
-def comparison(other: Evaluation, pick: Evaluation) -> str:
+def compare_with_pick(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(accuracy_of(other) - accuracy_of(pick), 1) + 0.0  # never -0.0
     return (

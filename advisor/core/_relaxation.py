@@ -30,7 +30,7 @@ class Relaxation:
     text: str  #: all of this in words
 
 
-def overrun(evaluation: Evaluation, budget: Budget) -> float:
+def sum_overrun(evaluation: Evaluation, budget: Budget) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
     return sum(
         NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, budget)), 1e-9)
@@ -43,7 +43,7 @@ def _limit_of(limit: str, budget: Budget) -> float:
     return budget.limits.get("latency" if limit.startswith(ON) else limit, 1.0)
 
 
-def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+def list_relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
     """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
     broken = {e.configuration.key: budget.violations(e) for e in known}
     changes = []
@@ -73,7 +73,7 @@ def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[E
     return ordered
 
 
-def loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget) -> Relaxation:
+def find_loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget) -> Relaxation:
     """Return the looser limit that admits a candidate, which would be the pick; ``difference`` compares the two."""
     now, then = _step(limit, admitted, budget)
     return Relaxation(limit, now, then, admitted.configuration.key, f"{limit} {now} -> {then} admits {difference}")
@@ -85,7 +85,7 @@ def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, 
     possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
     if not possible:
         return ()
-    nearest = min(possible, key=lambda e: (overrun(e, budget), -accuracy_of(e)))
+    nearest = min(possible, key=lambda e: (sum_overrun(e, budget), -accuracy_of(e)))
     return (_relaxation(tuple(budget.violations(nearest)), nearest, budget),)
 
 

@@ -18,7 +18,7 @@ TASKS: Mapping[str, TaskFacts] = TaskRegistry()
 """Every task by its name."""
 
 
-def needs() -> str:
+def images_needed() -> str:
     """Return the images that tasks of this package need, such as ``object-detection needs images with boxes``."""
     by_images: dict[str, list[str]] = {}
     for task in OWN.values():

@@ -98,7 +98,7 @@ def parse_percent(text: str, option: str) -> float:
     return value
 
 
-def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
+def parse_share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
     """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
     value = parse_percent(text, option) / 100
     least, most = ends

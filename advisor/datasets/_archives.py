@@ -72,8 +72,7 @@ def list_archives(
     notes: list[str] = []
     unused: list[UsageError] = []
     # One part alone is a download without its other files, and no split.
-    named_parts = {part_in_name(file, path) for file in files} - {""}
-    several = len(named_parts) > 1
+    several = len({part_in_name(file, path) for file in files} - {""}) > 1
     for file in files:
         part = part_in_name(file, path) if several else ""
         in_folders = list[str]()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.core import UsageError, nearest, utf8
-from advisor.datasets._names import bare, plain
+from advisor.datasets._names import plain, strip_invisible
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -98,7 +98,7 @@ class Dataset:
         return utf8(Path(os.path.relpath(path, self.root)).as_posix())
 
 
-def drawn(listing: Listing, most: int) -> Listing:
+def draw_files(listing: Listing, most: int) -> Listing:
     """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
 
     Files are drawn in short rows, so that pictures of a burst or film, which follow each other in a listing, still show
@@ -126,7 +126,7 @@ def _rank(entry: Entry) -> bytes:
     return hashlib.sha256("/".join((entry.label, *entry.path.parts[-2:])).encode("utf-8", "surrogateescape")).digest()
 
 
-def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
+def compute_fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     """Return the SHA-256 of the sorted (class name, file hash) pairs."""
     rows = sorted((classes[image.label], image.sha256) for image in images)
     return hashlib.sha256("".join(f"{name}\0{sha256}\n" for name, sha256 in rows).encode()).hexdigest()
@@ -143,7 +143,7 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
 def without_blanks(listing: Listing) -> Listing:
     """Return a listing with labels without blanks around them, but where a class has several spellings."""
     labels = {entry.label for entry in listing.entries}.union(listing.classes)
-    names = {label: bare(label) for label in labels if bare(label) not in ("", label)}
+    names = {label: strip_invisible(label) for label in labels if strip_invisible(label) not in ("", label)}
     # Two spellings of one class are the user's to merge; a check names them.
     if not names or len(set(map(plain, labels))) < len(labels):
         return listing

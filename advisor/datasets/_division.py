@@ -10,8 +10,8 @@ import numpy as np
 
 from advisor.core import UsageError, listed, plain
 from advisor.datasets._boxes.reading import BoxSurvey
-from advisor.datasets._checks import copies, copies_of_learnt, kept_together, leaks
-from advisor.datasets._checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
+from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, kept_together
+from advisor.datasets._checks.boxes import Counts, boxes_in_parts, name_lacking_classes, require_usable_boxes
 from advisor.datasets._checks.findings import counted
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._demo import DEMO_NOTE, is_demo
@@ -27,8 +27,8 @@ from advisor.datasets._split import (
     VALIDATION_SHARE,
     Split,
     copies_sentence,
+    draw_split,
     group_numbers,
-    split,
 )
 from advisor.datasets._survey import Survey
 
@@ -54,7 +54,7 @@ def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
     """
 
     def with_strata(groups: Sequence[int]) -> Dataset:
-        labels = strata(contents, groups, [image.part for image in dataset.images])
+        labels = list_strata(contents, groups, [image.part for image in dataset.images])
         names = tuple(sorted(set(labels)))
         place = {name: number for number, name in enumerate(names)}
         images = (replace(image, label=place[name]) for image, name in zip(dataset.images, labels, strict=True))
@@ -63,7 +63,7 @@ def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
     return with_strata
 
 
-def strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]) -> tuple[str, ...]:
+def list_strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]) -> tuple[str, ...]:
     """Return the stratum of each image: the rarest class in it, and whether it has few, some or many boxes.
 
     A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each part of the user's
@@ -223,7 +223,7 @@ def divide(
     Of a large set, fewer images are held out and compared, and more are learnt from: see :data:`MOST_HELD`.
     If the user's own validation part lacks a class, it is joined to the training part, and another one is drawn.
     ``stratify`` takes the number of the group of each image, and returns the images with the classes of which each part
-    gets its share; None for their own classes. Raises UsageError as :func:`.split.split` and :func:`find_groups`.
+    gets its share; None for their own classes. Raises UsageError as :func:`.split.draw_split` and :func:`find_groups`.
     """
     dataset = read.dataset
     pairs = near_duplicates(read.thumbnails) if alike is None else alike
@@ -232,15 +232,15 @@ def divide(
     groups = group_numbers(dataset, [*together, *grouping.members])
     # Images with boxes have no class of their own: their stratum stands for it while parts are drawn.
     shared = stratify(groups) if stratify else dataset
-    same = copies(dataset, pairs)
+    same = find_copies(dataset, pairs)
     given, rejoined = _complete(shared, same)
     count = len(dataset.images)
     # Above that number, more images are of more use to learn from than to judge by.
     held = min(HOLDOUT_SHARE, MOST_HELD / count)
     compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
-    parts = split(shared, seed, held, together, given, compared, grouping)
+    parts = draw_split(shared, seed, held, together, given, compared, grouping)
     judged, unjudged = _without_copies(dataset, parts, same)
-    named = leaks(dataset, kept_together(dataset, ()))
+    named = find_leaks(dataset, kept_together(dataset, ()))
     return Division(judged, grouping, groups, together, named, rejoined, unjudged, sum(map(len, same)))
 
 
@@ -283,7 +283,7 @@ def divide_boxes(
     boxes = boxes_in_parts(read, division.split)
     photos = counted(read.turned, "photo is", "photos are")
     turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []
-    return division, boxes, (*division.notes(read.images.dataset), *lacking(boxes), *turned)
+    return division, boxes, (*division.notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
 
 
 def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:

@@ -110,11 +110,11 @@ def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     hashes = _hashes(thumbnails)
     best: dict[tuple[int, int], Pair] = {}
     for symmetry in SYMMETRIES:
-        changed = transformed(thumbnails, symmetry)
+        changed = transform_thumbnails(thumbnails, symmetry)
         turned = symmetry != SYMMETRIES[0]
         others = _hashes(changed) if turned else hashes
         for first, second in sorted(close_pairs(hashes, others) if len(hashes) > MANY else all_close(hashes, others)):
-            value = likeness(thumbnails[first], changed[second], turned)
+            value = compute_likeness(thumbnails[first], changed[second], turned)
             known = best.get((first, second))
             if value and (known is None or value > known.similarity):
                 best[first, second] = Pair(first, second, round(value, 4), turned)
@@ -128,19 +128,19 @@ def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.concatenate([np.zeros(0, np.uint64), *parts])
 
 
-def transformed(thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]) -> NDArray[np.uint8]:
+def transform_thumbnails(thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]) -> NDArray[np.uint8]:
     """Return thumbnails, uint8 (N, side, side), mirrored or turned by one of :data:`SYMMETRIES`."""
     turns, mirrored = symmetry
     images = thumbnails[:, :, ::-1] if mirrored else thumbnails
     return np.ascontiguousarray(np.rot90(images, turns, axes=(1, 2)))
 
 
-def likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False) -> float:
+def compute_likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False) -> float:
     """Return the correlation of two thumbnails of near duplicates, where one may be cropped; 0 for other images.
 
     ``turned``: one was mirrored or turned before.
     """
-    value = correlation(first, second)
+    value = correlate_thumbnails(first, second)
     if value >= (MIN_CROPPED if turned else MIN_CORRELATION) or value < CROPPED_FROM:
         return value if value >= MIN_CORRELATION else 0.0
     # Either of the two may be the crop.
@@ -244,7 +244,7 @@ def _compare_places(
     return pairs
 
 
-def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+def correlate_thumbnails(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
     one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
     scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
@@ -273,9 +273,9 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
     """
     grey = lru_cache(maxsize=_KEPT)(_grey)
     pairs = []
-    for first, second in candidates(features):
+    for first, second in find_candidates(features):
         try:
-            value = match(grey(paths[first]), grey(paths[second]))
+            value = match_crop(grey(paths[first]), grey(paths[second]))
         except StageError:  # the file disappeared since it was read; later stages report it
             continue
         if value >= MIN_MATCH:
@@ -283,7 +283,7 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
     return tuple(pairs)
 
 
-def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
+def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
     """Return the sorted pairs (first < second) in which one image is among the nearest of the other, by blocks."""
     if len(features) < 2:
         return []
@@ -312,7 +312,7 @@ def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(features @ (directions / np.float32(COMPACT**0.5)))
 
 
-def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+def match_crop(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
     """Return how well one of two grey images (SIDE, SIDE) matches a part of the other, from 0 to 1."""
     return max(_best_place(first, second), _best_place(second, first))
 

@@ -22,7 +22,7 @@ def ask_stray_folder(root: Path, names: Collection[str], reason: str) -> UsageEr
     first = min(names)
     verb = "is" if len(names) == 1 else "are"
     readings = (
-        Reading({"data": str(root / without(names))}, f"{quoted(sorted(names))} {verb} not used"),
+        Reading({"data": str(root / name_without(names))}, f"{quote_names(sorted(names))} {verb} not used"),
         Reading({"data": str(root / UPPER)}, "each folder is a class"),
     )
     message = f"--data: is '{first}' a class of '{root}'? {reason[0].upper()}{reason[1:]}"
@@ -33,7 +33,7 @@ def ask_repeated_folders(root: Path, names: Collection[str]) -> UsageError:
     """Return the question whether a folder is the same set again, or a class."""
     first = min(names)
     readings = (
-        Reading({"data": str(root / without(names))}, f"{quoted(sorted(names))} and its images are not used"),
+        Reading({"data": str(root / name_without(names))}, f"{quote_names(sorted(names))} and its images are not used"),
         Reading({"data": str(root / first)}, f"the images in '{first}' are used, and nothing else"),
         Reading({"data": str(root / UPPER)}, "each folder is a class"),
     )
@@ -96,16 +96,16 @@ def ask_mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -
     if len(parts) > 1:
         chosen = root / f"{{{','.join(sorted(parts))}}}"
         readings.insert(
-            0, Reading({"data": str(chosen)}, f"{quoted(sorted(parts))} are the split; nothing else is used")
+            0, Reading({"data": str(chosen)}, f"{quote_names(sorted(parts))} are the split; nothing else is used")
         )
     return AmbiguousInput(
-        f"--data: '{root}' has {which} {quoted(sorted(parts))} of a split beside {quoted(others)}",
+        f"--data: '{root}' has {which} {quote_names(sorted(parts))} of a split beside {quote_names(others)}",
         readings,
-        f"move {quoted(others)} away",
+        f"move {quote_names(others)} away",
     )
 
 
-def quoted(names: Collection[str]) -> str:
+def quote_names(names: Collection[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
@@ -114,6 +114,6 @@ def some_of(names: Collection[str]) -> str:
     return ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def without(names: Collection[str]) -> str:
+def name_without(names: Collection[str]) -> str:
     """Return the last name of a path that leaves folders out, as shells write it: ``!(backup|tmp)``."""
     return f"!({'|'.join(sorted(names))})"

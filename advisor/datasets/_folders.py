@@ -18,10 +18,10 @@ from advisor.datasets._folder_questions import (
     ask_repeated_folders,
     ask_stray_folder,
     ask_two_levels,
-    quoted,
+    name_without,
+    quote_names,
     refuse_disjoint,
     some_of,
-    without,
 )
 from advisor.datasets._parts import (
     NEUTRAL_WORDS,
@@ -138,17 +138,15 @@ def read_folders(
     if outer:
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
-        below = (names for names in folders if names[: len(outer)] == outer and names != outer)
-        folders = [names[len(outer) :] for names in below]
+        folders = [names[len(outer) :] for names in folders if names[: len(outer)] == outer and names != outer]
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
         inside = unsorted_inside([names for names in images if len(names) > 2])
         if inside:
-            others = root / without(inside)
+            others = root / name_without(inside)
             said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
             reading = replace(reading, notes=(*reading.notes, said))
-    # After all readings: folders without an image can make a class, too.
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT)
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
@@ -161,8 +159,7 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
     Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
     """
     equal, alike = (set(), set()) if depth else repeating_folders(images)
-    # Masks lie in folders named as their images.
-    alike = {name for name in alike if not is_companion_name(name)}
+    alike = {name for name in alike if not is_companion_name(name)}  # masks lie in folders named as their images
     if alike:
         raise ask_repeated_folders(root, alike)
     if not equal:
@@ -179,14 +176,13 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     """
     strays = stray_folders(reading.classes)
     with_images = {image.label for image in reading.images}
-    named = [name for name in strays if name in with_images]
-    if named:
+    if named := [name for name in strays if name in with_images]:
         raise ask_stray_folder(root, named, strays[named[0]])
     notes = []
     for name in strays:
         notes.append(f"The folder '{name}' is empty, and is not read as a class.")
     for name in doubtful_folders(reading.classes):
-        notes.append(f"'{name}' is read as a class; --data '{root / without([name])}' leaves it out.")
+        notes.append(f"'{name}' is read as a class; --data '{root / name_without([name])}' leaves it out.")
     classes = [name for name in reading.classes if name not in strays]
     return replace(reading, classes=classes, notes=(*reading.notes, *notes))
 
@@ -268,7 +264,7 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
             raise ask_mixed_folders(root, with_classes, others)
         return None
     if not with_classes:
-        raise UsageError(f"--data: the parts {quoted(sorted(parts))} of '{root}' hold no class folders", HINT)
+        raise UsageError(f"--data: the parts {quote_names(sorted(parts))} of '{root}' hold no class folders", HINT)
     return _place_parts(root, images, folders, parts, {top: doubled for top, (doubled, _) in inner.items()}, depth)
 
 
@@ -357,7 +353,6 @@ def _place_parts(
         if below and parts.get(names[0], UNLABELLED) != UNLABELLED:
             class_folders.add(below[0])
     labels, classes = _label_images(root, inner, class_folders, depth)
-    # One part alone is no split.
     several = len({parts[images[index][0]] for index in indices}) > 1
     if several:
         refuse_disjoint(root, [images[index][0] for index in indices], labels)
@@ -374,8 +369,7 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
     inner = [images[index] for index in indices]
     parts = {} if depth else _parts_below_classes(inner)
     if not parts and not depth:
-        reason = piece_reason({names[0] for names in inner})
-        if reason:
+        if reason := piece_reason({names[0] for names in inner}):
             raise ask_pieces(root, inner, reason)
         _refuse_same_folders(root, inner)
         _refuse_neutral(root, inner)
@@ -397,8 +391,7 @@ def _describe_unused(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence about the images of each folder that are in no class folder."""
     notes = []
     for folder, count in sorted(counts.items()):
-        verb = "is" if count == 1 else "are"
-        pronoun = "it is" if count == 1 else "they are"
+        verb, pronoun = ("is", "it is") if count == 1 else ("are", "they are")
         notes.append(f"{plural(count, 'image')} of '{folder}' {verb} not used: {pronoun} in no class folder.")
     return notes
 
@@ -489,8 +482,7 @@ def _refuse_homonyms(images: Sequence[Names]) -> None:
         lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
     if piece_reason(lower) or (len(lower) > 1 and len(set(map(frozenset, lower.values()))) == 1):
         return
-    homonyms = sorted(name for name, several in places.items() if len(several) > 1)
-    if homonyms:
+    if homonyms := sorted(name for name, several in places.items() if len(several) > 1):
         raise UsageError(
             f"--data: the class '{homonyms[0]}' would be several folders: {some_of(places[homonyms[0]])}",
             "rename them, or list the images in a manifest",

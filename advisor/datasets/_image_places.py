@@ -85,7 +85,7 @@ def is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 -- it raises no error for a name that is too long
 
 
-def locate(folder: Path, name: str) -> Path:
+def locate_image(folder: Path, name: str) -> Path:
     """Return the file that a table or an annotation names, relative to a folder.
 
     Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk

@@ -390,7 +390,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     try:
         with decoded_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
             small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
-            return np.asarray(upright(small, image), dtype=np.uint8)
+            return np.asarray(turn_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
             f"the image '{path}' cannot be read: {reason(error)}", "did the folder change during the run?"
@@ -445,7 +445,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def upright(small: Image.Image, original: Image.Image) -> Image.Image:
+def turn_upright(small: Image.Image, original: Image.Image) -> Image.Image:
     """Return a small square version of an image, turned upright as the EXIF data of the original says.
 
     Turning after the resize gives the same result for a square, and is cheaper.

@@ -18,10 +18,10 @@ from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._foreign_files import AS_FILES
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._image_places import find_by_name, locate, places_of_images
+from advisor.datasets._image_places import find_by_name, locate_image, places_of_images
 from advisor.datasets._json_labels import labels_in_cell
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
-from advisor.datasets._names import bare
+from advisor.datasets._names import strip_invisible
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
 from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
@@ -86,7 +86,7 @@ class KnownColumns:
     others: Sequence[str] = ()  # columns that may have the classes too, and say others
 
 
-def fits(path: Path, guess: bool = False) -> bool:
+def names_labelled_images(path: Path, guess: bool = False) -> bool:
     """Return whether a file names images and their classes, and no boxes.
 
     With ``guess``, its columns may have other names, and a text file or the JSON file of a tool counts too.
@@ -410,7 +410,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
-    name = bare(row["path"])
+    name = strip_invisible(row["path"])
     written = row.get("split", "").strip() or _part_by_flags(row)
     written = "" if written.casefold() in NO_PART else written
     if not name or "\0" in name:
@@ -426,7 +426,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
             f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
             "write train, validation or test, or leave it empty",
         )
-    return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
+    return Entry(locate_image(manifest.parent, name), row["label"], part, row.get("group", "").strip())
 
 
 def _part_by_flags(row: Row) -> str:

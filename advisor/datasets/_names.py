@@ -3,7 +3,7 @@
 import unicodedata
 
 
-def bare(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """Return a text without blanks and invisible characters around it, such as marks of a direction."""
     if text.isascii():
         return text.strip()
@@ -22,4 +22,4 @@ def _is_invisible(character: str) -> bool:
 
 def plain(name: str) -> str:
     """Return the name of a class without case and superfluous blanks, and with composed accents."""
-    return unicodedata.normalize("NFC", " ".join(bare(name).split())).casefold()
+    return unicodedata.normalize("NFC", " ".join(strip_invisible(name).split())).casefold()

@@ -120,7 +120,7 @@ class Split:
         }
 
 
-def split(
+def draw_split(
     dataset: Dataset,
     seed: int,
     holdout: float = HOLDOUT_SHARE,

@@ -1,7 +1,7 @@
 """Read a data set: hash, decode and measure every file once, a few at a time.
 
 The result is a ``Survey``: checks, groups and splits look at it, and open no image again. Labels that differ in case or
-blanks alone are one class (``canonical``).
+blanks alone are one class (``choose_spellings``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import plural
-from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint
+from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, compute_fingerprint, draw_files
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._images import (
     EIGHT_BITS,
@@ -37,7 +37,7 @@ from advisor.datasets._images import (
     reason,
     refuse_broken_jpeg,
     to_rgb,
-    upright,
+    turn_upright,
     value_range,
 )
 from advisor.datasets._layouts import list_files
@@ -121,9 +121,9 @@ def measure(data: bytes, with_quality: bool = True) -> Measured:
         is_wide = image.mode[0] in WIDE_MODES
         highest = float(np.asarray(image).max()) if is_wide or is_cut else largest
         shown = to_rgb(image) if is_wide else image
-        grey = upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
+        grey = turn_upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
         colour = shown if shown.mode == "RGB" else shown.convert("RGB")
-        small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
+        small = turn_upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
         shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed, several=several)
     if quality and not completed:
         # Decoders fill what is missing with one grey: a flat end tells a cut image from a file without its last marker.
@@ -234,15 +234,15 @@ def survey(
 
     One and a half kilobytes for each image stay in memory, and the pixels of one file in each child.
     ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
-    ``most``: some of the files are read if there are more, see :func:`.dataset.drawn`; 0 or None for all. Without
+    ``most``: some of the files are read if there are more, see :func:`.dataset.draw_files`; 0 or None for all. Without
     ``with_quality``, of the measures only the size is known. Raises UsageError if the path does not exist, is not a
     data set, or has only one class.
     """
     tell = progress or (lambda _done, _total: None)
     listing = source if isinstance(source, Listing) else list_files(Path(source), lambda count: tell(count, 0))
     listed = len(listing.entries)
-    listing = drawn(listing, most or listed)
-    names = canonical([entry.label for entry in listing.entries], listing.classes)
+    listing = draw_files(listing, most or listed)
+    names = choose_spellings([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
     number = {name: place for place, name in enumerate(classes)}
     place = {written: number[name] for written, name in names.items()}
@@ -269,8 +269,8 @@ def survey(
         classes=classes,
         images=tuple(images),
         rejected=tuple(sorted(rejected, key=lambda row: row.path)),
-        fingerprint=fingerprint(classes, images),
-        spellings=variants(names),
+        fingerprint=compute_fingerprint(classes, images),
+        spellings=group_spellings(names),
         listed=listed,
         most=most or 0,
         notes=(*listing.notes, *_image_notes(shots)),
@@ -336,7 +336,7 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
     return np.empty(count, fields), thumbnails, colours, histograms
 
 
-def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
+def choose_spellings(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
     """Return the class name of each label as written: the most frequent spelling, then the first."""
     counts = Counter(labels)
     for name in declared:
@@ -348,8 +348,8 @@ def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, 
     return {written: leader[plain(written)] for written in counts}
 
 
-def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of spellings of one class, from the result of :func:`canonical`."""
+def group_spellings(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of spellings of one class, from the result of :func:`choose_spellings`."""
     groups: dict[str, list[str]] = defaultdict(list)
     for written, name in names.items():
         groups[name].append(written)

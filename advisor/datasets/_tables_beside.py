@@ -11,7 +11,7 @@ from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import FolderReading, PlacedImage, is_below, read_folders, sole_folders
 from advisor.datasets._image_places import is_there
-from advisor.datasets._manifests import ANNOTATIONS, GUESSED_SUFFIXES, fits, labels_of, list_manifest
+from advisor.datasets._manifests import ANNOTATIONS, GUESSED_SUFFIXES, labels_of, list_manifest, names_labelled_images
 from advisor.datasets._parts import NEUTRAL_WORDS, TABLE_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._table_rows import TEXT
@@ -20,8 +20,9 @@ from advisor.datasets._table_rows import TEXT
 def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
     """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
 
-    ``guess`` as of :func:`.manifests.fits`; then a folder that holds all images counts too, and a text file whose name
-    says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do not count.
+    ``guess`` as of :func:`.manifests.names_labelled_images`; then a folder that holds all images counts too, and a text
+    file whose name says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do
+    not count.
     """
     tops = {names[0] for names in images if len(names) > 1 and part_of(names[0])}
     folders = [path, *(path / top for top in sorted(tops))]
@@ -36,7 +37,7 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
             is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
             if file.suffix.lower() in TEXT and not is_list_name(file.stem):
                 continue
-            if is_table and part_of(file.stem) != UNLABELLED and fits(file, guess):
+            if is_table and part_of(file.stem) != UNLABELLED and names_labelled_images(file, guess):
                 tables.append(file)
     named = [table for table in tables if part_of_table(table, path)]
     return named or tables
@@ -141,4 +142,8 @@ def _is_flat(names: Names) -> bool:
 
 def _is_guessed_table(file: Path) -> bool:
     is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
-    return is_table and (file.suffix.lower() not in TEXT or is_list_name(file.stem)) and fits(file, guess=True)
+    return (
+        is_table
+        and (file.suffix.lower() not in TEXT or is_list_name(file.stem))
+        and names_labelled_images(file, guess=True)
+    )

@@ -287,8 +287,7 @@ def calibrate(
     """
     known = load_features().models
     forms = forms_of(target)
-    # Only networks whose features are shipped can be predicted, and only a published card can be made with random
-    # weights.
+    # Only networks with shipped features can be predicted, and only published cards be made with random weights.
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
     models = [known[name] for name in cards]
     with Scratch() as work:
@@ -296,8 +295,7 @@ def calibrate(
         parts = time_kernels(connection, target, operators, work, tell)
         with_kernels, left_out = _write_kernels(profile, parts)
         costs = _sending_costs(models, candidates)
-        # A list, because `names` reads it while the generator waits for the next measurement.
-        now = [with_kernels]  # The profile with what was measured so far
+        now = [with_kernels]  # The profile with what was measured so far: `names` reads it before each measurement
         decision: PickForBudget | None = None
         names: Iterable[str]
         if budget_ms:
@@ -307,8 +305,7 @@ def calibrate(
         else:
             names = predictor.most_informative(profile, target, forms[0], costs, wanted)
             _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-        # What the last network changed: a line of its own would be replaced at once.
-        last = list[str]()
+        last = list[str]()  # What the last network changed: a line of its own would be replaced at once
 
         def tell_step(text: str) -> None:
             tell("; ".join((*last, text)))
@@ -326,8 +323,7 @@ def calibrate(
     measured_forms = [form for form in forms if any(form == measured_form for _, measured_form in networks.kept)]
     reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in measured_forms)
     path = write_profile(after, folder_of(profile))
-    pick = decision.pick(after) if decision else ""
-    return Calibrated(after, target, networks, reports, path, tuple(left_out), pick)
+    return Calibrated(after, target, networks, reports, path, tuple(left_out), decision.pick(after) if decision else "")
 
 
 def _write_kernels(profile: DeviceProfile, parts: Iterable[TimedKernels]) -> tuple[DeviceProfile, list[str]]:

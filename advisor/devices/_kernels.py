@@ -175,8 +175,7 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
     channels = work.channels
     height, width = (window, window) if window**2 == work.taps else (1, work.taps)
     source_shape = _input_shape(work)
-    side = source_shape[1]
-    place = _place_window(side, work.stride, sides[0])
+    place = _place_window(source_shape[1], work.stride, sides[0])
     inputs = [source]
     options = None
     shape: tuple[int, ...] = 1, *sides, channels
@@ -223,7 +222,7 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
             inputs.append(made.integers(shape))
             options = schema.ReshapeOptionsT(newShape=shape)
         case "PAD":
-            border = _split_border(sides[0] - side)
+            border = _split_border(sides[0] - source_shape[1])
             inputs.append(made.integers([[0, 0], border, border, [0, 0]]))
             options = schema.PadOptionsT()
     outputs = [made.tensor(*shape) for _ in range(2 if work.kind == "SPLIT" else 1)]

@@ -34,7 +34,7 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
         rules.append(RejectionRule(RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason))
     if images and on_host and limited:
         rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)))
-    rules.append(RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless))
+    rules.append(RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, explain_needless))
     return Rules(question.limits, tuple(rules))
 
 
@@ -65,7 +65,7 @@ def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
     )
 
 
-def needless(_candidate: Configuration, known: Known) -> str:
+def explain_needless(_candidate: Configuration, known: Known) -> str:
     """Return why a recipe is not worth trying after the lighter ones; empty if it is."""
     limit = known.limits.max_drop_points
     if not known.lighter:

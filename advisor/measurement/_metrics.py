@@ -72,12 +72,12 @@ def scores(judged: Judged, names: Iterable[str] = ()) -> dict[str, Score]:
     return {name: score for name, score in by_name.items() if score is not None}
 
 
-def top1(judged: Judged) -> Score:
+def compute_top1(judged: Judged) -> Score:
     """Return the share of right answers, with Wilson's interval."""
     return _of_flags(_answers_of(judged) == judged.labels)
 
 
-def top5(judged: Judged) -> Score | None:
+def compute_top5(judged: Judged) -> Score | None:
     """Return the share of images whose class is among the five most probable; None for five classes or fewer.
 
     Of equally probable classes the first ones count, as for the answer.
@@ -185,10 +185,10 @@ def worst_group(judged: Judged) -> Score | None:
 def map_scores() -> Mapping[str, Callable[[Judged], Score | None]]:
     """Return the function of each metric."""
     return {
-        TOP1: top1,
+        TOP1: compute_top1,
         BALANCED_ACCURACY: mean_recall,
         MACRO_F1: macro_f1,
-        TOP5: top5,
+        TOP5: compute_top5,
         LOG_LOSS: mean_probability,
         COST_SAVED: cost_saved,
         WORST_GROUP: worst_group,

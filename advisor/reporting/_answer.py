@@ -14,10 +14,10 @@ from advisor.reporting import _blocks as blocks, _figures as figures, _text as t
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import TITLE, explanation, incumbent_sentences, opening
+from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
-from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, risks, warnings
+from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
 from advisor.reporting._steps import is_int8_next, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
@@ -78,7 +78,7 @@ def print_answer(
 
 def first_lines(view: RunView) -> Iterator[Block]:
     """Yield what stands above the table: the lines of every answer, the main risk, and the next step."""
-    lines = opening(view, step_follows=is_int8_next(view))
+    lines = opening_lines(view, step_follows=is_int8_next(view))
     for number, line in enumerate(lines):
         # A path that is broken cannot be copied.
         yield Paragraph(line, "" if number else "strong whole")
@@ -88,7 +88,7 @@ def first_lines(view: RunView) -> Iterator[Block]:
 
 def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low."""
-    pick_risks = risks(view, view.decision.pick) if view.decision.pick else ()
+    pick_risks = list_risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)
     # The lines above name the device and other risks already.
     new = [risk for risk in pick_risks if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
@@ -114,8 +114,11 @@ def _sentences(view: RunView) -> Iterator[Block]:
         reason = reason[:1].lower() + reason[1:]  # it goes on after "No result:"
     yield Labelled(label, reason, "good" if decision.feasible else "warn")
     if decision.pick is not None:
-        yield from (Labelled(name, figure) for name, figure in figures.expectations(view, decision.pick))
-    sentences = {"How sure": figures.certainty(view), "Better on the hold-out": figures.compare_on_holdout(view)}
+        yield from (Labelled(name, figure) for name, figure in figures.list_expectations(view, decision.pick))
+    sentences = {
+        "How sure": figures.describe_certainty(view),
+        "Better on the hold-out": figures.compare_on_holdout(view),
+    }
     yield from (Labelled(label, sentence) for label, sentence in sentences.items() if sentence)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
@@ -124,7 +127,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
     yield from list_warned_blocks(view)
-    yield from alternatives(view, MAX_FLIPS)
+    yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
     yield from step_blocks(view)[1:]
@@ -138,16 +141,16 @@ def _sentences(view: RunView) -> Iterator[Block]:
 
 def _last_label(view: RunView) -> str:
     """Return the label of the last line, which is not there if it is empty: one step is next, and is said once."""
-    if view.next_command.endswith(REPORT) and opening(view):
+    if view.next_command.endswith(REPORT) and opening_lines(view):
         return "Report"
     if not next_steps(view):
-        return "" if opening(view) else "Next"
+        return "" if opening_lines(view) else "Next"
     return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
 def list_warned_blocks(view: RunView) -> list[Labelled]:
     """Return what every form of an answer shows: what does not prove itself, high risks, another file, labels."""
-    warning_risks = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
+    warning_risks = list_warnings(list_risks(view, view.decision.pick)) if view.decision.pick else ()
     said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks]
     more = {
         "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
@@ -160,11 +163,11 @@ def list_warned_blocks(view: RunView) -> list[Labelled]:
 
 def other_risks(view: RunView) -> list[Risk]:
     """Return the risks of the pick that are no warnings."""
-    pick_risks = risks(view, view.decision.pick) if view.decision.pick else ()
-    return [risk for risk in pick_risks if risk not in warnings(pick_risks)]
+    pick_risks = list_risks(view, view.decision.pick) if view.decision.pick else ()
+    return [risk for risk in pick_risks if risk not in list_warnings(pick_risks)]
 
 
-def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
+def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     """Yield the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
     decision = view.decision
     results = figures.device_results(view, decision.pick) if decision.pick else ()
@@ -184,7 +187,7 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     yield from (Labelled("To meet the budget", relaxation.text) for relaxation in decision.relaxations)
 
 
-def headline(view: RunView) -> Iterator[Block]:
+def make_headline(view: RunView) -> Iterator[Block]:
     """Yield the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
     title = "no result yet" if view.unfinished else "no result"
@@ -193,8 +196,8 @@ def headline(view: RunView) -> Iterator[Block]:
     yield blocks.Heading(f"advisor: {title}", "answer")
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         yield Paragraph(Span(remark, "strong"), "unfinished")
-    yield blocks.Items(opening(view))
-    short = explanation(view)
+    yield blocks.Items(opening_lines(view))
+    short = explain_pick(view)
     if short:
         yield Labelled("In short", short, "lead")
     yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
@@ -206,12 +209,12 @@ def headline(view: RunView) -> Iterator[Block]:
     yield Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
 
 
-def summary(view: RunView) -> Iterator[Block]:
+def make_summary(view: RunView) -> Iterator[Block]:
     """Yield what a notebook shows."""
     decision = view.decision
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         yield Paragraph(remark)
-    yield from (Paragraph(Span(line, "strong")) for line in opening(view))
+    yield from (Paragraph(Span(line, "strong")) for line in opening_lines(view))
     yield Paragraph(decision.reason)
     yield from list_warned_blocks(view)
     if decision.runner_up is not None:

@@ -113,7 +113,7 @@ def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None
     return table
 
 
-def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
+def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
     """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
     table = _confusion_of(answers, labels)
     if table is None:
@@ -149,7 +149,7 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
     return lost
 
 
-def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
+def find_weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
     # The place decides between equal ones: rows have no order.
     known = [(row.recall, place) for place, row in enumerate(found) if row.recall is not None]
@@ -167,7 +167,7 @@ def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[C
     return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share))[:PAIRS])
 
 
-def heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
+def make_heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
     """Return the heat map, or None where there is no matrix or it has too many classes."""
     table = _confusion_of(answers, labels)
     if table is None or len(labels) > HEATMAP_CLASSES:
@@ -202,7 +202,7 @@ class Confusions:
         return f"Of {self.images} {self.part} images, the pick answers {pick} wrongly, and the runner-up {runner_up}."
 
 
-def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[str]) -> Confusions | None:
+def compare_confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[str]) -> Confusions | None:
     """Return the matrices: of the hold-out if both files ran there, otherwise of validation.
 
     Without a matrix of the runner-up there is the pick's alone, of the hold-out if it ran there. None without any.
@@ -216,14 +216,14 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
         first, second = (_confusion_of(answers, labels) if answers else None for answers in (pick_answers, other))
         if pick_answers and other and first and second and list(map(sum, first)) == list(map(sum, second)):
             changes = tuple(map(_subtract_counts, first, second))
-            maps = (heatmap(pick_answers, labels), heatmap(other, labels))
+            maps = (make_heatmap(pick_answers, labels), make_heatmap(other, labels))
             wrong = (_wrong(first), _wrong(second))
             pairs = _differences(first, changes, labels)
             return Confusions(part, sum(map(sum, first)), wrong, *maps, changes, pairs)
     for part, pick_answers, _ in parts:
         table = _confusion_of(pick_answers, labels) if pick_answers else None
         if pick_answers and table:
-            return Confusions(part, sum(map(sum, table)), (_wrong(table),), heatmap(pick_answers, labels))
+            return Confusions(part, sum(map(sum, table)), (_wrong(table),), make_heatmap(pick_answers, labels))
     return None
 
 
@@ -252,7 +252,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     if pick is None or not pick.answers.has_classes:
         return
     answers = pick.holdout_answers or pick.answers
-    class_recalls = recalls(answers, view.classes)
+    class_recalls = compute_recalls(answers, view.classes)
     if not class_recalls:
         return
     # A class without an image has no figure, and comes last.
@@ -264,7 +264,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
     said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
     yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
-    compared = confusions(pick, view.decision.runner_up, view.classes)
+    compared = compare_confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
         pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
         most = f" They differ most in {', '.join(pairs)}." if compared.pairs else ""

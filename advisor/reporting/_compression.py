@@ -52,8 +52,8 @@ LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
     TableColumn("type", lambda layer: layer.operator, left=True, width=WIDE),
     TableColumn("layer", lambda layer: blocks.Span(layer.name, "name"), left=True, head=True),
     TableColumn("data", lambda layer: layer.data, left=True, width=blocks.PAGES),
-    TableColumn("SNR dB alone", lambda layer: decibel(layer.own_snr_db), short="alone"),
-    TableColumn("arriving", lambda layer: decibel(layer.snr_db)),
+    TableColumn("SNR dB alone", lambda layer: show_decibel(layer.own_snr_db), short="alone"),
+    TableColumn("arriving", lambda layer: show_decibel(layer.snr_db)),
     TableColumn("range", lambda layer: _span(layer.range), width=76),
     TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
     TableColumn("used %", lambda layer: _show_scaled(layer.range_used, 100, 0)),
@@ -183,7 +183,7 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
             yield next_command(f"advisor profile {worst} --against {compression.model}")
 
 
-def decibel(value: float | None) -> str:
+def show_decibel(value: float | None) -> str:
     """Format a ratio in dB; a dash where nothing differs."""
     return text.MISSING if value is None else f"{value:.0f}"
 
@@ -217,7 +217,7 @@ def diagnosis_html(found: Diagnosis) -> Markup:
         against=Path(found.against).name,
         snr=snr_plot(found),
         plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
-        decibel=decibel,
+        decibel=show_decibel,
         layers=[table_of(LAYERS, found.layers, CAPTION, "tall layers")],
     )
 

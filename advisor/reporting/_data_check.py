@@ -142,7 +142,7 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
 def render(checked: DataCheck) -> str:
     """Return the whole page; names and labels are escaped."""
     figures = _Figures(checked)
-    shown = samples(checked)
+    shown = choose_samples(checked)
     return render_page(
         "sheet",
         styles=["report.css", "sheet.css"],
@@ -154,12 +154,12 @@ def render(checked: DataCheck) -> str:
         samples=[figures.show(path) for path in shown],
         sizes=_sizes(checked),
         conditions=[table_of(_CONDITIONS, checked.conditions)],
-        sections=sections(checked),
+        sections=make_sections(checked),
         split=_describe_split(checked),
     )
 
 
-def samples(checked: DataCheck) -> list[Path]:
+def choose_samples(checked: DataCheck) -> list[Path]:
     """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
     images = checked.survey.dataset.images
     shots = checked.survey.shots
@@ -174,7 +174,7 @@ def samples(checked: DataCheck) -> list[Path]:
     return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
 
 
-def sections(checked: DataCheck) -> list[dict[str, Any]]:
+def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
     """Return the findings with their images, as the template shows them; each image is read once."""
     figures = _Figures(checked)
     entries = []

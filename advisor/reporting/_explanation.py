@@ -19,7 +19,7 @@ from advisor.core import (
 )
 from advisor.engine import Incumbent
 from advisor.reporting import _text as text
-from advisor.reporting._classes import recalls, weakest
+from advisor.reporting._classes import compute_recalls, find_weakest
 from advisor.reporting._confidence import is_flattered
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8
@@ -38,7 +38,7 @@ REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flags
 code of a bundle uses."""
 
 
-def opening(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
+def opening_lines(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
     """Return the lines that every form of an answer begins with; none without a pick.
 
     They are the file to ship, how often it is right, how long it takes, what was not made of it, and what is not known.
@@ -224,7 +224,7 @@ def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
     return _on_phones(pick.configuration.target.threads)(pick)
 
 
-def explanation(view: RunView) -> str:
+def explain_pick(view: RunView) -> str:
     """Return what the pick takes beside time, what could go wrong and what to do next; empty without a pick."""
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
@@ -252,10 +252,10 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what is weakest, and what happens to images unlike those of the classes."""
     answers = pick.holdout_answers or pick.answers
     try:
-        class_recalls = recalls(answers, view.classes) if answers.has_classes else ()
+        class_recalls = compute_recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:  # they are damaged, which the section on classes says
         class_recalls = ()
-    weak = weakest(class_recalls)
+    weak = find_weakest(class_recalls)
     if weak is not None and weak.recall is not None and len(class_recalls) > 1:
         if not view.task.probabilities:
             right = f"{weak.recall:.0f} %"

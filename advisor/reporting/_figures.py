@@ -131,7 +131,7 @@ def _join(*remarks: str) -> str:
     return " · ".join(remark for remark in remarks if remark)
 
 
-def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
+def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     """Return what to expect of its accuracy, each with the images that it holds for; empty if nothing is to be said.
 
     The estimate for new conditions is top-1, and says so where accuracy is another metric.
@@ -157,12 +157,12 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
     return (("On images like these", measured), ("In new conditions", shown))
 
 
-def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
+def list_foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
     ties = len({variant_of(e) for e in view.decision.ties})
     others = plural(ties, "other model file")
     tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
-    sure = certainty(view)
+    sure = describe_certainty(view)
     sentences = (
         _accuracy_basis(evaluation),
         _new_conditions_basis(view, evaluation),
@@ -255,7 +255,7 @@ def _latency_basis(evaluation: Evaluation) -> str:
     return f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
 
 
-def certainty(view: RunView) -> str:
+def describe_certainty(view: RunView) -> str:
     """Return how often other images and timings would give the same pick, and what else; empty without another one."""
     chances = view.decision.chances
     if not chances or view.decision.runner_up is None:

@@ -17,12 +17,12 @@ from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError,
 from advisor.engine import LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
-from advisor.reporting._answer import alternatives, headline, make_written_table, other_risks
+from advisor.reporting._answer import list_alternatives, make_headline, make_written_table, other_risks
 from advisor.reporting._blocks import Labelled, Paragraph
 from advisor.reporting._classes import class_blocks, metric_blocks
 from advisor.reporting._confidence import unknown_blocks
-from advisor.reporting._explanation import opening
-from advisor.reporting._figures import foreign_runtimes, foundations, key_figures
+from advisor.reporting._explanation import opening_lines
+from advisor.reporting._figures import foreign_runtimes, key_figures, list_foundations
 from advisor.reporting._frames import (
     AnswerRows,
     choose_rows,
@@ -33,7 +33,7 @@ from advisor.reporting._frames import (
 )
 from advisor.reporting._html import render_html
 from advisor.reporting._object_sizes import size_blocks
-from advisor.reporting._risks import risks
+from advisor.reporting._risks import list_risks
 from advisor.reporting._steps import step_blocks
 from advisor.reporting._view import RunView, load_view, report_parts, view_of
 from advisor.store import RunFolder, ensure_output_dir, write_atomically
@@ -55,7 +55,7 @@ def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
     added = (part.blocks for part in report_parts().values())
     contents = (
-        headline,
+        make_headline,
         *added,
         _figures,
         _alternatives,
@@ -84,11 +84,11 @@ def _figures(view: RunView) -> Iterator[blocks.Block]:
     pick = view.decision.pick
     if pick:
         yield blocks.Figures(key_figures(view, pick))
-        yield blocks.Items(foundations(view, pick))
+        yield blocks.Items(list_foundations(view, pick))
 
 
 def _alternatives(view: RunView) -> Iterator[blocks.Block]:
-    yield from alternatives(view)
+    yield from list_alternatives(view)
     yield from step_blocks(view)
     yield from (Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}") for risk in other_risks(view))
 
@@ -234,7 +234,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "budget": asdict(view.budget),
         "prefer": view.request.written["prefer"] or "balanced",
         "feasible": decision.feasible,
-        "opening": opening(view),
+        "opening": opening_lines(view),
         "unknown_conditions": view.unknown_conditions(decision.pick) if decision.pick else "",
         "probabilities": view.budget.probabilities(decision.pick) if decision.pick else {},
         **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
@@ -257,7 +257,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
         "front": [_brief(evaluation) for evaluation in choose_rows(view, decision.front, rows)],
-        "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
+        "risks": [asdict(risk) for risk in list_risks(view, decision.pick)] if decision.pick else [],
         "labels": asdict(view.labels) if view.labels else None,
         "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
         "devices": {device: _device(device_decision) for device, device_decision in view.by_device.items()},

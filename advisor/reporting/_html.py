@@ -23,20 +23,26 @@ from advisor.core import (
     top1_on_parts,
 )
 from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
-from advisor.reporting._answer import list_warned_blocks, other_risks, summary
+from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
 from advisor.reporting._app_size import PHONES, app_growth
 from advisor.reporting._classes import (
+    compare_confusions,
     compute_lost_recall,
-    confusions,
+    compute_recalls,
+    find_weakest,
     list_confused_pairs,
     metric_blocks,
-    recalls,
-    weakest,
 )
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import describe_confidence, describe_unknown, threshold_blocks
-from advisor.reporting._explanation import WORTHLESS, explanation, incumbent_sentences, meeting_line, opening
-from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
+from advisor.reporting._explanation import WORTHLESS, explain_pick, incumbent_sentences, meeting_line, opening_lines
+from advisor.reporting._figures import (
+    device_decisions,
+    device_results,
+    key_figures,
+    list_foundations,
+    runtimes_sentence,
+)
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
 from advisor.reporting._risks import is_worthless
@@ -89,7 +95,7 @@ def _answer(view: RunView) -> Variables:
     """Return the variables of the page's first section."""
     pick = view.decision.pick
     return {
-        "opening": opening(view),
+        "opening": opening_lines(view),
         "meeting_line": meeting_line(view),
         "worthless": WORTHLESS if is_worthless(view) else "",
         "growth": _growth(pick) if pick else {},
@@ -97,10 +103,10 @@ def _answer(view: RunView) -> Variables:
         "chart": _chart(view),
         "mistakes": _mistakes(view)[:FIRST_PHOTOS],
         "drawn": _list_drawn_photos(view)[:FIRST_PHOTOS],
-        "explanation": explanation(view),
+        "explanation": explain_pick(view),
         "warnings": list_warned_blocks(view),
         "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
-        "foundations": foundations(view, pick) if pick else (),
+        "foundations": list_foundations(view, pick) if pick else (),
         "ties": phrases.fastest_per_artefact(view.decision.ties),
         "risks": other_risks(view),
         "incumbents": incumbent_sentences(view),
@@ -175,7 +181,7 @@ def _classes(view: RunView) -> Variables | None:
     if pick is None or not pick.answers.has_classes:
         return None
     answers = pick.holdout_answers or pick.answers
-    class_recalls = recalls(answers, labels)
+    class_recalls = compute_recalls(answers, labels)
     if not class_recalls:
         return None
     configuration = pick.configuration
@@ -186,9 +192,9 @@ def _classes(view: RunView) -> Variables | None:
         "recalls": class_recalls,
         "counted": any(recall.precision is not None for recall in class_recalls),
         "lost": compute_lost_recall(floats.answers, pick.answers) if floats and compressed else {},
-        "weakest": weakest(class_recalls),
+        "weakest": find_weakest(class_recalls),
         "pairs": list_confused_pairs(answers, labels),
-        "confusions": confusions(pick, view.decision.runner_up, labels),
+        "confusions": compare_confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
         "promised": list(threshold_blocks(view)) if answers.boxes else [],
         "sizes": list(size_blocks(view)),
@@ -270,7 +276,7 @@ def list_sections() -> tuple[Section, ...]:
     """Return the sections of the page in their order."""
     return (
         Section("answer", "Answer", _answer, folded=False),
-        Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None, folded=False),
+        Section("explore", "Trade-offs", lambda view: {"facets": list_facets(view)} if view.ok else None, folded=False),
         Section("devices", "Devices", _devices, folded=False),
         Section("classes", "Classes", _classes, opened=True),
         Section("metrics", "Metrics", metric_blocks),
@@ -310,7 +316,7 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
 
 def summary_html(view: RunView) -> str:
     """Return what a notebook shows: a fragment of HTML without scripts; names are escaped."""
-    return str(Markup("<div>{}</div>").format(draw(summary(view))))
+    return str(Markup("<div>{}</div>").format(draw(make_summary(view))))
 
 
 def _section(section: Section, view: RunView) -> Markup | None:
@@ -330,7 +336,7 @@ def _section(section: Section, view: RunView) -> Markup | None:
 def _script_data(view: RunView) -> str:
     """Return the data of the script; if that fails, the error: the page still has every table."""
     try:
-        return json_for_script(payload(view))
+        return json_for_script(make_payload(view))
     except Exception as error:
         _log.exception("report: the plots' data could not be made")
         return json_for_script({"error": f"{type(error).__name__}: {error}"})
@@ -339,7 +345,7 @@ def _script_data(view: RunView) -> str:
 # ---- the data of the script: the figures of every evaluation, the limits, the filters and the scales ----
 
 
-def facets(view: RunView) -> list[dict[str, Any]]:
+def list_facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values: their field, their title, and each value with its label."""
     licences = _licences(view)
     choices: list[tuple[str, str, list[Any]]] = [
@@ -367,7 +373,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
     return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
 
 
-def payload(view: RunView) -> dict[str, object]:
+def make_payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
     rows = phrases.rank_begun(view)
     licences = _licences(view)

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.core import Evaluation, accuracy_of, latency_of, show_ms
 from advisor.reporting import _phrases as phrases
-from advisor.reporting._explanation import opening
+from advisor.reporting._explanation import opening_lines
 from advisor.reporting._pages import render
 from advisor.reporting._view import RunView
 
@@ -74,7 +74,7 @@ class Cell:
 def cell_html(view: RunView | None, line: str = "", share: float = 0.0, told: Sequence[str] = ()) -> str:
     """Return a fragment without scripts: a bar where there is a ``line``, ``told`` lines, and the answer of a view."""
     values = {"line": line, "share": share, "told": told, "width": WIDTH, "height": HEIGHT}
-    answer = {"opening": opening(view), "counts": phrases.counts(view), **_plot(view)} if view else {"points": ""}
+    answer = {"opening": opening_lines(view), "counts": phrases.counts(view), **_plot(view)} if view else {"points": ""}
     return render("notebook", **values, **answer)
 
 

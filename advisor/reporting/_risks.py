@@ -95,7 +95,7 @@ class Risk:
         return self.level is Level.HIGH and self.name != BUDGET
 
 
-def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
+def list_risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk of an evaluation of a run; see :func:`risks_of`."""
     return risks_of(view.request.question, view.dataset, evaluation)
 
@@ -126,10 +126,10 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
 def is_worthless(view: RunView) -> bool:
     """Return whether the pick finds nothing, so that no form of an answer recommends it."""
     pick = view.decision.pick
-    return pick is not None and any(risk.name == FINDS_NOTHING for risk in risks(view, pick))
+    return pick is not None and any(risk.name == FINDS_NOTHING for risk in list_risks(view, pick))
 
 
-def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
+def list_warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
     return tuple(risk for risk in found if risk.warns)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, network_of, plural, show_bytes, show_seconds
 from advisor.engine import StageName, continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words, next_command
-from advisor.reporting._classes import recalls
+from advisor.reporting._classes import compute_recalls
 from advisor.reporting._phrases import count_configurations
 from advisor.reporting._text import shorten_name
 
@@ -133,7 +133,7 @@ def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
     """Return how many more images halve the interval of the class with the widest one, and its name; 0 for none."""
     answers = pick.holdout_answers or pick.answers
     try:
-        class_recalls = recalls(answers, view.classes) if answers.has_classes else ()
+        class_recalls = compute_recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:  # they are damaged, which the section on classes says
         class_recalls = ()
     known = ((row.high - row.low, row.label) for row in class_recalls if row.low is not None and row.high is not None)

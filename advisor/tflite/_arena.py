@@ -86,10 +86,10 @@ def activation_arena_bytes(model: Model) -> int:
     scratch memory. Constants that are expanded when the model loads (float16) are weights, not activations, and left
     out too.
     """
-    return plan(lifetimes(model.subgraphs[0]))
+    return plan_arena(list_lifetimes(model.subgraphs[0]))
 
 
-def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
+def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
     """Return the lifetimes of the graph's activation blocks, with sizes rounded up to ``ALIGNMENT``."""
     end = len(graph.operators)
     variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
@@ -140,7 +140,7 @@ def _round_up(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
-def plan(blocks: Collection[Lifetime]) -> int:
+def plan_arena(blocks: Collection[Lifetime]) -> int:
     """Place ``blocks`` greedily and return the size of the whole.
 
     Blocks needed all the time go first, then the largest first; each goes into the smallest gap that holds it.

@@ -45,7 +45,7 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
         if kind is None or content is None:
             raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
         try:
-            values = dense(
+            values = expand_sparse(
                 np.frombuffer(content.tobytes(), kind), tensor.sparsity, [int(side) for side in tensor.shape]
             )
         except (ValueError, IndexError, TypeError, AttributeError) as error:
@@ -56,7 +56,7 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
     return len(sparse)
 
 
-def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Sequence[int]) -> NDArray[Any]:
+def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Sequence[int]) -> NDArray[Any]:
     """Return the dense array of a tensor's stored values, (N,); ValueError if they do not fit the shape.
 
     The format is that of the schema: dimensions in the order in which they are stored, each whole or as the places of

@@ -24,7 +24,7 @@ from advisor.tflite._rewrite import (
     operator_code,
     operator_name,
     pack,
-    prune,
+    prune_graph,
     single_graph,
     unpack,
 )
@@ -71,7 +71,7 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
         return data
     _Relayout(model, graph, signature).run()
-    prune(model, graph)
+    prune_graph(model, graph)
     # A graph with little to gain may end with more transposes than before.
     edited = pack(model)
     return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data
@@ -102,7 +102,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         graph.operators = [operator for operator in graph.operators if operator not in readers]
         for operator in graph.operators:
             operator.inputs = [same.get(index, index) for index in operator.inputs]
-        prune(model, graph)
+        prune_graph(model, graph)
         return pack(model)
     order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
     given.shapeSignature = None
@@ -340,7 +340,7 @@ def simplify_file(data: bytes) -> bytes:
     _fuse_activations(model, graph)
     _pad_with_zeros(model, graph)
     _merge_linear_layers(model, graph)
-    prune(model, graph)
+    prune_graph(model, graph)
     return pack(model)
 
 

@@ -18,7 +18,7 @@ from advisor.tflite._rewrite import (
     new_operator,
     operator_name,
     pack,
-    prune,
+    prune_graph,
     single_graph,
     unpack,
 )
@@ -176,7 +176,7 @@ def attach_head(
     signature.outputs[0].name = (scores or PROBABILITIES).encode()
     signature.outputs[0].tensorIndex = output
     # A head of the last features alone leaves the means of the levels without a reader.
-    prune(model, graph)
+    prune_graph(model, graph)
     return pack(model)
 
 

@@ -23,7 +23,7 @@ from flatbuffers.table import Table
 from advisor.core import StageError
 from advisor.store import UNREADABLE_ZIP
 from advisor.tflite._model import Model, guard_reader, open_model, read
-from advisor.tflite._schema_fields import Field, Schema, strings, vectors
+from advisor.tflite._schema_fields import Field, Schema, strings, vector_fields
 from advisor.tflite._verify import Damage, verify_tables
 
 _IDENTIFIER = b"M001"
@@ -50,7 +50,7 @@ _SCHEMA: Schema = MappingProxyType(
         "Output": (*strings(4, 6), Field(12, "tables", "OutputUnit"), Field(16, "tables", "File")),
         "OutputUnit": (Field(6, "table"),),
         "Unit": (Field(6, "table", "Normalization"),),
-        "Normalization": vectors(4, 4, 6),
+        "Normalization": vector_fields(4, 4, 6),
         "File": strings(4),
     }
 )

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import UsageError
 from advisor.tflite._schema_names import list_names
 from advisor.tflite._values import BITS, OPTIONS, Model, Operator, Quantization, Signature, Subgraph, Tensor
-from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify
+from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify_model
 
 __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guard_reader", "read"]
 
@@ -90,7 +90,7 @@ def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
 
 
 def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
-    verify(data)
+    verify_model(data)
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
         raise Damage(f"its schema version is {root.Version()}, not 3")

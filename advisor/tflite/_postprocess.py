@@ -20,7 +20,7 @@ from advisor.tflite._rewrite import (
     editable,
     operator_name,
     pack,
-    prune,
+    prune_graph,
     sign,
     single_graph,
     unpack,
@@ -103,7 +103,7 @@ def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostPro
     process = _process(model, operator, b"" if options is None else bytes(options), name)
     encodings, scores, _ = operator.inputs
     sign(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
-    prune(tables, graph)
+    prune_graph(tables, graph)
     return pack(tables), process
 
 

@@ -228,7 +228,7 @@ def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> l
     return None if indices is None else [places.get(int(index), -1) for index in indices]
 
 
-def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     """Remove every operator, tensor, buffer and code that the outputs of the only graph do not need; inputs stay."""
     needed = set(graph.outputs)
     live = list[schema.OperatorT]()
@@ -267,7 +267,7 @@ def select_output(data: bytes, name: str) -> bytes:
         raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")
     signature.outputs = entries[:1]
     graph.outputs = [entries[0].tensorIndex]
-    prune(model, graph)
+    prune_graph(model, graph)
     return pack(model)
 
 
@@ -298,5 +298,5 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     # They name tensors that the cut file may not have.
     file.signatureDefs = []
     file.metadata = []
-    prune(file, small)
+    prune_graph(file, small)
     return pack(file), inputs

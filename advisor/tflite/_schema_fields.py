@@ -23,10 +23,10 @@ Schema = Mapping[str, tuple[Field, ...]]
 """The offset fields of each table by the table's name; the name "" is a table without any."""
 
 
-def vectors(width: int, *slots: int) -> tuple[Field, ...]:
+def vector_fields(width: int, *slots: int) -> tuple[Field, ...]:
     """Return fields that hold numbers of ``width`` bytes."""
     return tuple(Field(slot, "vector", width=width) for slot in slots)
 
 
-strings = partial(vectors, 1)
+strings = partial(vector_fields, 1)
 """The same for fields that hold text."""

@@ -29,7 +29,7 @@ from advisor.tflite._rewrite import (
     drop_unused_buffers,
     editable,
     pack,
-    prune,
+    prune_graph,
     sign,
     single_graph,
     unpack,
@@ -147,7 +147,7 @@ class _Edit:
 
     def finished(self, output: str, tensor: int) -> bytes:
         sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
-        prune(self._model, self.graph)
+        prune_graph(self._model, self.graph)
         return pack(self._model)
 
     def append(

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from advisor.tflite._schema_fields import Field, Schema, strings, vectors
+from advisor.tflite._schema_fields import Field, Schema, strings, vector_fields
 
 FILE_IDENTIFIER = b"TFL3"
 MAX_FILE_BYTES = 2**31 - 1
@@ -36,7 +36,7 @@ _SCHEMA: Schema = MappingProxyType(
         "": (),
         "Model": (
             *strings(10),
-            *vectors(4, 14),
+            *vector_fields(4, 14),
             Field(6, "tables", "OperatorCode"),
             Field(8, "tables", "SubGraph"),
             Field(12, "tables", "Buffer"),
@@ -46,28 +46,33 @@ _SCHEMA: Schema = MappingProxyType(
             Field(22, "tables", "ExternalBuffer"),
         ),
         "OperatorCode": strings(6),
-        "SubGraph": (*strings(12), *vectors(4, 6, 8), Field(4, "tables", "Tensor"), Field(10, "tables", "Operator")),
+        "SubGraph": (
+            *strings(12),
+            *vector_fields(4, 6, 8),
+            Field(4, "tables", "Tensor"),
+            Field(10, "tables", "Operator"),
+        ),
         "Tensor": (
             *strings(10),
-            *vectors(4, 4, 18),
+            *vector_fields(4, 4, 18),
             Field(12, "table", "QuantizationParameters"),
             Field(16, "table", "SparsityParameters"),
             Field(22, "tables", "VariantSubType"),
         ),
-        "QuantizationParameters": (*vectors(4, 4, 6, 8), *vectors(8, 10), Field(14, "table")),
-        "SparsityParameters": (*vectors(4, 4, 6), Field(8, "tables", "DimensionMetadata")),
+        "QuantizationParameters": (*vector_fields(4, 4, 6, 8), *vector_fields(8, 10), Field(14, "table")),
+        "SparsityParameters": (*vector_fields(4, 4, 6), Field(8, "tables", "DimensionMetadata")),
         "DimensionMetadata": (Field(10, "table"), Field(14, "table")),
-        "VariantSubType": vectors(4, 4),
-        "Operator": (*vectors(4, 6, 8, 20), *vectors(1, 14, 18), Field(12, "union"), Field(28, "union")),
-        "Buffer": vectors(1, 4),
+        "VariantSubType": vector_fields(4, 4),
+        "Operator": (*vector_fields(4, 6, 8, 20), *vector_fields(1, 14, 18), Field(12, "union"), Field(28, "union")),
+        "Buffer": vector_fields(1, 4),
         "Metadata": strings(4),
         "SignatureDef": (*strings(8), Field(4, "tables", "TensorMap"), Field(6, "tables", "TensorMap")),
         "TensorMap": strings(4),
         "ExternalBufferGroup": strings(4),
         "ExternalBuffer": strings(12),
-        "StablehloCustomCallOptions": (*strings(4, 8), *vectors(4, 12), *vectors(1, 14)),
+        "StablehloCustomCallOptions": (*strings(4, 8), *vector_fields(4, 12), *vector_fields(1, 14)),
         "VarHandleOptions": strings(4, 6),
-        "StableHLOCompositeOptions": (*strings(4), *vectors(1, 8)),
+        "StableHLOCompositeOptions": (*strings(4), *vector_fields(1, 8)),
     }
 )
 
@@ -140,7 +145,7 @@ class _Walk:
                 self.table(entry + self.number("<I", entry), of)
 
 
-def verify(data: bytes) -> None:
+def verify_model(data: bytes) -> None:
     """Raise Damage if a part of the model ``data`` that a reader visits lies outside of it."""
     verify_tables(data, FILE_IDENTIFIER, _SCHEMA)
 

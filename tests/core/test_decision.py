@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import Budget, CardFacts, DeviceFigures, Evaluation, Status, TuningFacts, decide
-from advisor.core._choosing import Chooser, costs, dominates, front
+from advisor.core._choosing import Chooser, costs_of, dominates, front
 from advisor.core._posterior import Posterior
 from advisor.core._preferences import parse_preference
 from tests.builders import evaluation, present
@@ -345,9 +345,9 @@ def made(rows: list[tuple[int, int, int]]) -> list[Evaluation]:
 def test_nothing_dominates_the_front_and_something_on_it_covers_the_rest(rows: list[tuple[int, int, int]]) -> None:
     evaluations = made(rows)
     best = front(evaluations)
-    points = [costs(e) for e in best]
+    points = [costs_of(e) for e in best]
     for e in evaluations:
-        point = costs(e)
+        point = costs_of(e)
         assert point is not None
         beaten = any(dominates(other, point) for other in points if other is not None)
         assert beaten != (e in best)

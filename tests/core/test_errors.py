@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import _errors as errors, visible
-from advisor.core._reasons import comparison
+from advisor.core._reasons import compare_with_pick
 from tests.builders import CHARACTERS, evaluation
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
@@ -61,5 +61,5 @@ def test_lines_stay_lines_and_nothing_else_is_a_control_character(text: str) -> 
 
 
 def test_a_difference_that_rounds_to_nothing_has_no_minus() -> None:
-    text = comparison(evaluation("one", accuracy=80.0), evaluation("two", accuracy=80.04))
+    text = compare_with_pick(evaluation("one", accuracy=80.0), evaluation("two", accuracy=80.04))
     assert ": +0.0 points, " in text

@@ -23,7 +23,7 @@ from advisor.core import (
     wilson,
 )
 from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
-from advisor.engine._history.differences import FIGURES, delta, deltas, without_noise
+from advisor.engine._history.differences import FIGURES, compare_figure, compare_figures, without_noise
 from tests.builders import evaluation, present
 from tests.tables import with_cases
 
@@ -200,44 +200,44 @@ def latency(value: float, half_width: float | None = 0.0) -> Quantity:
 
 @with_cases
 def test_a_change_counts_by_its_size(before: list[Any] | None, after: list[Any] | None, counts: bool, why: str) -> None:
-    change = delta("latency", *(latency(*value) if value else None for value in (before, after)))
+    change = compare_figure("latency", *(latency(*value) if value else None for value in (before, after)))
     assert (change.counts, change.why) == (counts, why)
 
 
 @pytest.mark.parametrize(("apart", "counts"), [(True, True), (False, False)])
 def test_images_in_common_tell_more_than_intervals(apart: bool, counts: bool) -> None:
     before, after = evaluation(accuracy=80).accuracy, evaluation(accuracy=82).accuracy
-    assert not delta("accuracy", before, after).counts
-    assert delta("accuracy", before, after, apart).counts is counts
+    assert not compare_figure("accuracy", before, after).counts
+    assert compare_figure("accuracy", before, after, apart).counts is counts
 
 
 def test_more_accuracy_is_better_and_more_of_anything_else_or_a_lost_figure_is_worse() -> None:
     before = evaluation(accuracy=80, half_width=0, latency=10, size=1e6, drop=0)
     after = evaluation(accuracy=70, half_width=0, latency=20, size=2e6, drop=5)
     before, after = (replace(each, holdout_accuracy=each.accuracy) for each in (before, after))
-    assert {change.figure for change in deltas(before, after) if change.worse} == set(FIGURES) - {"memory"}
-    assert not any(change.worse for change in deltas(after, before))
-    assert delta("memory", Quantity(1e6, "bytes", Provenance.MEASURED), None).worse
-    assert not delta("memory", None, Quantity(1e6, "bytes", Provenance.MEASURED)).worse
+    assert {change.figure for change in compare_figures(before, after) if change.worse} == set(FIGURES) - {"memory"}
+    assert not any(change.worse for change in compare_figures(after, before))
+    assert compare_figure("memory", Quantity(1e6, "bytes", Provenance.MEASURED), None).worse
+    assert not compare_figure("memory", None, Quantity(1e6, "bytes", Provenance.MEASURED)).worse
 
 
 def test_the_hold_out_of_both_runs_counts_and_a_latency_of_a_busy_machine_never() -> None:
     known = replace(evaluation(accuracy=80), holdout_accuracy=Quantity(80, "%", Provenance.MEASURED))
     for before, after in ((known, evaluation(accuracy=80)), (evaluation(accuracy=80), known)):
-        assert not any(change.counts for change in deltas(before, after))
+        assert not any(change.counts for change in compare_figures(before, after))
     before, after = evaluation(latency=10), replace(evaluation(latency=30), contended=True)
-    found = {change.figure: change for change in deltas(before, after)}
+    found = {change.figure: change for change in compare_figures(before, after)}
     assert not found["latency"].counts
     assert not found["latency_p90"].counts
     assert "busy" in found["latency"].why
     before, after = evaluation(latency=10, p90=11), evaluation(latency=10, p90=30)
-    assert not any(change.counts for change in deltas(before, after))
+    assert not any(change.counts for change in compare_figures(before, after))
 
 
 @given(st.floats(1, 1e3), st.floats(1, 1e3))
 def test_settling_keeps_what_counts_and_sets_back_the_rest(first: float, second: float) -> None:
     before, after = evaluation(latency=first), evaluation(latency=second)
-    changes = deltas(before, after)
+    changes = compare_figures(before, after)
     result = without_noise(after, changes)
     for change in changes:
         assert getattr(result, change.figure) == (change.after if change.counts else change.before)

@@ -11,7 +11,7 @@ from advisor.core import UsageError
 from advisor.datasets import Division, Overview, Survey, divide, divide_boxes, group_numbers, survey, survey_boxes
 from advisor.datasets._grouping import PAUSE_S, by_camera, find_groups
 from advisor.datasets._image_groups import Grouping, Source
-from advisor.datasets._split import PARTS, VALIDATION, split
+from advisor.datasets._split import PARTS, VALIDATION, draw_split
 from advisor.datasets._survey import Shot
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
@@ -193,7 +193,7 @@ def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, c
     root = make(tmp_path, cat=20, dog=20)
     read = survey(_manifest(root, groups=0) if column else root)
     division = divide(read, 3)
-    assert division.split == split(read.dataset, 3)
+    assert division.split == draw_split(read.dataset, 3)
     assert (division.notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
 
 
@@ -248,7 +248,7 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
 def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     dataset = survey(make(tmp_path, cat=12, dog=12)).dataset
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)
-    parts = split(dataset, 0, grouping=grouping)
+    parts = draw_split(dataset, 0, grouping=grouping)
     division = Division(parts, grouping, group_numbers(dataset), (), ())
     assert division.notes(dataset) == (
         "Images come in 7 groups (similar light and background): whole groups are held out. In 1 class with too few "

@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, Grouping, LabelledImage, Split, group_numbers, halved
-from advisor.datasets._dataset import fingerprint
+from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Source
-from advisor.datasets._split import split
+from advisor.datasets._split import draw_split
 
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
@@ -25,7 +25,7 @@ def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:
         LabelledImage(root / names[label] / f"{place}.jpg", label, f"{content}")
         for place, (label, content) in enumerate(rows)
     )
-    return Dataset(root, names, images, (), fingerprint(names, images))
+    return Dataset(root, names, images, (), compute_fingerprint(names, images))
 
 
 def _plain(counts: list[int]) -> Dataset:
@@ -34,13 +34,13 @@ def _plain(counts: list[int]) -> Dataset:
 
 
 def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
-    return [{dataset.images[index].sha256 for index in part} for part in _parts(split(dataset, seed))]
+    return [{dataset.images[index].sha256 for index in part} for part in _parts(draw_split(dataset, seed))]
 
 
 @given(counts, seeds)
 def test_sides_are_disjoint_and_complete_and_have_every_class(sizes: list[int], seed: int) -> None:
     dataset = _plain(sizes)
-    result = split(dataset, seed)
+    result = draw_split(dataset, seed)
     assert sorted((*result.train, *result.validation, *result.holdout)) == list(range(len(dataset.images)))
     assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.images)))
     for part in (result.train, result.validation, result.holdout):
@@ -50,7 +50,7 @@ def test_sides_are_disjoint_and_complete_and_have_every_class(sizes: list[int], 
 @given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share_and_that_of_the_rest_to_checking(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
-    result, other = split(dataset, seed, share), split(dataset, seed, validation=share)
+    result, other = draw_split(dataset, seed, share), draw_split(dataset, seed, validation=share)
     aside, compared, left = (
         Counter(dataset.images[index].label for index in part)
         for part in (result.holdout, other.validation, other.learnt)
@@ -93,7 +93,7 @@ def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]]
 @given(st.lists(st.lists(st.integers(0, 39), min_size=2, max_size=4), max_size=8), seeds)
 def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
     dataset = _plain([30, 30])
-    for part in _parts(split(dataset, seed, together=together)):
+    for part in _parts(draw_split(dataset, seed, together=together)):
         assert all(len({index in part for index in group}) == 1 for group in together)
 
 
@@ -110,7 +110,7 @@ def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list
 
 
 def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> None:
-    result = split(_plain([12, 15]), 7, together=[[0, 1, 2], [14, 20]])
+    result = draw_split(_plain([12, 15]), 7, together=[[0, 1, 2], [14, 20]])
     assert result.validation == (5, 8, 13, 23)
     assert result.holdout == (6, 7, 12, 17, 21)
 
@@ -133,14 +133,14 @@ def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> No
 )
 def test_no_impossible_split_is_made(dataset: Dataset, given: list[str | None], share: float, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        split(dataset, 0, share, given=given)
+        draw_split(dataset, 0, share, given=given)
 
 
 @given(st.lists(parts, min_size=40, max_size=40), seeds)
 def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int) -> None:
     given = [TRAIN, VALIDATION, HOLDOUT] * 2 + named
     dataset = _dataset([(place // 3 % 2 if place < 6 else place % 2, f"{place}") for place in range(46)], 2)
-    result = split(dataset, seed, given=given)
+    result = draw_split(dataset, seed, given=given)
     for name, part in zip((TRAIN, VALIDATION, HOLDOUT), _parts(result), strict=True):
         assert [given[index] for index in part] == [name] * given.count(name)
     assert result.given == (TRAIN, VALIDATION, HOLDOUT)
@@ -150,7 +150,7 @@ def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int)
 def test_the_second_part_of_two_is_the_hold_out_and_validation_is_drawn_from_the_first(second: str) -> None:
     dataset = _plain([20, 20])
     given = [TRAIN if place % 20 < 15 else second for place in range(40)]
-    result = split(dataset, 0, given=given)
+    result = draw_split(dataset, 0, given=given)
     assert result.holdout == tuple(place for place in range(40) if given[place] == second)
     assert Counter(dataset.images[index].label for index in result.validation) == {0: 3, 1: 3}
     assert result.given == (TRAIN, HOLDOUT)
@@ -159,24 +159,24 @@ def test_the_second_part_of_two_is_the_hold_out_and_validation_is_drawn_from_the
 def test_images_without_a_part_are_dealt_out_and_what_belongs_with_one_of_the_hold_out_follows_it() -> None:
     dataset = _plain([40, 40])
     given = [None if place % 40 < 20 else (TRAIN, VALIDATION, HOLDOUT)[place % 3] for place in range(80)]
-    result = split(dataset, 0, given=given)
+    result = draw_split(dataset, 0, given=given)
     unnamed = {place for place in range(80) if given[place] is None}
     assert [len(unnamed & part) for part in _parts(result)] == [26, 6, 8]
     dataset = _plain([20, 20])
     given: list[str | None] = [None] * 40
     given[3], given[7] = TRAIN, HOLDOUT
-    result = split(dataset, 0, together=[[3, 7, 9]], given=given)
+    result = draw_split(dataset, 0, together=[[3, 7, 9]], given=given)
     assert 9 in result.holdout
     assert 3 in result.train
 
 
 def test_a_class_of_two_images_or_two_groups_of_the_user_has_no_validation() -> None:
     dataset = _plain([2, 9])
-    result = split(dataset, 0)
+    result = draw_split(dataset, 0)
     assert {dataset.images[index].label for index in result.validation} == {1}
     assert {dataset.images[index].label for index in result.holdout} == {0, 1}
     dataset, of = _dataset_of_whole_groups([(0, 6), (0, 6), (1, 4), (1, 4), (1, 4)])
-    result = split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
+    result = draw_split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
     assert {dataset.images[index].label for index in result.validation} == {1}
 
 
@@ -194,7 +194,7 @@ def _parts(result: Split) -> tuple[set[int], ...]:
 @given(sizes, sizes, seeds, st.sampled_from([Source.MANIFEST, Source.APPEARANCE]))
 def test_a_group_is_in_one_part_and_three_in_all(one: list[int], other: list[int], seed: int, source: Source) -> None:
     dataset, of = _dataset_of_whole_groups([*((0, count) for count in one), *((1, count) for count in other)])
-    result = split(dataset, seed, grouping=Grouping(of, source))
+    result = draw_split(dataset, seed, grouping=Grouping(of, source))
     for number in set(of):
         members = {index for index, group in enumerate(of) if group == number}
         assert sum(bool(members & part) for part in _parts(result)) == 1
@@ -205,7 +205,7 @@ def test_a_group_is_in_one_part_and_three_in_all(one: list[int], other: list[int
 @given(st.lists(st.integers(1, 4), min_size=10, max_size=20), seeds)
 def test_the_shares_are_close_to_those_of_single_images(counts: list[int], seed: int) -> None:
     dataset, of = _dataset_of_whole_groups([(label, count) for label in (0, 1) for count in counts])
-    result = split(dataset, seed, grouping=Grouping(of, Source.CAMERA))
+    result = draw_split(dataset, seed, grouping=Grouping(of, Source.CAMERA))
     total = Counter(dataset.labels)
     aside = Counter(dataset.images[index].label for index in result.holdout)
     for label, count in total.items():
@@ -216,7 +216,7 @@ def test_the_shares_are_close_to_those_of_single_images(counts: list[int], seed:
 def test_a_class_with_one_inferred_group_gives_its_last_images_in_the_order_of_numbers(ending: str) -> None:
     dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
     images = tuple(replace(image, path=image.path.with_name(f"{n}{ending}")) for n, image in enumerate(dataset.images))
-    result = split(replace(dataset, images=images), 0, grouping=Grouping(of, Source.SEQUENCE))
+    result = draw_split(replace(dataset, images=images), 0, grouping=Grouping(of, Source.SEQUENCE))
     assert {index for index in result.holdout if index < 12} == {10, 11}
     assert {index for index in result.validation if index < 12} == {8, 9}
 
@@ -224,14 +224,14 @@ def test_a_class_with_one_inferred_group_gives_its_last_images_in_the_order_of_n
 def test_a_class_with_one_group_of_the_user_is_refused_by_name() -> None:
     dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
     with pytest.raises(UsageError, match="'class 0' is left for the hold-out: all of the class are in one group"):
-        split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
+        draw_split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
 
 
 @given(seeds)
 def test_a_group_of_several_classes_stays_whole(seed: int) -> None:
     dataset, _ = _dataset_of_whole_groups([(label, 12) for label in (0, 1, 2)])
     of = tuple(index % 6 for index in range(36))
-    result = split(dataset, seed, grouping=Grouping(of, Source.CAMERA))
+    result = draw_split(dataset, seed, grouping=Grouping(of, Source.CAMERA))
     assert [len(part) for part in _parts(result)] == [24, 6, 6]
     for part in _parts(result):
         assert all({j for j in range(36) if of[j] == of[index]} <= part for index in part)
@@ -239,15 +239,15 @@ def test_a_group_of_several_classes_stays_whole(seed: int) -> None:
 
 def test_seeds_draw_different_images_and_groups() -> None:
     dataset, of = _dataset_of_whole_groups([(label, 4) for label in (0, 1) for _ in range(10)])
-    drawn = {split(dataset, seed, grouping=Grouping(of, Source.CAMERA)).holdout for seed in range(5)}
+    drawn = {draw_split(dataset, seed, grouping=Grouping(of, Source.CAMERA)).holdout for seed in range(5)}
     assert len(drawn) > 1
-    assert split(dataset, 0).holdout != split(dataset, 1).holdout
+    assert draw_split(dataset, 0).holdout != draw_split(dataset, 1).holdout
 
 
 def test_the_record_has_each_image_with_its_group_and_the_source_of_the_groups() -> None:
     dataset, of = _dataset_of_whole_groups([(label, 4) for label in (0, 1) for _ in range(4)])
     grouping = Grouping(of, Source.CAMERA)
-    result = split(dataset, 0, grouping=grouping)
+    result = draw_split(dataset, 0, grouping=grouping)
     record = result.to_json(dataset, grouping)
     assert (record["seed"], record["fingerprint"]) == (0, dataset.fingerprint)
     assert [row["sha256"] for row in record["holdout"]] == [dataset.images[index].sha256 for index in result.holdout]  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from advisor.core import UsageError
 from advisor.devices import timings_of_agent
 from advisor.devices._connections.adb import parse_output
 from advisor.devices._connections.agent import describe_throttling, measure_slowdown, measure_trend
-from advisor.devices._latency.base import choose_agreeing, fit_base, student
+from advisor.devices._latency.base import choose_agreeing, fit_base, student_density
 from advisor.devices._latency.model import estimate_latencies, find_contradicting, queries_of_known
 from advisor.devices._latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
 from advisor.devices._latency.posterior import LatencyPosterior, posterior_of
@@ -178,8 +178,8 @@ def test_of_two_measurements_none_is_wrong_and_at_most_a_third_is_set_aside(comp
 
 def test_the_density_is_students() -> None:
     # Of two independent-looking values with the precision of one, and 4 degrees of freedom: scipy.stats.multivariate_t.
-    assert student(np.array([0.0]), 0.0, 1)[0] == pytest.approx(np.log(3 / 8))
-    assert student(np.array([1.0]), 0.0, 2)[0] == pytest.approx(-np.log(2 * np.pi) - 3 * np.log(1.25))
+    assert student_density(np.array([0.0]), 0.0, 1)[0] == pytest.approx(np.log(3 / 8))
+    assert student_density(np.array([1.0]), 0.0, 2)[0] == pytest.approx(-np.log(2 * np.pi) - 3 * np.log(1.25))
 
 
 def test_blocks_that_keep_rising_are_throttling() -> None:

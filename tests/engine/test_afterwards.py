@@ -14,8 +14,8 @@ import pytest
 from advisor.catalog import Card, load_catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
 from advisor.datasets import Dataset, LabelledImage
-from advisor.datasets._dataset import fingerprint
-from advisor.datasets._split import split
+from advisor.datasets._dataset import compute_fingerprint
+from advisor.datasets._split import draw_split
 from advisor.engine import (
     Execution,
     Images,
@@ -87,8 +87,8 @@ def test_what_cannot_be_checked_is_left_out(tmp_path: Path, monkeypatch: pytest.
 def judged(cache: Path, work: Callable[[], Awaitable[object]], images: int = 40, **asked: Any) -> Any:
     """Return the part of a scorer that the check needs: ``work`` runs instead of its stage."""
     files = [LabelledImage(Path(f"/set/{n}.jpg"), n % 2, str(n)) for n in range(images)]
-    dataset = Dataset(Path("/set"), CLASSES, tuple(files), (), fingerprint(CLASSES, files))
-    given = materials(cache, Images(dataset, split(dataset, 0)), weights={SMALLEST: None})
+    dataset = Dataset(Path("/set"), CLASSES, tuple(files), (), compute_fingerprint(CLASSES, files))
+    given = materials(cache, Images(dataset, draw_split(dataset, 0)), weights={SMALLEST: None})
     given = replace(given, question=replace(given.question, **asked))
     return SimpleNamespace(
         cards=CARDS, walker=SimpleNamespace(materials=given, run=lambda _stage: work(), has=lambda _stage: False)

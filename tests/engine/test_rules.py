@@ -13,7 +13,7 @@ from advisor.compression._recipes.base import Edit
 from advisor.core import Budget
 from advisor.engine import resolve
 from advisor.engine._pipeline.rule import Known, RuleNeeds, Rules
-from advisor.engine._rules import needless, not_licensed, over_size, rules_of, slow_backbone
+from advisor.engine._rules import explain_needless, not_licensed, over_size, rules_of, slow_backbone
 from advisor.engine._space.plan import rule_out
 from advisor.engine._targets.device_prediction import Prefilter
 from advisor.engine._targets.target_devices import select_targets
@@ -88,7 +88,7 @@ def _recipes() -> dict[str, Recipe]:
 def _objection(name: str, drops: dict[str, float | None], limit: float | None, named: Collection[str] = ()) -> str:
     lighter = lighter_recipes(name, _recipes(), named)
     known = Known(Budget(max_drop_points=limit), lighter=lighter, drops=drops)
-    return needless(configuration(compression=name), known)
+    return explain_needless(configuration(compression=name), known)
 
 
 @given(results, limits)

@@ -22,7 +22,7 @@ from advisor.exporting._bundle import export
 from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, render
 from advisor.exporting._shipping import vector_files
 from advisor.reporting import load_view
-from advisor.reporting._risks import risks, warnings
+from advisor.reporting._risks import list_risks, list_warnings
 from advisor.store import RunFolder
 from advisor.tasks.classification._files import answers
 from advisor.tasks.classification._shipping import SHIPPING
@@ -57,10 +57,10 @@ def test_it_holds_what_a_team_needs_and_sums_that_sha256sum_reads(bundle: Bundle
 
 
 def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trained: RunFolder) -> None:
-    found = risks(load_view(trained), bundle.evaluation)
-    assert warnings(found), "a class of this search has few validation images"
+    found = list_risks(load_view(trained), bundle.evaluation)
+    assert list_warnings(found), "a class of this search has few validation images"
     card = (bundle.path / "model_card.md").read_text(encoding="utf-8")
-    assert card.count("> **Warning, ") == len(warnings(found))
+    assert card.count("> **Warning, ") == len(list_warnings(found))
     assert all(escaped(risk.text) in card for risk in found)
     document = json.loads((bundle.path / "bundle.json").read_text(encoding="utf-8"))
     assert document["risks"] == [{"name": risk.name, "level": risk.level, "text": risk.text} for risk in found]

@@ -15,8 +15,8 @@ from advisor.datasets import DEMO_NOTE
 from advisor.engine import CheckedLabels
 from advisor.engine._history.loaded_run import WrongLabel
 from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
-from advisor.reporting._explanation import opening
-from advisor.reporting._figures import foundations
+from advisor.reporting._explanation import opening_lines
+from advisor.reporting._figures import list_foundations
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._steps import next_steps
@@ -100,13 +100,13 @@ def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str)
     pick = present(view.decision.pick)
     held = replace(present(pick.holdout_accuracy), value=accuracy, low=98.0, high=100.0)
     decision = replace(view.decision, pick=replace(pick, holdout_accuracy=held))
-    assert f"Right on {right} of 100 images like yours (98 to 100)." in opening(replace(view, decision=decision))
+    assert f"Right on {right} of 100 images like yours (98 to 100)." in opening_lines(replace(view, decision=decision))
 
 
 def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() -> None:
     view = judged_view()
     decision = replace(view.decision, pick=replace(present(view.decision.pick), holdout_accuracy=None))
-    file, right, *_ = opening(replace(view, decision=decision))
+    file, right, *_ = opening_lines(replace(view, decision=decision))
     assert file.endswith("; it did not run on the hold-out.")
     assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(\d+ to \d+\)\.", right)
 
@@ -114,7 +114,7 @@ def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() ->
 def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() -> None:
     view = judged_view()
     pick = present(view.decision.pick)
-    file, right, time, unknown = opening(view)
+    file, right, time, unknown = opening_lines(view)
     assert file.startswith(f"Ship {view.folder}/{pick.artefact} (")
     held = present(pick.holdout_accuracy)
     assert right == f"Right on {held.value:.0f} of 100 images like yours ({held.low:.0f} to {held.high:.0f})."
@@ -141,9 +141,9 @@ def not_compressed(status: Status = Status.SKIPPED, stage: str = "stop") -> RunV
 
 def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next() -> None:
     failed, view = not_compressed(Status.FAILED, "convert"), not_compressed()
-    assert "Not compressed: int8 of it failed in the stage convert: no space." in opening(failed)
+    assert "Not compressed: int8 of it failed in the stage convert: no space." in opening_lines(failed)
     assert next_steps(failed) == ()
-    assert "Not compressed yet: the search did not reach int8, about 510.0 kB." in opening(view)
+    assert "Not compressed yet: the search did not reach int8, about 510.0 kB." in opening_lines(view)
     lines, (step,) = said(view, 60).splitlines(), next_steps(view)
     assert lines.count(f"  {step.command}") == 1, "a command that is broken cannot be copied"
     assert step.command.endswith(" --extend 10min")
@@ -164,7 +164,7 @@ def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     view = judged_view()
     known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))
-    (_, _, time, _) = opening(with_pick(view, card_facts=known.card_facts))
+    (_, _, time, _) = opening_lines(with_pick(view, card_facts=known.card_facts))
     figure, phone = r"[\d.]+ ms \([\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
     phones = f"{figure} a mid-range phone {phone}, {figure} a flagship {phone}"
     assert re.fullmatch(rf"On 2 CPU threads: {phones}, [\d.]+ ms measured on this machine\.", time)
@@ -172,7 +172,7 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
     view = judged_view()
-    unknown = opening(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
+    unknown = opening_lines(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
     assert "the latency on your device (all was measured here; name yours: --device)" in unknown
 
 
@@ -180,7 +180,7 @@ def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
     view = judged_view()
     card = next(row.configuration.card for row in view.ok if row != view.decision.pick)
     tried = {row.configuration.card for row in view.ok} - {card}
-    unknown = opening(replace(view, manifest={"without_weights": {card: "no mirror"}}))[-1]
+    unknown = opening_lines(replace(view, manifest={"without_weights": {card: "no mirror"}}))[-1]
     count = len(tried)
     assert f"1 of {count + 1} networks ({count} tried; 1 without weights here: advisor catalog fetch --all)." in unknown
 
@@ -190,14 +190,14 @@ def test_without_one_class_for_each_image_new_conditions_are_unknown(task: Task,
     asked = {"task": task.name, "data": "photos"}
     view = load_view(write_run(tmp_path, request=asked, dataset=images({"all": 60})))
     why = "no figure is estimated for this task"
-    assert "the accuracy on another visit, camera or day" in opening(view)[-1]
+    assert "the accuracy on another visit, camera or day" in opening_lines(view)[-1]
     less = f" Expect less: {task.other_conditions}." if task.other_conditions else ""
     shown = " ".join(said(view).split())
     assert f"In new conditions: unknown, because {why}.{less} To know it, hold out images of another visit" in shown
     sentence = (
         f"Its accuracy in new conditions (another visit, camera or day) is unknown, because {why}.{less} To know it"
     )
-    assert any(text.startswith(sentence) for text in foundations(view, present(view.decision.pick)))
+    assert any(text.startswith(sentence) for text in list_foundations(view, present(view.decision.pick)))
     assert json.loads(recommendation_json(view))["unknown_conditions"] == why
 
 
@@ -209,12 +209,12 @@ def test_a_hold_out_of_ones_own_answers_for_the_conditions_of_its_images(tmp_pat
 
 
 def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> None:
-    assert "% mAP@0.5 on images like yours" in opening(judged_detectors)[1]
+    assert "% mAP@0.5 on images like yours" in opening_lines(judged_detectors)[1]
     published = run_view(data=False)
-    assert "of ImageNet; on your images nobody knows yet" in opening(published)[1]
+    assert "of ImageNet; on your images nobody knows yet" in opening_lines(published)[1]
     assert not published.unknown_conditions(present(published.decision.pick))
-    assert opening(infeasible_view())[0].startswith("Nothing meets the budget. Closest: ")
-    assert opening(empty_view()) == ()
+    assert opening_lines(infeasible_view())[0].startswith("Nothing meets the budget. Closest: ")
+    assert opening_lines(empty_view()) == ()
 
 
 @with_cases

@@ -19,12 +19,12 @@ from advisor.reporting._classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
     PairDifference,
+    compare_confusions,
     compute_lost_recall,
-    confusions,
-    heatmap,
+    compute_recalls,
+    find_weakest,
     list_confused_pairs,
-    recalls,
-    weakest,
+    make_heatmap,
 )
 from advisor.reporting._pages import DRAWN, LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation
@@ -41,15 +41,15 @@ THUMBNAIL = 132
 
 
 def test_recall_comes_with_its_interval_and_count() -> None:
-    found = {recall.label: recall for recall in recalls(ANSWERS, LABELS)}
+    found = {recall.label: recall for recall in compute_recalls(ANSWERS, LABELS)}
     assert found["cat"].recall == 80.0
     assert found["cat"].n == 10
     assert found["cat"].low == pytest.approx(49.0, abs=0.1)  # Wilson's interval of 8 in 10
     assert found["cat"].high == pytest.approx(94.3, abs=0.1)
-    shares = recalls(ImageAnswers(per_class_recall={"cat": 0.25}), LABELS)  # without counts
+    shares = compute_recalls(ImageAnswers(per_class_recall={"cat": 0.25}), LABELS)  # without counts
     assert [(recall.label, recall.recall, recall.low) for recall in shares] == [("cat", 25.0, None)]
     answers = ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0)))
-    assert [recall.precision for recall in recalls(answers, LABELS)] == [75.0, 80.0, None]
+    assert [recall.precision for recall in compute_recalls(answers, LABELS)] == [75.0, 80.0, None]
 
 
 def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
@@ -61,15 +61,15 @@ def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
     "answers", [ImageAnswers(confusion=((0, 0), (0, 3))), ImageAnswers(per_class_recall={"a": None, "b": 1.0})]
 )
 def test_class_without_images_has_no_recall_and_is_not_the_weakest(answers: ImageAnswers) -> None:
-    found = recalls(answers, ("a", "b"))
+    found = compute_recalls(answers, ("a", "b"))
     assert (found[0].recall, found[0].low, found[0].n) == (None, None, 0)
-    assert weakest(found) is found[1]
-    assert weakest(found[:1]) is None
+    assert find_weakest(found) is found[1]
+    assert find_weakest(found[:1]) is None
 
 
 def test_classes_of_a_detector_have_precision_recall_and_error_of_counting() -> None:
     boxes = BoxFacts(0.4, 0.5, {"a": ClassBoxes(4, 5, 0.6, 0.75, 0.25, 0.2)})
-    first, second = recalls(ImageAnswers({"a": 0.9, "b": None}, boxes=boxes), ("a", "b"))
+    first, second = compute_recalls(ImageAnswers({"a": 0.9, "b": None}, boxes=boxes), ("a", "b"))
     assert (first.recall, first.shares) == (90.0, (0.6, 0.75, 0.25, 0.2))
     assert (second.recall, second.n, second.shares) == (None, 0, (None,) * 4)
     assert (first.guesses_better, second.guesses_better) == (True, False)
@@ -80,15 +80,15 @@ def test_most_frequent_mistake_is_first_and_the_heat_map_holds_shares_of_the_tru
     assert [(pair.true, pair.answer, pair.count, pair.share) for pair in pairs] == [
         ("owl", "cat", 5, 50.0), ("cat", "dog", 2, 20.0), ("dog", "cat", 1, 10.0),
     ]  # fmt: skip
-    assert heatmap(ANSWERS, LABELS).shares[2] == (50, 0, 50)
+    assert make_heatmap(ANSWERS, LABELS).shares[2] == (50, 0, 50)
 
 
 @pytest.mark.parametrize("table", [((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, -1)), ((1,), (0, 1), (1,))])
 def test_a_matrix_that_is_not_one_of_these_classes_is_refused(table: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(UsageError, match="not 3 x 3"):
-        recalls(ImageAnswers(confusion=table), LABELS)
+        compute_recalls(ImageAnswers(confusion=table), LABELS)
     with pytest.raises(UsageError, match="not 3 x 3"):
-        confusions(judged(PICK), judged(table), LABELS)
+        compare_confusions(judged(PICK), judged(table), LABELS)
 
 
 def judged(
@@ -100,24 +100,24 @@ def judged(
 
 
 def test_counts_of_the_runner_up_are_compared_with_those_of_the_pick_on_the_same_images() -> None:
-    found = confusions(judged(PICK), judged(RUNNER_UP), LABELS)
+    found = compare_confusions(judged(PICK), judged(RUNNER_UP), LABELS)
     assert (found.pick.counts, found.runner_up.counts) == (PICK, RUNNER_UP)
     assert found.changes == ((0, -2, 2), (0, 0, 0), (-4, 1, 3))
     assert found.sentence == "Of 30 validation images, the pick answers 8 wrongly, and the runner-up 5."
     assert found.pairs == (  # the largest difference first, and no single image
         PairDifference("owl", "cat", 5, 1), PairDifference("cat", "dog", 2, 0), PairDifference("cat", "owl", 0, 2),
     )  # fmt: skip
-    found = confusions(judged(PICK), judged(((1, 0, 0),) * 3), LABELS)
+    found = compare_confusions(judged(PICK), judged(((1, 0, 0),) * 3), LABELS)
     assert (found.runner_up, found.wrong, found.sentence) == (None, (8,), "")
 
 
 def test_the_hold_out_counts_where_both_ran_there_or_the_pick_alone_is_shown() -> None:
-    both = confusions(judged(PICK, RUNNER_UP), judged(PICK, PICK), LABELS)
-    one = confusions(judged(PICK, RUNNER_UP), judged(PICK), LABELS)
-    alone = confusions(judged(PICK, RUNNER_UP), None, LABELS)
+    both = compare_confusions(judged(PICK, RUNNER_UP), judged(PICK, PICK), LABELS)
+    one = compare_confusions(judged(PICK, RUNNER_UP), judged(PICK), LABELS)
+    alone = compare_confusions(judged(PICK, RUNNER_UP), None, LABELS)
     assert (both.part, one.part, alone.part) == ("hold-out", "validation", "hold-out")
     assert (alone.pick.counts, alone.runner_up) == (RUNNER_UP, None)
-    assert confusions(judged(), judged(PICK), LABELS) is None
+    assert compare_confusions(judged(), judged(PICK), LABELS) is None
 
 
 def test_many_classes_have_no_matrix_but_still_their_mistakes_and_differences() -> None:
@@ -125,10 +125,10 @@ def test_many_classes_have_no_matrix_but_still_their_mistakes_and_differences() 
     labels = tuple(map(str, range(size)))
     pick = tuple(tuple(9 if row == column else 3 for column in range(size)) for row in range(size))
     other = tuple(tuple(row[1:] + row[:1]) for row in pick)
-    found = confusions(judged(pick), judged(other), labels)
+    found = compare_confusions(judged(pick), judged(other), labels)
     assert (found.pick, found.runner_up, len(found.pairs)) == (None, None, DIFFERENCES)
     answers = ImageAnswers(confusion=pick)
-    assert heatmap(answers, labels) is None
+    assert make_heatmap(answers, labels) is None
     assert list_confused_pairs(answers, labels)[0].count == 3
 
 

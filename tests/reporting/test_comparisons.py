@@ -14,11 +14,11 @@ from advisor.core import Guarantees, ImageAnswers, Provenance, Quantity, Shares
 from advisor.engine import Comparison, Incumbent, compare, load_run
 from advisor.reporting import SHOWN, RunView, comparison_json, print_answer, render_comparison
 from advisor.reporting._blocks import default_console
-from advisor.reporting._explanation import LEARNT, explanation, incumbent_sentences
+from advisor.reporting._explanation import LEARNT, explain_pick, incumbent_sentences
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import shortlist, verdict
-from advisor.reporting._risks import risks, warnings
+from advisor.reporting._risks import list_risks, list_warnings
 from advisor.reporting._steps import next_steps
 from tests.builders import evaluation
 from tests.documents import problems
@@ -66,7 +66,7 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
     table = [[40 if row == column else 0 for column in range(size)] for row in range(size)]
     table[2] = [1, 1, 2, *[0] * (size - 3)]
     view = views.with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table))))
-    said = explanation(view)
+    said = explain_pick(view)
     more = 3 * view.dataset.images_per_class[views.CLASSES[2]]
     assert f"It is weakest on '{views.CLASSES[2]}': right on 2 of its 4 images." in said
     (step,) = next_steps(view)
@@ -74,19 +74,19 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
 
 
 def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:
-    said = explanation(confident_view(1.0, Guarantees(Shares(0.95))))
+    said = explain_pick(confident_view(1.0, Guarantees(Shares(0.95))))
     assert "at least 91 % sure: then 97 of 100 answers are right, and 20 of 100 images go to a person." in said
-    assert "sure: then" not in explanation(confident_view(1.0))
-    assert explanation(views.empty_view()) == explanation(views.infeasible_view()) == ""
+    assert "sure: then" not in explain_pick(confident_view(1.0))
+    assert explain_pick(views.empty_view()) == explain_pick(views.infeasible_view()) == ""
 
 
 def test_it_says_how_many_images_of_other_things_pass() -> None:
     said = "exported with --unknown-class, this happens to "
-    assert f"{said}41 of 100 of your images of other things." in explanation(views.unknown_view())
-    assert f"{said}74 of 100 such images." in explanation(views.unknown_view(others=None))
-    assert f"{said}at least 74 of 100 such images." in explanation(views.unknown_view("finetune_top", others=None))
-    assert "--unknown-class" not in explanation(views.unknown_view(auroc=None, accepted=None, others=None))
-    assert "--unknown-class" not in explanation(views.judged_view())
+    assert f"{said}41 of 100 of your images of other things." in explain_pick(views.unknown_view())
+    assert f"{said}74 of 100 such images." in explain_pick(views.unknown_view(others=None))
+    assert f"{said}at least 74 of 100 such images." in explain_pick(views.unknown_view("finetune_top", others=None))
+    assert "--unknown-class" not in explain_pick(views.unknown_view(auroc=None, accepted=None, others=None))
+    assert "--unknown-class" not in explain_pick(views.judged_view())
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) 
     shipped = view.incumbents[0].evaluation
     assert shipped in shortlist(view)
     assert verdict(view, shipped) == "shipped today"
-    found = warnings(risks(view, shipped))
+    found = list_warnings(list_risks(view, shipped))
     assert "too high if it has learnt from your images" in " ".join(risk.text for risk in found)
     still = replace(view, incumbents=(Incumbent(shipped, True),))
     assert "is still the pick" in incumbent_sentences(still)[0]

@@ -30,7 +30,7 @@ from advisor.core import (
 from advisor.reporting import RunView
 from advisor.reporting._confidence import list_broken_guarantees, threshold_blocks
 from advisor.reporting._html import render_html
-from advisor.reporting._risks import Level, risks
+from advisor.reporting._risks import Level, list_risks
 from tests.builders import evaluation
 from tests.reporting.test_answer import said as shown
 from tests.reporting.test_html import without_scripts
@@ -189,7 +189,7 @@ OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_
 def test_a_guarantee_out_of_reach_says_what_is_reachable(own: ConfidenceFacts, name: str, words: list[str]) -> None:
     text = said(own)[name]
     assert [word for word in words if word not in text] == []
-    assert [risk.level for risk in risks(run_view(), judged(own)) if risk.name == name] == [Level.HIGH]
+    assert [risk.level for risk in list_risks(run_view(), judged(own)) if risk.name == name] == [Level.HIGH]
 
 
 OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})

@@ -13,7 +13,7 @@ from advisor.core._preferences import parse_preference
 from advisor.engine import CheckedLabels, ExpectedTuning, StageName
 from advisor.engine._history.loaded_run import WrongLabel
 from advisor.reporting import RunView, print_answer
-from advisor.reporting._figures import certainty, foundations
+from advisor.reporting._figures import describe_certainty, list_foundations
 from advisor.reporting._phrases import count_configurations, counts, funnel
 from tests.builders import evaluation, of_file, present
 from tests.makers.commands import parse
@@ -105,10 +105,10 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     tied = re.search(r"statistically tied with (\d+) other", decision.reason)
     files = {variant_of(row) for row in decision.ties}
     assert tied is None or int(tied[1]) == len(files)
-    assert all(f"with {len(files)} other model file" in each for each in foundations(view, pick) if "tied" in each)
+    assert all(f"with {len(files)} other model file" in each for each in list_foundations(view, pick) if "tied" in each)
     if decision.why_not_faster:
         assert "tied too" in decision.why_not_faster
         assert any(decision.why_not_faster.startswith(f"{row.configuration.card} ") for row in decision.ties)
-    if sure := certainty(view):
+    if sure := describe_certainty(view):
         shares = [int(share) for share in re.findall(r"(\d+) %", sure)]
         assert shares[0] >= max(shares), "no other file is the pick more often"

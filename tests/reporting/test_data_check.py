@@ -12,7 +12,7 @@ from rich.console import Console
 from advisor.engine import DataCheck
 from advisor.engine._data_check import check_data
 from advisor.reporting import _data_check as sheet, render
-from advisor.reporting._data_check import SAMPLES, samples, sections
+from advisor.reporting._data_check import SAMPLES, choose_samples, make_sections
 from advisor.tasks.detection import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
@@ -32,7 +32,7 @@ def checked(tmp_path: Path) -> DataCheck:
 
 def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet, "MEMBERS", 1)
-    copies = next(section for section in sections(checked) if section["finding"].kind == "exact duplicates")
+    copies = next(section for section in make_sections(checked) if section["finding"].kind == "exact duplicates")
     assert [len(group["images"]) for group in copies["groups"]] == [1]
     assert copies["groups"][0]["more"] == 1
     assert "and 1 more" in render(checked)
@@ -96,7 +96,7 @@ def test_the_page_shows_suspects_below_their_boxes_and_asks_for_nothing(open_htm
 
 
 def test_photos_that_are_stored_rotated_are_shown_first(boxed: DataCheck) -> None:
-    assert [path.stem for path in samples(boxed)][:2] == ["019", "000"]
+    assert [path.stem for path in choose_samples(boxed)][:2] == ["019", "000"]
 
 
 @pytest.mark.parametrize("width", [80, 120])

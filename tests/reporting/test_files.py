@@ -23,7 +23,7 @@ from advisor.engine import Unfinished
 from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
-from advisor.reporting._html import QUANTITIES, facets, payload, render_html
+from advisor.reporting._html import QUANTITIES, list_facets, make_payload, render_html
 from advisor.store import RunFolder, integrity_problems
 from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
@@ -115,16 +115,16 @@ def test_the_front_is_a_table_with_types_too(suffix: str, tmp_path: Path) -> Non
 
 
 def test_filters_have_at_least_two_values_each_and_wide_ranges_are_logarithmic() -> None:
-    groups = {facet["field"]: [value for value, _ in facet["options"]] for facet in facets(run_view())}
+    groups = {facet["field"]: [value for value, _ in facet["options"]] for facet in list_facets(run_view())}
     assert groups["threads"] == ["1", "2"]
     assert groups["compression"] == ["float32", "float16", "dynamic_int8", "weight_int8", "int8"]
     assert "device" not in groups
-    assert payload(run_view())["log"] == {"latency": True, "size": True}
-    assert payload(empty_view())["log"] == {"latency": False, "size": False}
+    assert make_payload(run_view())["log"] == {"latency": True, "size": True}
+    assert make_payload(empty_view())["log"] == {"latency": False, "size": False}
 
 
 def test_each_figure_has_its_origin() -> None:
-    data = payload(run_view(data=False))
+    data = make_payload(run_view(data=False))
     first = data["rows"][data["compare"][0]]
     assert first["pick"] is True
     origins = [data["sources"][first["q"][QUANTITIES.index(name)][3]] for name in ("accuracy", "latency")]

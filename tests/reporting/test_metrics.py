@@ -26,13 +26,13 @@ from advisor.core import (
 from advisor.reporting import RunView, print_answer, recommendation, rows_of
 from advisor.reporting._blocks import DataTable, Paragraph
 from advisor.reporting._classes import metric_blocks
-from advisor.reporting._explanation import opening
-from advisor.reporting._figures import expectations, foundations, key_figures
+from advisor.reporting._explanation import opening_lines
+from advisor.reporting._figures import key_figures, list_expectations, list_foundations
 from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._frames import Rows
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import limits
-from advisor.reporting._risks import risks
+from advisor.reporting._risks import list_risks
 from tests.reporting.views import HOSTILE, judged_view, run_view
 from tests.tables import with_cases
 
@@ -89,7 +89,7 @@ def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str])
     print_answer(view)
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"
-    assert "Right on 85 of 100 images like yours (81 to 89). 75 % macro F1." in opening(view)
+    assert "Right on 85 of 100 images like yours (81 to 89). 75 % macro F1." in opening_lines(view)
     limited = dict(limits(metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))))
     assert (limited["macro F1"], limited["worst-group top-1"]) == ("≥ 50.0 %", "≥ 60.0 %")
     assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")
@@ -135,11 +135,11 @@ def test_the_estimate_for_new_conditions_is_named_top_1() -> None:
     view = metric_view()
     estimate = Quantity(40.0, "%", Provenance.ESTIMATED, 30.0, 50.0)
     pick = replace(view.ok[0], new_conditions=estimate)
-    now, then = (text for _, text in expectations(view, pick))
+    now, then = (text for _, text in list_expectations(view, pick))
     assert " % macro F1 (" in now
     assert then.startswith("about 40 % top-1 (")
-    assert any("about 40 % top-1 is expected" in each for each in foundations(view, pick))
-    (risk,) = [each for each in risks(view, pick) if each.name == "New conditions"]
+    assert any("about 40 % top-1 is expected" in each for each in list_foundations(view, pick))
+    (risk,) = [each for each in list_risks(view, pick) if each.name == "New conditions"]
     assert risk.text.startswith("Expect about 40.0 % top-1 (95 %: 30.0")
 
 

@@ -17,8 +17,8 @@ from advisor.core import (
     Target,
 )
 from advisor.reporting import RunView, load_view
-from advisor.reporting._explanation import opening
-from advisor.reporting._risks import BUDGET, Level, risks, warnings
+from advisor.reporting._explanation import opening_lines
+from advisor.reporting._risks import BUDGET, Level, list_risks, list_warnings
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
 from tests.run_folders import images, write_run
@@ -33,7 +33,7 @@ DIFFER, RESEMBLE = "differ from the training images", "resemble the training ima
 
 
 def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
-    found = {risk.name: risk for risk in risks(run_view(budget=budget), row)}
+    found = {risk.name: risk for risk in list_risks(run_view(budget=budget), row)}
     return found[name].level, found[name].text
 
 
@@ -72,7 +72,7 @@ def test_capture_conditions_name_the_worst() -> None:
 
 @pytest.mark.parametrize(("accuracy", "said"), [(0.5, "do not ship it"), (24, "Always answering"), (26, "--device")])
 def test_no_better_than_a_guess_is_the_first_risk_and_another_device_than_this_one(accuracy: float, said: str) -> None:
-    risk = risks(run_view(), evaluation("one", accuracy=accuracy, p90=20))[0]
+    risk = list_risks(run_view(), evaluation("one", accuracy=accuracy, p90=20))[0]
     assert (said in risk.text, risk.level) == (True, Level.SOME if said == "--device" else Level.HIGH)
 
 
@@ -93,7 +93,7 @@ def test_a_licence_that_is_not_permissive_is_a_risk(licence: str, level: Level) 
 )
 def test_unknown_images_that_pass_are_a_risk(changes: dict[str, object], level: Level | None) -> None:
     view = unknown_view(**changes)
-    found = {risk.name: risk for risk in risks(view, view.decision.pick)}.get("Unknown")
+    found = {risk.name: risk for risk in list_risks(view, view.decision.pick)}.get("Unknown")
     assert (found.level if found else None) is level
     if found:
         said = "finds 40.0 (30.0\u201350.0) % of your 60 images" if level is Level.HIGH else "AUROC 0.82, below 0.9."
@@ -107,7 +107,7 @@ def validated(*counts: int) -> RunView:
 
 
 def texts(view: RunView) -> dict[str, tuple[Level, str]]:
-    return {risk.name: (risk.level, risk.text) for risk in risks(view, evaluation("one"))}
+    return {risk.name: (risk.level, risk.text) for risk in list_risks(view, evaluation("one"))}
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_capture_conditions_are_a_risk_of_tasks_that_are_judged_under_them(judge
         (judged_detectors, True),
         (replace(judged_detectors, request=other), False),
     ):
-        assert ("Capture" in {risk.name for risk in risks(view, evaluation("one"))}) is captured
+        assert ("Capture" in {risk.name for risk in list_risks(view, evaluation("one"))}) is captured
 
 
 def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_none() -> None:
     view = validated(0, 30, 30, 30, 30, 30)
-    found = risks(view, replace(evaluation("one", latency=60), card_facts=CardFacts(licence="Apache-2.0")))
+    found = list_risks(view, replace(evaluation("one", latency=60), card_facts=CardFacts(licence="Apache-2.0")))
     assert {risk.name for risk in found if risk.level is Level.HIGH} == {BUDGET, "Missing classes"}
-    assert [risk.name for risk in warnings(found)] == ["Missing classes"]
+    assert [risk.name for risk in list_warnings(found)] == ["Missing classes"]
 
 
 @with_cases
@@ -161,7 +161,7 @@ def test_among_classes_with_as_few_groups_the_first_by_name_is_the_worst(tmp_pat
 
 
 def names(row: Evaluation) -> set[str]:
-    return {risk.name for risk in risks(run_view(), row)}
+    return {risk.name for risk in list_risks(run_view(), row)}
 
 
 def crossed(share: float, drop: float = 0.0) -> Evaluation:
@@ -186,7 +186,7 @@ def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(s
 def test_a_hold_out_that_differs_from_validation_beyond_chance_is_a_risk(judged: float, level: Level | None) -> None:
     row = evaluation("one", accuracy=80, half_width=4)
     held = Quantity(judged, "%", Provenance.MEASURED, judged - 4 * 2**0.5, judged + 4 * 2**0.5, error=2.0)
-    found = {risk.name: risk for risk in risks(run_view(), replace(row, holdout_accuracy=held))}
+    found = {risk.name: risk for risk in list_risks(run_view(), replace(row, holdout_accuracy=held))}
     assert (found["Validation"].level if "Validation" in found else None) == level
     if level is Level.HIGH:
         assert "6.0 points apart, where chance explains 5.7. Expect the figure of the" in found["Validation"].text
@@ -204,8 +204,8 @@ def test_new_conditions_below_the_interval_of_the_hold_out_are_a_high_risk() -> 
 
 def test_a_low_cross_validation_proves_nothing_where_classes_have_few_groups() -> None:
     grouped = with_dataset(run_view(), groups_per_class={"cat": 1, "dog": 5})
-    assert "Cross-validation" not in {risk.name for risk in risks(grouped, crossed(0.6))}
-    assert "Cross-validation" in {risk.name for risk in risks(grouped, crossed(0.98))}
+    assert "Cross-validation" not in {risk.name for risk in list_risks(grouped, crossed(0.6))}
+    assert "Cross-validation" in {risk.name for risk in list_risks(grouped, crossed(0.98))}
 
 
 def test_regularization_at_the_end_of_its_values_is_a_high_risk() -> None:
@@ -218,11 +218,11 @@ def test_regularization_at_the_end_of_its_values_is_a_high_risk() -> None:
 def test_images_that_judge_nothing_as_copies_are_learnt_from_are_a_warning_and_stand_beside_the_accuracy() -> None:
     view = with_dataset(run_view(), copies={"validation": 2, "holdout": 18}, validation=38, holdout=36)
     said = "2 of 40 images of validation and 18 of 54 images of the hold-out copy images that are learnt from. "
-    assert [risk.text.startswith(said) for risk in warnings(risks(view, evaluation("one")))][:1] == [True]
-    assert said in next(line for line in opening(view) if line.startswith("Right on"))
+    assert [risk.text.startswith(said) for risk in list_warnings(list_risks(view, evaluation("one")))][:1] == [True]
+    assert said in next(line for line in opening_lines(view) if line.startswith("Right on"))
 
 
 def test_leaks_that_older_runs_judged_on_are_a_warning() -> None:
     view = with_dataset(run_view(), leaks=3)
-    (found,) = (risk for risk in warnings(risks(view, evaluation("one"))) if risk.name == "Leaks")
+    (found,) = (risk for risk in list_warnings(list_risks(view, evaluation("one"))) if risk.name == "Leaks")
     assert found.text.startswith("3 images or groups are in several parts of your own split")

@@ -26,7 +26,7 @@ from advisor.core import (
 from advisor.datasets import ONE_CLASS
 from advisor.engine import resolve
 from advisor.reporting import RunView, load_view, so_far, write_all
-from advisor.reporting._figures import certainty, expectations, key_figures
+from advisor.reporting._figures import describe_certainty, key_figures, list_expectations
 from advisor.reporting._files import SCHEMA_VERSION, recommendation_json
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
@@ -156,17 +156,17 @@ def test_an_answer_so_far_says_how_far_the_search_came_and_every_key_is_describe
 
 def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_conditions() -> None:
     view = run_view()
-    assert expectations(view, PICK) == (
+    assert list_expectations(view, PICK) == (
         ("On images like these", "90.7 % (85.3\u201394.3), measured on 162 images of the hold-out"),
         ("In new conditions", "about 62 % (45\u201376), estimated for another visit, camera or day"),
     )
-    (_, plain), _ = expectations(view, replace(PICK, holdout_accuracy=None))  # it is no finalist
+    (_, plain), _ = list_expectations(view, replace(PICK, holdout_accuracy=None))  # it is no finalist
     assert plain.endswith("measured on 130 images of the validation part")
-    (own,) = expectations(view, replace(PICK, new_conditions=replace(HELD, source="own split")))
+    (own,) = list_expectations(view, replace(PICK, new_conditions=replace(HELD, source="own split")))
     assert own[0] == "On images like your hold-out"
-    assert expectations(view, replace(PICK, new_conditions=None)) == ()
+    assert list_expectations(view, replace(PICK, new_conditions=None)) == ()
     alone = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
-    _, (name, unknown) = expectations(view, replace(PICK, new_conditions=None, expectation=alone))
+    _, (name, unknown) = list_expectations(view, replace(PICK, new_conditions=None, expectation=alone))
     assert name == "In new conditions"
     assert unknown.startswith(
         "unknown, because your images name no visits, cameras or days. Expect less: on groceries, "
@@ -181,11 +181,11 @@ def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shar
     chances = {first.key: 0.5, pick.key: 0.3, **rest}
     picked = replace(view.decision, pick=view.ok[1], chances=chances)
     assert view.ok[1].configuration == pick
-    said = certainty(replace(view, decision=picked))
+    said = describe_certainty(replace(view, decision=picked))
     assert "With the validation images and timings drawn again, the pick stays in 30 % of the draws" in said
     assert f"otherwise it is {first.card} {first.variant_name} (50 %), " in said
     assert said.endswith(", 2 others (10 %).")
-    assert certainty(infeasible_view()) == ""
+    assert describe_certainty(infeasible_view()) == ""
 
 
 def test_detectors_have_the_main_figure_of_coco() -> None:

@@ -9,7 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, strategies as st
 
 from advisor.tflite import Operator, Subgraph, Tensor, count, indirection_bytes, micro_arena, read, to_float16
-from advisor.tflite._arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, plan
+from advisor.tflite._arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, list_lifetimes, plan_arena
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 
@@ -86,7 +86,7 @@ def test_small_graphs_are_planned_as_the_runtime_does(data: bytes) -> None:
 
 def test_sizes_are_rounded_up_and_results_that_are_read_again_keep_their_block(converted: Path, master: bytes) -> None:
     assert activation_arena_bytes(read(chain(OPERATORS.RELU, size=1))) == 2 * ALIGNMENT
-    shared, apart = (lifetimes(read(additions(again)).subgraphs[0]) for again in (False, True))
+    shared, apart = (list_lifetimes(read(additions(again)).subgraphs[0]) for again in (False, True))
     assert len(apart) == len(shared) + 1
     half = read(converted / "float16.tflite")
     assert activation_arena_bytes(half) == activation_arena_bytes(read(master))
@@ -95,24 +95,24 @@ def test_sizes_are_rounded_up_and_results_that_are_read_again_keep_their_block(c
 def test_blocks_share_places() -> None:
     one_after_the_other = [Lifetime(100, 0, 1), Lifetime(200, 2, 3), Lifetime(50, 4, 4)]
     into_the_smallest_gap = [Lifetime(640, 0, 9), Lifetime(320, 0, 2), Lifetime(256, 2, 9), Lifetime(64, 3, 9)]
-    assert plan(one_after_the_other) == 200
-    assert plan(into_the_smallest_gap) == 640 + 320 + 256
-    assert plan([]) == 0
+    assert plan_arena(one_after_the_other) == 200
+    assert plan_arena(into_the_smallest_gap) == 640 + 320 + 256
+    assert plan_arena([]) == 0
 
 
 @given(LIFETIMES)
 def test_the_plan_lies_between_the_largest_live_set_and_the_sum(blocks: list[Lifetime]) -> None:
     steps = range(20)
     live = max(sum(block.size_bytes for block in blocks if block.first <= step <= block.last) for step in steps)
-    assert live <= plan(blocks) <= sum(block.size_bytes for block in blocks)
+    assert live <= plan_arena(blocks) <= sum(block.size_bytes for block in blocks)
 
 
 @given(LIFETIMES, st.randoms())
 def test_the_plan_does_not_depend_on_the_order_of_distinct_blocks(blocks: list[Lifetime], random: Random) -> None:
     shuffled = list({(block.size_bytes, block.first): block for block in blocks}.values())
-    expected = plan(shuffled)
+    expected = plan_arena(shuffled)
     random.shuffle(shuffled)
-    assert plan(shuffled) == expected
+    assert plan_arena(shuffled) == expected
 
 
 def test_the_input_s_memory_is_reused_once_it_was_read() -> None:

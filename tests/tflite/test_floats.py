@@ -9,7 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError, UsageError
 from advisor.tflite import read, to_float16, to_float32, to_float_io, unpack
-from advisor.tflite._floats import dense
+from advisor.tflite._floats import expand_sparse
 from tests.tflite.graphs import Graph, edited, tiny_classifier
 from tests.tflite.running import Array, Quantize, Run
 
@@ -35,12 +35,12 @@ def sparsity(
 
 def test_sparse_values_are_put_at_their_places_by_rows_columns_or_blocks() -> None:
     stored = sparsity([0, 1], [level(3), level(0, [0, 2, 2, 3], [0, 3, 1])])
-    found = dense(np.array([5, 6, 7], np.float32), stored, (3, 4))
+    found = expand_sparse(np.array([5, 6, 7], np.float32), stored, (3, 4))
     np.testing.assert_array_equal(found, [[5, 0, 0, 6], [0, 0, 0, 0], [0, 7, 0, 0]])
     stored = sparsity([1, 0], [level(2), level(0, [0, 1, 3], [2, 0, 1])])
-    np.testing.assert_array_equal(dense(np.arange(1, 4), stored, (3, 2)), [[0, 2], [0, 3], [1, 0]])
+    np.testing.assert_array_equal(expand_sparse(np.arange(1, 4), stored, (3, 2)), [[0, 2], [0, 3], [1, 0]])
     stored = sparsity([0, 1, 2], [level(2), level(0, [0, 1, 2], [1, 0]), level(2)], blocks=[1])
-    np.testing.assert_array_equal(dense(np.arange(1, 5), stored, (2, 4)), [[0, 0, 1, 2], [3, 4, 0, 0]])
+    np.testing.assert_array_equal(expand_sparse(np.arange(1, 5), stored, (2, 4)), [[0, 0, 1, 2], [3, 4, 0, 0]])
 
 
 @pytest.mark.parametrize(

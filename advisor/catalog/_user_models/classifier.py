@@ -258,7 +258,7 @@ def _shape_tensor(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, sh
     return append_operator(model, graph, code, [tensor, wanted], name, shape, options)
 
 
-def photograph(preprocessing: Preprocessing, size: int, name: str = "chelsea") -> NDArray[np.float32]:
+def load_photograph(preprocessing: Preprocessing, size: int, name: str = "chelsea") -> NDArray[np.float32]:
     """Return a photograph of ``skimage.data``, by default of a cat, as the input of a model: float32 (1, S, S, 3)."""
     from skimage import data, transform
 

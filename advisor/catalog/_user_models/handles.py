@@ -104,7 +104,7 @@ def resolve_handle(handle: str) -> Iterator[Path]:
         pass  # a server that is not there costs one short wait
     with Scratch() as folder:
         # A child with the network: the package resolves, downloads and unpacks on its own.
-        with ChildPool(folder / "log.txt", settings(folder)) as pool:
+        with ChildPool(folder / "log.txt", child_settings(folder)) as pool:
             try:
                 model = Path(pool.call(f"{__name__}:download", handle, limits=HUB_LIMITS))
             except StageError as error:
@@ -112,7 +112,7 @@ def resolve_handle(handle: str) -> Iterator[Path]:
         yield model
 
 
-def settings(folder: Path) -> dict[str, str | None]:
+def child_settings(folder: Path) -> dict[str, str | None]:
     """Return the environment of a child that calls :func:`download` and writes below ``folder``.
 
     It has the network, by the proxy and the certificates that the user's pip is configured for.

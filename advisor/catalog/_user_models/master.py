@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.catalog._cards import Card, Conversion, Preprocessing
 from advisor.catalog._user_models import classifier
-from advisor.catalog._user_models.classifier import photograph, run
+from advisor.catalog._user_models.classifier import load_photograph, run
 from advisor.catalog._user_models.formats import as_tflite, format_of
 from advisor.catalog._weights.readers import Array
 from advisor.core import DEFAULT_TASK, TASKS, StageError, UsageError, message_of
@@ -188,7 +188,7 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
         data = write_metadata(data, metadata)
         target.write_bytes(data)
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
-        image = photograph(preprocessing, facts.input_size, name)
+        image = load_photograph(preprocessing, facts.input_size, name)
         outputs = own_files.run(data, image, finished=bool(facts.form))
         answers += [(title, *answer) for answer in own_files.surest(outputs, facts, title)]
     return tuple(answers)
@@ -202,7 +202,7 @@ def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str
     # Behind a new softmax the numbers are others than those of the file, so there is nothing to compare.
     difference = 0.0
     if not softmax:
-        image = photograph(card.preprocessing, card.input_size)
+        image = load_photograph(card.preprocessing, card.input_size)
         edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
         difference = float(np.abs(edited - scores_of(data, image, "the file")).max())
     if not difference <= MAX_DIFFERENCE:

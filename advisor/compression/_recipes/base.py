@@ -74,7 +74,7 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
 class TrainingImages:
     """Labelled images for recipes that score files or train weights; they never include the hold-out.
 
-    The training part with the class index of each image, or with its stratum (:func:`.division.strata`) if it has
+    The training part with the class index of each image, or with its stratum (:func:`.division.list_strata`) if it has
     several objects; ``seed`` is that of every draw. Files are scored on the validation images, and nothing is trained
     on them.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, parse_known
 from advisor.datasets._boxes.inside import files_inside, list_inside
-from advisor.datasets._boxes.marks import number, stated_size
+from advisor.datasets._boxes.marks import read_number, stated_size
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.values import (
     Box,
@@ -28,14 +28,14 @@ from advisor.datasets._boxes.values import (
     of_coco,
     part_folders,
     part_of,
-    screened,
+    screen_boxes,
 )
 from advisor.datasets._boxes.voc import is_voc, list_voc
 from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, strict_names_file
 from advisor.datasets._category_files import key_of, read_lists
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folders import is_system_name
-from advisor.datasets._image_places import find_by_name, is_there, locate
+from advisor.datasets._image_places import find_by_name, is_there, locate_image
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifests import SUFFIXES
 from advisor.datasets._read_errors import readings_of_data
@@ -103,7 +103,7 @@ def list_coco(path: Path) -> BoxListing:
         classes |= dict.fromkeys(names.values())
         images = images_of(file, content["images"], rejected)
         base = base_of(file, part, root, [one["file_name"] for one in images.values()])
-        located = [locate(base, one["file_name"]) for one in images.values()]
+        located = [locate_image(base, one["file_name"]) for one in images.values()]
         places, _ = find_by_name(file, located, root)
         paths = dict(zip(images, places, strict=True))
         boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
@@ -169,12 +169,12 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
     """Return left, top, width and height of an annotation: its box, or without one the box around its polygons."""
     box = annotation.get("bbox")
     if box:
-        return list(map(number, box)) if isinstance(box, list) else ()
+        return list(map(read_number, box)) if isinstance(box, list) else ()
     polygons = annotation.get("segmentation")
     points: list[float] = []
     for polygon in polygons if isinstance(polygons, list) else ():
         if isinstance(polygon, list):
-            points += map(number, polygon)
+            points += map(read_number, polygon)
     # A polygon needs three corners of two numbers.
     if len(points) < 6 or len(points) % 2:
         return ()
@@ -206,7 +206,7 @@ def list_boxes(path: Path) -> BoxListing:
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     path = _enter_folder(path)
     read_format = _of_folder(path) if path.is_dir() else _of_file(path)
-    listing = screened(read_format(path))
+    listing = screen_boxes(read_format(path))
     if not listing.entries and not listing.rejected:
         raise UsageError(f"--data: '{path}' names no image", HINT)
     # All images in one part: somebody has taken a part of a set, and a split is drawn from it.

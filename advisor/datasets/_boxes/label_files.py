@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.marks import number
+from advisor.datasets._boxes.marks import read_number
 from advisor.datasets._boxes.values import files_in, folder_in, part_folders
 from advisor.datasets._category_files import CLASS_LISTS
 from advisor.datasets._folders import is_system_name
@@ -105,7 +105,7 @@ def has_values(file: Path) -> bool:
         return True
     words = _SEPARATORS.split(lines[0].strip())
     # NaN is not equal to itself, so this counts the numbers.
-    return sum(number(word) == number(word) for word in words) >= FEWEST_VALUES
+    return sum(read_number(word) == read_number(word) for word in words) >= FEWEST_VALUES
 
 
 def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:

@@ -28,7 +28,7 @@ class ToolForm:
     read: Callable[[Any, Path], Iterator[MarkedImage]]  # the images of the value that the file holds
 
 
-def number(written: Any) -> float:
+def read_number(written: Any) -> float:
     """Return a value of a file as a number, NaN if it is none."""
     try:
         return float(written)
@@ -56,17 +56,22 @@ def edges_around(points: Any) -> Sequence[float]:
     pairs = [point for point in listed if isinstance(point, list) and len(point) == 2]
     if len(pairs) < 2:
         return NO_EDGES
-    across = [number(point[0]) for point in pairs]
-    down = [number(point[1]) for point in pairs]
+    across = [read_number(point[0]) for point in pairs]
+    down = [read_number(point[1]) for point in pairs]
     return min(across), min(down), max(across), max(down)
 
 
 def edges_from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[float]:
     """Return the edges of a box of its left upper corner and its sides."""
-    return number(left), number(top), number(left) + number(width), number(top) + number(height)
+    return (
+        read_number(left),
+        read_number(top),
+        read_number(left) + read_number(width),
+        read_number(top) + read_number(height),
+    )
 
 
 def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
     """Return the size of an image as a file states it, None if it states none."""
-    sides = number(width), number(height)
+    sides = read_number(width), read_number(height)
     return (int(sides[0]), int(sides[1])) if all(1 <= side < 2**31 for side in sides) else None

@@ -10,7 +10,7 @@ from advisor.core import UsageError
 from advisor.datasets._boxes import HINT, list_boxes
 from advisor.datasets._boxes.values import Box, BoxEntry, BoxFault, BoxListing
 from advisor.datasets._dataset import Rejected
-from advisor.datasets._survey import Progress, Survey, canonical, survey, variants
+from advisor.datasets._survey import Progress, Survey, choose_spellings, group_spellings, survey
 from advisor.store import sha256_json
 
 # Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright image. Most
@@ -213,7 +213,7 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     The fingerprint has them in hundredths of a pixel.
     """
     labels = [box.label for boxes in read.boxes for box in boxes]
-    names = canonical(labels, declared)
+    names = choose_spellings(labels, declared)
     classes = {names[label] for label in labels}
 
     def named(all_boxes: tuple[tuple[Box, ...], ...]) -> tuple[tuple[Box, ...], ...]:
@@ -234,5 +234,5 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
         boxes=boxes,
         outside=named(read.outside),
         unused=tuple(sorted(set(names.values()) - classes)),
-        spellings=variants({label: names[label] for label in set(labels)}),
+        spellings=group_spellings({label: names[label] for label in set(labels)}),
     )

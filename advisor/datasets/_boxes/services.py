@@ -20,9 +20,9 @@ from advisor.datasets._boxes.marks import (
     ToolForm,
     edges_around,
     edges_from_corner,
-    number,
     object_of,
     objects_in,
+    read_number,
     stated_size,
 )
 from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of
@@ -156,7 +156,7 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for item in objects_in(values.get("items")):
         boxes: Boxes = []
         for mark in objects_in(item.get("annotations")):
-            place = number(mark.get("label_id"))
+            place = read_number(mark.get("label_id"))
             label = names[int(place)] if 0 <= place < len(names) else ""
             if mark.get("type") == "bbox" and isinstance(mark.get("bbox"), list) and len(mark["bbox"]) == len(SIDES):
                 boxes.append((label, edges_from_corner(*mark["bbox"])))

@@ -27,9 +27,9 @@ from advisor.datasets._boxes.marks import (
     ToolForm,
     edges_around,
     edges_from_corner,
-    number,
     object_of,
     objects_in,
+    read_number,
     stated_size,
 )
 from advisor.datasets._boxes.services import line_forms, service_forms
@@ -181,8 +181,13 @@ def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
         edges = edges_around(points)
         if shape.get("shape_type") == "circle" and isinstance(points, list) and len(points) == 2:
             (across, down), (x, y) = points
-            radius = ((number(x) - number(across)) ** 2 + (number(y) - number(down)) ** 2) ** 0.5
-            edges = number(across) - radius, number(down) - radius, number(across) + radius, number(down) + radius
+            radius = ((read_number(x) - read_number(across)) ** 2 + (read_number(y) - read_number(down)) ** 2) ** 0.5
+            edges = (
+                read_number(across) - radius,
+                read_number(down) - radius,
+                read_number(across) + radius,
+                read_number(down) + radius,
+            )
         boxes.append((str(shape.get("label", "")), edges))
     size = stated_size(values.get("imageWidth"), values.get("imageHeight"))
     yield MarkedImage(str(values.get("imagePath") or f"{file.stem}.jpg"), boxes, size)
@@ -194,10 +199,10 @@ def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes = []
         for annotation in objects_in(image.get("annotations")):
             place = object_of(annotation.get("coordinates"))
-            width = number(place.get("width"))
-            height = number(place.get("height"))
-            left = number(place.get("x")) - width / 2
-            top = number(place.get("y")) - height / 2
+            width = read_number(place.get("width"))
+            height = read_number(place.get("height"))
+            left = read_number(place.get("x")) - width / 2
+            top = read_number(place.get("y")) - height / 2
             boxes.append((str(annotation.get("label", "")), edges_from_corner(left, top, width, height)))
         yield MarkedImage(str(image.get("image") or image.get("imagefilename") or ""), boxes)
 
@@ -242,9 +247,9 @@ def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Seq
 
 
 def _around_ellipse(across: Any, down: Any, half_width: Any, half_height: Any) -> Sequence[float]:
-    left = number(across) - number(half_width)
-    top = number(down) - number(half_height)
-    return edges_from_corner(left, top, 2 * number(half_width), 2 * number(half_height))
+    left = read_number(across) - read_number(half_width)
+    top = read_number(down) - read_number(half_height)
+    return edges_from_corner(left, top, 2 * read_number(half_width), 2 * read_number(half_height))
 
 
 def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
@@ -289,7 +294,7 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
     else:
         left, top, right, bottom = edges_from_corner(*map(value.get, ("x", "y", "width", "height")))
     edges = left * width, top * height, right * width, bottom * height
-    turn = math.radians(number(value.get("rotation") or 0))
+    turn = math.radians(read_number(value.get("rotation") or 0))
     return edges if not turn or "points" in value else _bound_turned_box(edges, turn, about_centre="radiusX" in value)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import _parts as parts
-from advisor.datasets._boxes.marks import number, stated_size
+from advisor.datasets._boxes.marks import read_number, stated_size
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -83,8 +83,8 @@ class Box:
 
 
 def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
-    """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screened`."""
-    left, top, right, bottom = map(number, edges)
+    """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screen_boxes`."""
+    left, top, right, bottom = map(read_number, edges)
     return Box(label, left, top, right, bottom, line)
 
 
@@ -229,8 +229,8 @@ def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
         return [row[edge] for edge in EDGES]
     if not any(row[name].strip() for name in CORNERS):
         return [""] * len(EDGES)
-    across = [number(row[name]) for name in CORNERS[::2] if row[name].strip()]
-    down = [number(row[name]) for name in CORNERS[1::2] if row[name].strip()]
+    across = [read_number(row[name]) for name in CORNERS[::2] if row[name].strip()]
+    down = [read_number(row[name]) for name in CORNERS[1::2] if row[name].strip()]
     return [min(across), min(down), max(across), max(down)]
 
 
@@ -309,7 +309,7 @@ def list_box_tables(path: Path) -> BoxListing:
     return BoxListing(path, entries, faults=faults, unit="row", notes=tuple(dict.fromkeys(notes)))
 
 
-def screened(listing: BoxListing) -> BoxListing:
+def screen_boxes(listing: BoxListing) -> BoxListing:
     """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
     relative = listing.relative
     if relative is None:

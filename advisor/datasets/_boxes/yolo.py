@@ -21,7 +21,7 @@ from advisor.datasets._boxes.label_files import (
     label_files_in,
     label_folders,
 )
-from advisor.datasets._boxes.marks import number
+from advisor.datasets._boxes.marks import read_number
 from advisor.datasets._boxes.values import (
     Box,
     BoxEntry,
@@ -38,7 +38,7 @@ from advisor.datasets._boxes.values import (
 from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
-from advisor.datasets._image_places import is_there, locate
+from advisor.datasets._image_places import is_there, locate_image
 from advisor.datasets._images import READ_ERRORS, open_image, orientation
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in, read_yaml
@@ -187,17 +187,17 @@ def rows_in(labels: Path) -> list[TextRow]:
 
 
 def _row_of(line: int, words: Sequence[str]) -> TextRow:
-    values = list(map(number, words[1:]))
+    values = list(map(read_number, words[1:]))
     are_numbers = list(map(_is_number, words))
     if not are_numbers[0] and len(values) in KITTI_VALUES and all(are_numbers[1:]):
         return TextRow(line, words[0], values, "kitti")
     if len(words) > DOTA_VALUES and all(are_numbers[:DOTA_VALUES]) and not are_numbers[DOTA_VALUES]:
-        return TextRow(line, words[DOTA_VALUES], list(map(number, words[:DOTA_VALUES])), "dota")
+        return TextRow(line, words[DOTA_VALUES], list(map(read_number, words[:DOTA_VALUES])), "dota")
     return TextRow(line, key_of(words[0]), values)
 
 
 def _is_number(word: str) -> bool:
-    return math.isfinite(number(word))
+    return math.isfinite(read_number(word))
 
 
 def _names_of_rows(
@@ -461,7 +461,7 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
     inside = name.removeprefix("../")
     for base in bases:
         for text in (name, inside):
-            place = locate(base, text)
+            place = locate_image(base, text)
             # The whole folder is no part of itself.
             if is_there(place) and place != bases[0]:
                 return place

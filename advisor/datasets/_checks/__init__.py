@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.core import UsageError, listed
 from advisor.datasets._checks.findings import Finding, Kind, counted, paths_of
-from advisor.datasets._checks.image_quality import captured, sizes
+from advisor.datasets._checks.image_quality import check_captures, sizes
 from advisor.datasets._dataset import Dataset, members_of
 from advisor.datasets._duplicates import Pair, groups, near_duplicates
 from advisor.datasets._split import PARTS
@@ -24,7 +24,7 @@ MAX_UNREADABLE_SHARE = 0.2
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
-    alike = copies(dataset, pairs)
+    alike = find_copies(dataset, pairs)
     across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
     # Each group has one finding: a copy in two classes is the graver fault.
     within = [group for group in alike if group not in set(across)]
@@ -35,7 +35,7 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     yield from _within(dataset, Kind.NEAR_DUPLICATES, [group for group in within if group not in exact])
 
 
-def copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     """Return the groups of indices of images that are copies of one another.
 
     A mirrored or turned copy in another class is none, as of an arrow to the left and one to the right.
@@ -60,7 +60,7 @@ def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str])
     return tuple(sorted(later))
 
 
-def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
+def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
     """Return those groups of indices (copies, the user's) that the user's own split puts into several parts."""
     parts = [image.part for image in dataset.images]
     return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
@@ -88,7 +88,7 @@ def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Find
 
 
 def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]:
-    leaking = leaks(dataset, alike)
+    leaking = find_leaks(dataset, alike)
     if leaking:
         yield Finding(
             Kind.LEAK,
@@ -98,7 +98,7 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
             tuple(_parts_of(dataset, group) for group in leaking),
             tuple(dataset.images[index].path for group in leaking for index in _superfluous(dataset, group)),
         )
-    shared = leaks(dataset, kept_together(dataset, ()))
+    shared = find_leaks(dataset, kept_together(dataset, ()))
     if shared:
         yield Finding(
             Kind.LEAK,
@@ -140,12 +140,12 @@ def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding,
     dataset = survey.dataset
     return (
         *unreadable(dataset),
-        *spellings(dataset.spellings),
+        *report_spellings(dataset.spellings),
         *_parts(dataset),
         *repeated(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
         *_classes(dataset),
         *sizes(survey),
-        *captured(survey),
+        *check_captures(survey),
     )
 
 
@@ -164,7 +164,7 @@ def unreadable(dataset: Dataset) -> Iterator[Finding]:
         )
 
 
-def spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
+def report_spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
     """Yield a finding on each class that is written in several ways; ``written`` has its spellings."""
     for group in written:
         names = " and ".join(f"'{name}'" for name in group)

@@ -17,12 +17,12 @@ from advisor.datasets._checks import (
     MAX_UNREADABLE_SHARE,
     MIN_IMAGES_PER_CLASS,
     repeated,
+    report_spellings,
     require_readable,
-    spellings,
     unreadable,
 )
 from advisor.datasets._checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
-from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
+from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, sizes
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
 
@@ -88,7 +88,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
     return (
         *unreadable(images.dataset),
         *_unusable(read),
-        *spellings(read.spellings),
+        *report_spellings(read.spellings),
         *_parts(read),
         *repeated(images.dataset, alike),
         *_check_marks(read),
@@ -96,7 +96,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *_classes(read),
         *small_objects(object_sizes(read)),
         *sizes(images),
-        *captured(images, OF_ANY_PLACE),
+        *check_captures(images, OF_ANY_PLACE),
     )
 
 
@@ -295,7 +295,7 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
     return counts
 
 
-def lacking(counts: Counts) -> tuple[str, ...]:
+def name_lacking_classes(counts: Counts) -> tuple[str, ...]:
     """Return a sentence about each part that lacks classes."""
     missing = {part: [name for name, count in of_class.items() if not count] for part, of_class in counts.items()}
     return tuple(

@@ -68,7 +68,7 @@ def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[
     return tuple(rows)
 
 
-def captured(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator[Finding]:
+def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator[Finding]:
     """Yield findings on badly taken images and on conditions that the set lacks."""
     count = len(survey.dataset.images)
     absent = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.datasets._sources.base import Archive
-from advisor.datasets._sources.isolated import holds_images, opener
+from advisor.datasets._sources.isolated import choose_opener, holds_images
 from advisor.datasets._sources.shards import Shard
 from advisor.datasets._sources.zipped import ZipFile
 
@@ -22,11 +22,11 @@ SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType(
     {
         ".zip": ZipFile,
         ".tar": Shard,
-        ".tfrecord": opener("TFRecord"),
-        ".array_record": opener("TFRecord"),
-        ".arrow": opener("Arrow"),
-        ".parquet": opener("Parquet"),
-        ".pq": opener("Parquet"),
+        ".tfrecord": choose_opener("TFRecord"),
+        ".array_record": choose_opener("TFRecord"),
+        ".arrow": choose_opener("Arrow"),
+        ".parquet": choose_opener("Parquet"),
+        ".pq": choose_opener("Parquet"),
     }
 )
 """What reads each kind of file, by its extension."""

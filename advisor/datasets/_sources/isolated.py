@@ -69,7 +69,7 @@ def _reader_of(_process: int) -> NativeReader:
     return NativeReader()
 
 
-def opener(kind: str) -> Callable[[Path], Archive]:
+def choose_opener(kind: str) -> Callable[[Path], Archive]:
     """Return what opens a file of a kind: in a child process, or directly in a process that is a child."""
 
     def open_file(file: Path) -> Archive:

@@ -316,7 +316,7 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     return np.array(chosen, dtype=np.intp)
 
 
-def student(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:
+def student_density(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:
     """Return the log density of n values under a multivariate Student t distribution.
 
     ``squares`` are squared distances of the values by their precision, ``log_determinant`` is that of the precision.
@@ -368,8 +368,8 @@ def _score_without_each(prior: Floats, residuals: Floats, covers: Sequence[Float
         # The squared distance without one value, from the whole inverse: an inverse for each would cost n times as
         # much.
         left = squares[:, None] - np.square(products) / diagonal
-        alone = student(np.maximum(left, 0.0), log_determinant - np.log(diagonal), n - 1)
-        logs_by_cover.append(prior[:, None] + np.column_stack([student(squares, log_determinant, n), alone]))
+        alone = student_density(np.maximum(left, 0.0), log_determinant - np.log(diagonal), n - 1)
+        logs_by_cover.append(prior[:, None] + np.column_stack([student_density(squares, log_determinant, n), alone]))
     logs = np.concatenate(logs_by_cover)
     # The usual log-sum-exp: the logs are far below what a float can hold as a power of e.
     top = logs.max(axis=0)

@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core import UsageError, parse
-from advisor.devices._latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, choose_agreeing, student
+from advisor.devices._latency.base import (
+    COUNTS,
+    LEVEL_VARIANCE,
+    Base,
+    Contrasts,
+    Indices,
+    choose_agreeing,
+    student_density,
+)
 from advisor.devices._latency.placement import is_beyond, release_deviation, weigh_targets, with_place, with_releases
 from advisor.devices._latency.table import (
     Column,
@@ -186,7 +194,7 @@ def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Float
     logs = []
     for precision in inverses:
         squares = ((residuals @ precision) * residuals).sum(axis=1)
-        logs.append(prior + student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
+        logs.append(prior + student_density(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
     shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
     # Hundreds of references with a share of nearly nothing would make each prediction slow.
     shares[shares < _KEPT] = 0

@@ -37,7 +37,7 @@ from advisor.engine._pipeline.stages.artefacts import FormInputs, calibrate_floa
 from advisor.engine._pipeline.stages.figures import THOROUGH
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
-from advisor.engine._space.resolved import applies
+from advisor.engine._space.resolved import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
 from advisor.measurement import FileBenchmark, accelerator, benchmark, delegate_operators
 from advisor.store import limited_cache, require_cache, sha256_file
@@ -164,7 +164,7 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
     notes: Mapping[str, Any] = {}
     try:
         if one.name != FLOAT:
-            if (asked.samples and one.needs >= Needs.SCORING) or not applies(one, asked.question):
+            if (asked.samples and one.needs >= Needs.SCORING) or not recipe_applies(one, asked.question):
                 file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
                 raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
             tell(f"making {one.name}")

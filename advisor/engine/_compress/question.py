@@ -40,7 +40,7 @@ from advisor.datasets import InputSpec, class_order, halved
 from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
-from advisor.engine._space.resolved import applies
+from advisor.engine._space.resolved import recipe_applies
 from advisor.measurement import accelerator, true_boxes
 from advisor.store import ensure_output_dir
 from advisor.tflite import (
@@ -219,7 +219,7 @@ def _images_for(
     seed = question.seed
     labelled = question.of_task.labelled
     images = find_images(calibration) if calibration else ()
-    learns = any(one.needs >= Needs.SCORING and applies(one, question) for one in asked.recipes)
+    learns = any(one.needs >= Needs.SCORING and recipe_applies(one, question) for one in asked.recipes)
     # Images of the other folder calibrate, and no recipe learns: then no labelled image has to be kept from the scores.
     whole = bool(images) and not learns
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from advisor.catalog import load_catalogue
 from advisor.core import HOST, AdvisorError, Evaluation, UsageError
 from advisor.devices import runtime_of
-from advisor.engine._history.loaded_run import CATALOGS, INPUTS, LoadedRun, section
+from advisor.engine._history.loaded_run import CATALOGS, INPUTS, LoadedRun, read_section
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._pipeline.materials import versions
 from advisor.engine._space.resolved import RUNTIME, choose_cards
@@ -95,7 +95,7 @@ class Changes:
     @property
     def manifest(self) -> dict[str, object]:
         """Entries of the manifest that differ from the run's."""
-        entries = {**host_manifest(section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
+        entries = {**host_manifest(read_section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
         return {**entries, ENVIRONMENTS: dict(self.environments)} if self.environments else entries
 
 
@@ -105,7 +105,7 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
     A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
     """
     changes = Changes(run, _host_changes(run) if HOST in run.question.devices else (), find_card_changes(run))
-    then = section(run.manifest, ENVIRONMENTS)
+    then = read_section(run.manifest, ENVIRONMENTS)
     measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
     # A device over a connection is not here to be asked, so its measurements stay; a runtime of this machine is.
     names = [name for name in then if name != HOST and (name not in measured or runtime_of(name) is not None)]
@@ -123,12 +123,12 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
 def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     """Return why the measurements of a run are outdated, in words; empty where they are not."""
     changes = []
-    then = section(run.manifest, "versions").get(RUNTIME)
+    then = read_section(run.manifest, "versions").get(RUNTIME)
     now = versions(RUNTIME)[RUNTIME]
     # A manifest without the runtime, damaged or of another version, proves no change.
     if then is not None and then != now:
         changes.append(f"{RUNTIME} {then} -> {now}")
-    before = section(run.manifest, "host")
+    before = read_section(run.manifest, "host")
     this_machine = host.describe()
     # The same holds for the machine.
     fingerprint = before.get("fingerprint", this_machine.fingerprint)
@@ -189,7 +189,7 @@ def read_origin(path: Path) -> Origin:
     """Return the origin of one run."""
     manifest = RunFolder(path).read_json("manifest.json")
     usual = {"parent": "", "root": path.name, "device": HOST, "environment": ""}
-    facts = section(manifest, "reevaluated")
+    facts = read_section(manifest, "reevaluated")
     known = {name: str(facts.get(name, value)) for name, value in usual.items()}
     return Origin(path, **known, updated=str(manifest.get("updated", "")))
 

@@ -21,7 +21,14 @@ from advisor.core import (
     variant_of,
 )
 from advisor.engine._decide import correct_answers, decide_run, read_compared_hashes
-from advisor.engine._history.differences import Delta, Difference, delta, deltas, find_differences, without_noise
+from advisor.engine._history.differences import (
+    Delta,
+    Difference,
+    compare_figure,
+    compare_figures,
+    find_differences,
+    without_noise,
+)
 from advisor.engine._history.loaded_run import LoadedRun
 
 if TYPE_CHECKING:
@@ -218,7 +225,7 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
-            changes = tuple(change for change in deltas(then, evaluation) if change.figure not in other)
+            changes = tuple(change for change in compare_figures(then, evaluation) if change.figure not in other)
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
             changed[evaluation.configuration.key] = paired_changes
     return changed
@@ -243,7 +250,7 @@ def _pair_accuracies(
         later = correct_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
     return tuple(
-        delta(change.figure, change.before, change.after, apart)
+        compare_figure(change.figure, change.before, change.after, apart)
         if change.figure == "accuracy" or (same_file and change.before and change.after and change.figure == HELD_OUT)
         else change
         for change in changes

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.core import Evaluation, Quantity, Status, show_figure
-from advisor.engine._history.loaded_run import LoadedRun, section
+from advisor.engine._history.loaded_run import LoadedRun, read_section
 from advisor.engine._question import QUESTION_OPTIONS
 from advisor.store import sha256_json
 
@@ -58,9 +58,9 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
     devices, other_devices = ({e.configuration.target.device for e in run.evaluations} for run in runs)
     # A card of one run alone would differ in every fact of the catalogue. It is reported as one difference below.
     first, others = (
-        {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
+        {*read_section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
     )
-    versions = [{"advisor": run.manifest.get("advisor"), **section(run.manifest, "versions")} for run in runs]
+    versions = [{"advisor": run.manifest.get("advisor"), **read_section(run.manifest, "versions")} for run in runs]
     return (
         *_rows("run folder", *({str(problem): problem.kind for problem in run.problems} for run in runs)),
         *_rows("question", _question(before), _question(after)),
@@ -90,7 +90,7 @@ def _question(run: LoadedRun) -> dict[str, str]:
 
 
 def _data(run: LoadedRun) -> dict[str, str]:
-    counts = section(run.dataset, "pictures_per_class")
+    counts = read_section(run.dataset, "pictures_per_class")
     classes = {f"images of '{name}'": str(count) for name, count in counts.items()}
     rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
     return {**classes, **{name: value for name, value in rest.items() if value}}
@@ -98,8 +98,8 @@ def _data(run: LoadedRun) -> dict[str, str]:
 
 def _catalogue(run: LoadedRun) -> dict[str, str]:
     """Return the facts of each card: the hash of its content, its weights, its size."""
-    inputs = {f"card {name}": str(digest)[:16] for name, digest in section(run.manifest, "cards").items()}
-    for name, file in section(run.manifest, "weights").items():
+    inputs = {f"card {name}": str(digest)[:16] for name, digest in read_section(run.manifest, "cards").items()}
+    for name, file in read_section(run.manifest, "weights").items():
         inputs[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
         # The hash of the weights stands above already, from the manifest.
@@ -110,10 +110,10 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
 
 
 def _devices(run: LoadedRun) -> dict[str, str]:
-    host = section(run.manifest, "host")
+    host = read_section(run.manifest, "host")
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
     targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
-    hashes = {f"profile {name}": str(value)[:16] for name, value in section(run.manifest, "devices").items()}
+    hashes = {f"profile {name}": str(value)[:16] for name, value in read_section(run.manifest, "devices").items()}
     devices = {f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)}
     return {**facts, **hashes, **devices}
 
@@ -167,7 +167,7 @@ class Delta:
         return (self.after.value < self.before.value) == (self.figure in BETTER_UP)
 
 
-def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None) -> Delta:
+def compare_figure(figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None) -> Delta:
     """Compare one figure with its earlier value; ``distinct`` is a paired test's result, None to compare intervals."""
     if before is None or after is None:
         return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
@@ -185,13 +185,13 @@ def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct
     return Delta(figure, before, after, not why, why or "beyond the noise")
 
 
-def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
+def compare_figures(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     """Compare every figure of a configuration with its earlier value.
 
     A latency that was measured on a busy machine never counts. The 90th percentile has no interval, so it counts only
     where the median does.
     """
-    deltas = {name: delta(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
+    deltas = {name: compare_figure(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
     if before.holdout_accuracy is None or after.holdout_accuracy is None:
         deltas["holdout_accuracy"] = replace(deltas["holdout_accuracy"], counts=False, why="known of finalists only")
     if before.contended or after.contended:

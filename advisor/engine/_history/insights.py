@@ -34,7 +34,7 @@ from advisor.core import (
 )
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, sha256_of
 from advisor.engine._decide import correct_answers, read_image_array
-from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run, section
+from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run, read_section
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.accuracy import share_of
 from advisor.engine._pipeline.stage import StageName
@@ -203,7 +203,9 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     lines = folder.evaluations_file.name
     split = folder.read_json("split.json")
     counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
-    images = sum(section(run.dataset, "pictures_per_class").values()) - sum(section(run.dataset, "copies").values())
+    images = sum(read_section(run.dataset, "pictures_per_class").values()) - sum(
+        read_section(run.dataset, "copies").values()
+    )
     if split and ({part: run.dataset.get(part) for part in counts} != counts or images != sum(counts.values())):
         yield Problem("dataset.json", "counts other images than split.json")
     devices = Counter(row.configuration.target.device for row in run.evaluations)
@@ -216,7 +218,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     answer = folder.read_json("recommendation.json")
     # The answer was read from JSON, which turns tuples into lists, so the pick is compared after the same way.
     expected = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
-    given = {**section(answer, "pick"), "details": answer.get("feasible")}
+    given = {**read_section(answer, "pick"), "details": answer.get("feasible")}
     if run.manifest.get("stopped") and answer and json.loads(json.dumps(expected)) != given:
         yield Problem("recommendation.json", "has another pick, or other figures of it, than the evaluations give")
 
@@ -362,7 +364,7 @@ def diagnose_run(folder: RunFolder) -> None:
     """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
     run = load_run(folder.path)
     rows = []
-    forms = losing(run)
+    forms = list_losing(run)
     images = _training_images(run) if forms else ()
     files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
     # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
@@ -377,7 +379,7 @@ def diagnose_run(folder: RunFolder) -> None:
         folder.reseal(DIAGNOSES)
 
 
-def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
+def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
     """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
     front = {row.configuration.card for row in (run.decision.front or ())}
     limit = run.question.limits.max_drop_points

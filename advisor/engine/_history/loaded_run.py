@@ -149,7 +149,7 @@ class LoadedRun:
         # The manifest is written before the first job and once more at the end. Without the reason, the search was
         # killed.
         killed = not self.manifest or "configurations" in self.manifest
-        stopped = section(self.manifest, "stopped").get("why", "interrupt" if killed else "")
+        stopped = read_section(self.manifest, "stopped").get("why", "interrupt" if killed else "")
         ended = {"time_limit": "Time ran out", "interrupt": "The search ended"}.get(stopped)
         if ended is None or "reevaluated" in self.manifest or any(e.status != Status.SKIPPED for e in self.evaluations):
             return ""
@@ -278,7 +278,7 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
 def read_stored_request(folder: RunFolder) -> dict[str, Any]:
     """Return the request of a run. A run from before fine-tuning was a default keeps its heads alone."""
     request = dict(folder.read_request())
-    trained = section(folder.read_json("manifest.json"), "space").get("training")
+    trained = read_section(folder.read_json("manifest.json"), "space").get("training")
     # Without this, reading an old run would ask for fine-tuning that it never planned.
     if not request.get("training") and trained in ([HEAD], [HEAD_SUBSET, HEAD]):
         request["training"] = [HEAD]
@@ -300,7 +300,7 @@ def require_proof(run: LoadedRun, beside: tuple[str, ...] = ()) -> None:
             )
 
 
-def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
+def read_section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
     """Return the object under ``name`` of a JSON document; an empty one where there is none, as in a damaged file."""
     value = document.get(name)
     return value if isinstance(value, Mapping) else {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from advisor.catalog import Card
 from advisor.core import LOCAL, UsageError, utf8, without_passwords
 from advisor.datasets import PARTS
-from advisor.engine._history.loaded_run import section
+from advisor.engine._history.loaded_run import read_section
 from advisor.engine._pipeline.materials import Images, versions
 from advisor.measurement import host
 from advisor.store import RunFolder, sha256_json
@@ -108,9 +108,9 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
 
 def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
     """Write ``manifest.json``; cards that the run considered before it was resumed stay in it."""
-    considered = section(run.read_json("manifest.json"), "cards")
+    considered = read_section(run.read_json("manifest.json"), "cards")
     # A resumed run tries a part of the cards. A later re-evaluation must not take the others for new ones.
-    run.write_json("manifest.json", {**manifest, "cards": {**considered, **section(manifest, "cards")}})
+    run.write_json("manifest.json", {**manifest, "cards": {**considered, **read_section(manifest, "cards")}})
 
 
 def _peak_bytes() -> int:
@@ -129,7 +129,7 @@ def keep_thread_counts(run: RunFolder, request: Request) -> Request:
 
     They follow from the number of cores, and a run may go on on a machine with more or fewer.
     """
-    counts = section(run.read_json("manifest.json"), "space").get("threads") or ()
+    counts = read_section(run.read_json("manifest.json"), "space").get("threads") or ()
     # Counts that the user named are a part of the question and stay as they are.
     if request.written["threads"] or not counts:
         return request
@@ -141,12 +141,12 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
-    space = section(manifest, "space")
+    space = read_section(manifest, "space")
     by_name = {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
-    hashes = section(manifest, "cards")
+    hashes = read_section(manifest, "cards")
     recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
-    others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
+    others = sorted(set(recipes.items()) ^ set(read_section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     changes = {
         "candidates": [name for name in names if name not in by_name],
@@ -172,8 +172,8 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
 def same_weights(run: RunFolder, candidates: Candidates) -> None:
     """Refuse to resume with other weights than the run began with. A new run is never refused."""
     manifest = run.read_json("manifest.json")
-    began_with = section(manifest, "weights")
-    for name in section(manifest, "space").get("cards") or ():
+    began_with = read_section(manifest, "weights")
+    for name in read_section(manifest, "space").get("cards") or ():
         if name not in candidates.weights:
             why = candidates.missing.get(name, "it is no longer a candidate")
             raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)

@@ -1,8 +1,8 @@
 """Re-evaluate earlier runs for everything that changed since: predict, measure and score again; nothing is trained.
 
-``Session`` finds what changed and what a re-evaluation starts from. The functions behind it do the work: ``remeasure``
-times and scores the files of a run here, ``judge_pick`` runs a new pick on the hold-out, ``run_here`` measures in other
-runtimes. Each result is a new run; the earlier one stays as it is.
+``Session`` finds what changed and what a re-evaluation starts from. The functions behind it do the work:
+``remeasure_files`` times and scores the files of a run here, ``judge_pick`` runs a new pick on the hold-out,
+``run_here`` measures in other runtimes. Each result is a new run; the earlier one stays as it is.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class Session:
             if self.reports:
                 self.reports.wait()  # measuring needs a quiet machine
             here_only = replace(run, evaluations=on_device(run.evaluations, HOST))
-            again, answers, remarks = remeasure(here_only, self.tell)
+            again, answers, remarks = remeasure_files(here_only, self.tell)
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
         # Timings of this machine are new by now, and the predictions below start from them.
         others = [e for e in evaluations if e.configuration.target.device not in names]
@@ -282,7 +282,7 @@ def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]
     return tuple({evaluation.configuration.key: evaluation for evaluation in (*earlier, *later)}.values())
 
 
-def remeasure(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[str, ...]]:
+def remeasure_files(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[str, ...]]:
     """Time every artefact again, score it where the images are the same; return also answers and what was not done."""
     images, remark = _same_images(run, tell)
     succeeded = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]

@@ -310,7 +310,7 @@ def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: 
     return Guarantees(
         _shares(precision, PRECISION),
         _shares(recall, RECALL),
-        units.share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%")) if coverage else None,
+        units.parse_share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%")) if coverage else None,
     )
 
 
@@ -323,7 +323,7 @@ def _shares(texts: Sequence[str], option: str) -> Shares:
     for text in (part.strip() for written in texts for part in re.split(r"(?<=%)\s*,", written) if part.strip()):
         name, separator, written = text.rpartition("=")
         key = name.strip() if separator else None
-        share = units.share(written.strip(), option, SHARES, _hint(option, "95%"))
+        share = units.parse_share(written.strip(), option, SHARES, _hint(option, "95%"))
         if key in shares:
             twice = "a share for all classes" if key is None else f"a share for '{key}'"
             raise UsageError(f"{option}: {twice} is given twice", "leave one of them out")

@@ -319,7 +319,7 @@ def with_files(request: Request) -> Request:
     return replace(request, question=changed, written=written)
 
 
-def applies(recipe: Recipe, question: Question) -> bool:
+def recipe_applies(recipe: Recipe, question: Question) -> bool:
     """Return whether a compression recipe can use the images of the question's task, or needs none."""
     task = question.of_task
     return {Needs.SCORING: task.labelled, Needs.TRAINING: task.retrains}.get(recipe.needs, True)
@@ -328,7 +328,7 @@ def applies(recipe: Recipe, question: Question) -> bool:
 def choose_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
     limited = question.limits.max_drop_points is not None
-    known = {recipe.name: recipe for recipe in RECIPES if applies(recipe, question)}
+    known = {recipe.name: recipe for recipe in RECIPES if recipe_applies(recipe, question)}
     heavier = HEAVIER_RECIPES if question.data is not None and limited else ()
     names = question.compressions or (*DEFAULT_RECIPES, *(name for name in heavier if name in known))
     for name in names:

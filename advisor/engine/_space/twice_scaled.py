@@ -24,7 +24,7 @@ Example = tuple[Path, str]
 """An image of the user and its class."""
 
 
-def spread(examples: Sequence[Example]) -> Sequence[Example]:
+def spread_examples(examples: Sequence[Example]) -> Sequence[Example]:
     """Return :data:`TRIED` of the examples, or all if there are fewer, from their whole sequence."""
     step = max(1, len(examples) // TRIED)
     return examples[::step][:TRIED]
@@ -44,7 +44,7 @@ def scale_warning(card: Card, examples: Sequence[Example]) -> str:
         return ""  # the file is missing or damaged, which the search says
     warning = warn_of_scale(scale, card.preprocessing.std)
     if warning and examples and TASKS[card.task].probabilities:
-        warning += f". {_try_scales(card, file, spread(examples))}"
+        warning += f". {_try_scales(card, file, spread_examples(examples))}"
     return warning
 
 

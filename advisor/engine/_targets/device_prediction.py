@@ -29,7 +29,13 @@ from advisor.core import (
 from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.engine._pipeline.rule import Known
 from advisor.engine._pipeline.stage import StageName
-from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
+from advisor.engine._targets.target_devices import (
+    TargetDevice,
+    TargetDevices,
+    explain_rejection,
+    form_rejection,
+    memory_of,
+)
 from advisor.measurement import host
 from advisor.store import sha256_json
 
@@ -90,7 +96,7 @@ class DevicePredictor:
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
         """Return an evaluation with its prediction; skipped with the reason if there is none, or none to rely on."""
-        prediction = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        prediction = explain_rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
         # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
         # judged by it.
         if isinstance(prediction, str) or (
@@ -156,7 +162,7 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
 def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
     """Return the evaluation for a runtime of this machine before measuring it; ``skipped`` if it cannot run there."""
     there = move_to_device(evaluation, device)
-    reason = rejection(there, device)
+    reason = explain_rejection(there, device)
     return _reject_evaluation(there, reason) if reason else there
 
 

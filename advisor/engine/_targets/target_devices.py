@@ -202,7 +202,7 @@ def form_rejection(form: str, device: TargetDevice) -> str:
     return f"{device.label}:{device.target.name} {reason}" if reason else ""
 
 
-def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
+def explain_rejection(evaluation: Evaluation, device: TargetDevice) -> str:
     """Return why an artefact cannot run on a target: the first reason of :func:`_list_file_rules`; empty if it can."""
     return next(filter(None, (reason(evaluation, device) for reason in _list_file_rules())), "")
 

@@ -56,7 +56,7 @@ def parse_runtime(text: str) -> Runtime:
     return Runtime(package, matched[2])
 
 
-def interpreter(runtime: Runtime) -> Path | None:
+def find_interpreter(runtime: Runtime) -> Path | None:
     """Return the Python of an environment with this runtime, None for this environment; install it if needed.
 
     UsageError if there is no wheel for this Python, or pip cannot install the runtime.
@@ -207,7 +207,7 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     if options["runtime"] is not None:
         wanted = parse_runtime(options["runtime"])
         say(f"preparing {wanted}")
-        python = interpreter(wanted)
+        python = find_interpreter(wanted)
     setup = InterpreterOptions(kernels, tuple(shape) if shape else None, python, cpus)
     plan = BenchmarkPlan(
         counts,
@@ -233,11 +233,8 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
         complete = [_complete_file(file, plan, say) for file in timed]
     except StageError as error:  # the user gave a file that the runtime cannot run
         raise UsageError(error.message, error.hint) from error
-    rows: list[tuple[str, LatencyResult]] = []
-    for file in complete:
-        if file.timing:
-            rows += [(file.model, row) for row in file.timing.results]
-    compared = compare_with_first(rows)
+    timings = [(file.model, file.timing) for file in complete if file.timing]
+    compared = compare_with_first([(model, row) for model, timing in timings for row in timing.results])
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
 

@@ -150,8 +150,7 @@ class _Session:
         self._time = Timer(hyperparameters.seconds)
         self.out_of_time = False
         self._shortened = False
-        # None where nothing follows, or once this training has taken the time of what follows.
-        self._alone_s = alone_s
+        self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
         self._ships_itself = self._fewer_copies = False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()
@@ -172,8 +171,7 @@ class _Session:
         self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
-        # On cached maps, each image is decoded once for its maps and never again.
-        decoded = None if hyperparameters.cached else folder / "pictures.npy"
+        decoded = None if hyperparameters.cached else folder / "pictures.npy"  # maps are kept, each decoded once
         images = Batches(data.images, data.labels, self._size, decoded)
         self._batches: Batches | MapBatches = images
         taught = self._model

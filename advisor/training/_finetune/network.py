@@ -179,7 +179,9 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
     return keras.Model(backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means]))
 
 
-def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
+def gives_features(
+    backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]
+) -> bool:
     """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images."""
     width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:
@@ -224,7 +226,7 @@ def first_head(
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     last = int(backbone.outputs[0].shape[-1])
     # The features are those of a file in LiteRT, which may have other levels than this graph.
-    if not agrees(backbone, levels, few, features[: len(few)]):
+    if not gives_features(backbone, levels, few, features[: len(few)]):
         levels = []
         features = features[:, :last]
     features_read = features[learnt]

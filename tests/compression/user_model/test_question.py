@@ -111,11 +111,11 @@ def test_too_few_calibration_images_are_counted(described: Path, asked: Asked, p
 
 def test_labelled_images_are_split_as_a_search_splits_them(described: Path, asked: Asked, photos: Path) -> None:
     from advisor.datasets import survey
-    from advisor.datasets._split import split
+    from advisor.datasets._split import draw_split
 
     images = asked(described, data=photos).images
     dataset = survey(photos).dataset
-    parts = split(dataset, 0)
+    parts = draw_split(dataset, 0)
     assert images.scored == tuple(dataset.images[index].path for index in parts.holdout)
     assert not set(images.calibration) & set(images.scored)
     assert not set(images.training.paths + images.training.validation_paths) & set(images.scored)

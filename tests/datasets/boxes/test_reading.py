@@ -8,7 +8,7 @@ from advisor.core import UsageError
 from advisor.datasets import PARTS, divide, stratified, survey_boxes
 from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
-from advisor.datasets._division import LEAST, strata
+from advisor.datasets._division import LEAST, list_strata
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 from tests.tables import with_cases
 
@@ -145,7 +145,7 @@ def _of(
     *contents: tuple[int, dict[str, int]], groups: list[int] | None = None, parts: list[str] | None = None
 ) -> Counter[str]:
     made = [Counter(content) for count, content in contents for _ in range(count)]
-    return Counter(strata(made, groups or range(len(made)), parts or [""] * len(made)))
+    return Counter(list_strata(made, groups or range(len(made)), parts or [""] * len(made)))
 
 
 @with_cases
@@ -162,7 +162,7 @@ def test_a_stratum_of_few_groups_or_without_a_part_of_the_users_split_is_joined(
 
 @given(CONTENTS)
 def test_each_image_has_a_stratum_and_small_ones_stand_alone_only(contents: list[Counter[str]]) -> None:
-    found = Counter(strata(contents, range(len(contents)), [""] * len(contents)))
+    found = Counter(list_strata(contents, range(len(contents)), [""] * len(contents)))
     assert found.total() == len(contents)
     assert len(found) == 1 or min(found.values()) >= LEAST
 

@@ -26,8 +26,8 @@ from advisor.datasets import (
     write_boxes,
     write_manifest,
 )
-from advisor.datasets._checks import leaks
-from advisor.datasets._duplicates import SIDE, candidates, match
+from advisor.datasets._checks import find_leaks
+from advisor.datasets._duplicates import SIDE, find_candidates, match_crop
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make
 
@@ -50,14 +50,14 @@ def _cut(image: Image.Image, left: float, top: float, kept: float) -> Image.Imag
 def test_a_crop_matches_in_any_order(photographs: list[Image.Image], left: float, top: float, kept: float) -> None:
     for photograph in photographs:
         whole, part = _grey(photograph), _grey(ImageEnhance.Brightness(_cut(photograph, left, top, kept)).enhance(0.8))
-        assert match(whole, part) > crops.MIN_MATCH
-        assert match(part, whole) == match(whole, part)
+        assert match_crop(whole, part) > crops.MIN_MATCH
+        assert match_crop(part, whole) == match_crop(whole, part)
 
 
 def test_different_photographs_and_flat_images_do_not_match(photographs: list[Image.Image]) -> None:
     flat = np.full((SIDE, SIDE), 90, np.float32)
-    assert match(flat, flat) == 0.0
-    values = [match(_grey(one), _grey(two)) for one in photographs for two in photographs if one is not two]
+    assert match_crop(flat, flat) == 0.0
+    values = [match_crop(_grey(one), _grey(two)) for one in photographs for two in photographs if one is not two]
     assert max(values) < 0.8
 
 
@@ -65,18 +65,18 @@ def test_candidates_are_near_in_features_and_unrelated_ones_are_not() -> None:
     draw = np.random.default_rng(0)
     features = draw.standard_normal((60, 64)).astype(np.float32)
     features[31] = features[7] + 0.3 * draw.standard_normal(64)
-    assert candidates(features) == [(7, 31)]
-    assert candidates(features[:0]) == candidates(features[:1]) == []
+    assert find_candidates(features) == [(7, 31)]
+    assert find_candidates(features[:0]) == find_candidates(features[:1]) == []
 
 
 def test_a_large_set_in_blocks_gives_the_same_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(1)
     features = draw.standard_normal((90, 1500)).astype(np.float32)
     features[40:50] = features[:10] + 0.2 * draw.standard_normal((10, 1500))
-    whole = candidates(features)
+    whole = find_candidates(features)
     monkeypatch.setattr(crops, "_FEATURE_ROWS", 7)
     monkeypatch.setattr(crops, "LARGE", 50)
-    assert candidates(features) == whole == [(index, index + 40) for index in range(10)]
+    assert find_candidates(features) == whole == [(index, index + 40) for index in range(10)]
 
 
 def test_what_only_looks_alike_to_the_network_is_left_out(tmp_path: Path, photographs: list[Image.Image]) -> None:
@@ -206,8 +206,8 @@ def test_of_a_leak_the_copy_in_the_test_part_stays_and_a_group_in_two_parts_is_o
     assert leak.notes == ("group 'film': train and holdout",)
     assert leak.leave_out == ()
     dataset = _dataset((0, "a", "train", ""), (0, "a", "", ""), (0, "b", "holdout", ""))
-    assert leaks(dataset, [(0, 1)]) == ()
-    assert leaks(dataset, [(0, 1, 2)]) == ((0, 1, 2),)
+    assert find_leaks(dataset, [(0, 1)]) == ()
+    assert find_leaks(dataset, [(0, 1, 2)]) == ((0, 1, 2),)
 
 
 def test_what_belongs_together_is_alike_or_of_one_group() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.core import Decision, Evaluation, ImageAnswers, Provenance, Quantity
 from advisor.engine import ExpectedTuning, LoadedRun, expect_tuning_gain, incumbents, load_run, resolve
-from advisor.engine._history.insights import losing
+from advisor.engine._history.insights import list_losing
 from advisor.reporting import recommendation, view_of
 from advisor.reporting._files import render_markdown
 from advisor.store import RunFolder
@@ -92,7 +92,7 @@ def test_a_clear_loss_of_a_card_on_the_front_is_looked_into(
 ) -> None:
     rows = (_form("a", "float32", 0.0, 0.0), *(_form(*form) for form in forms))
     asked = {"max_drop": limit, "data": str(tmp_path)} if limit else {}
-    assert [row.configuration.compression for row in losing(_run(tmp_path, rows, **asked))] == found
+    assert [row.configuration.compression for row in list_losing(_run(tmp_path, rows, **asked))] == found
 
 
 def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTuning | None:

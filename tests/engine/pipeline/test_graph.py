@@ -14,7 +14,7 @@ from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
 from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE, HeadFacts
 from advisor.datasets import PARTS, Dataset, LabelledImage, Split
-from advisor.datasets._dataset import fingerprint
+from advisor.datasets._dataset import compute_fingerprint
 from advisor.devices import DeviceTarget
 from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut
 from advisor.engine._pipeline.graph import variant, with_all_before
@@ -231,7 +231,7 @@ def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
 
 def _images(groups: tuple[int, ...]) -> Images:
     files = tuple(LabelledImage(Path(f"{index}.jpg"), index % 2, f"{index:02}") for index in range(8))
-    dataset = Dataset(Path(), CLASSES, files, (), fingerprint(CLASSES, files))
+    dataset = Dataset(Path(), CLASSES, files, (), compute_fingerprint(CLASSES, files))
     return Images(dataset, Split((0, 3, 5, 6), (1, 4), (2, 7), 0), groups=groups)
 
 

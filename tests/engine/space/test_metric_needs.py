@@ -9,7 +9,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.datasets import UNGROUPED, Dataset, Grouping, LabelledImage, Split
-from advisor.datasets._dataset import fingerprint
+from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
 from advisor.engine._space.question_images import read_images, require_metrics
@@ -32,7 +32,7 @@ def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[
         )
         for index in range(3 * EACH)
     )
-    dataset = Dataset(Path(), tuple(classes), files, (), fingerprint(classes, files))
+    dataset = Dataset(Path(), tuple(classes), files, (), compute_fingerprint(classes, files))
     parts = [tuple(range(place * EACH, (place + 1) * EACH)) for place in range(3)]
     numbers = tuple(sorted(set(groups)).index(each) for each in groups) * 3
     grouping = Grouping(numbers, Source.MANIFEST) if groups else UNGROUPED

@@ -28,7 +28,7 @@ from advisor.engine._targets.device_prediction import (
     least_size,
 )
 from advisor.engine._targets.multi_device import measure_here
-from advisor.engine._targets.target_devices import memory_of, rejection, select_targets
+from advisor.engine._targets.target_devices import explain_rejection, memory_of, select_targets
 from advisor.tflite import read
 from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials
@@ -138,11 +138,11 @@ def place(**changes: object) -> TargetDevice:
     ],
 )
 def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: DeviceLimits, reason: str) -> None:
-    assert reason in rejection(row, place(limits=limits))
+    assert reason in explain_rejection(row, place(limits=limits))
     board = replace(SENSOR, kind="board", memory_bytes=1_000_000)
-    assert "of memory, sensor has 1.0 MB in total" in rejection(row, TargetDevice("sensor", board, TARGET))
+    assert "of memory, sensor has 1.0 MB in total" in explain_rejection(row, TargetDevice("sensor", board, TARGET))
     enough = DeviceLimits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
-    assert rejection(row, place(limits=enough, memory_bytes=10**9)) == ""
+    assert explain_rejection(row, place(limits=enough, memory_bytes=10**9)) == ""
 
 
 def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:
@@ -152,7 +152,7 @@ def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFea
     other = replace(TARGET, runtime="stm32cube.ai")
     where = TargetDevice("sensor", replace(SENSOR, limits=DeviceLimits(arena_bytes=100)), other)
     assert memory_of(row, where).value == graph.arena_bytes, "the activations alone"
-    assert "its activations take" in rejection(row, where)
+    assert "its activations take" in explain_rejection(row, where)
 
 
 def test_a_folder_of_profiles_that_is_not_there_is_refused_for_this_machine_too() -> None:

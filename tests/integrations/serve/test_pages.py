@@ -13,7 +13,7 @@ from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
 from advisor.integrations.serve import _pages as pages
 from advisor.reporting import load_view, write_all
-from advisor.reporting._explanation import opening
+from advisor.reporting._explanation import opening_lines
 from advisor.store import RunFolder
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import ENDED
@@ -70,7 +70,7 @@ def test_a_long_list_has_pages(client: Client, monkeypatch: pytest.MonkeyPatch) 
 def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
     finished, interrupted, damaged = (client.page(f"/runs/{run.path.name}/") for run in three)
     assert "fast int8" in finished
-    lines = opening(load_view(three[0]))
+    lines = opening_lines(load_view(three[0]))
     assert len(lines) == 4
     assert all(f'<p class="opening">{escape(line)}</p>' in finished for line in lines)
     assert "<small>measured: 1 CPU thread of test processor, 2 cores</small>" in finished

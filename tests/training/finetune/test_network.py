@@ -116,10 +116,10 @@ def test_both_find_the_same_means_in_the_same_order_and_other_features_do_not_ag
     assert names == ["wide2", "wide1"]
     found = np.concatenate([np.asarray(network.with_levels(backbone, names)(photo[None])) for photo in images])
     np.testing.assert_allclose(found, features, atol=1e-5)
-    assert network.agrees(backbone, names, images, features)
-    assert not network.agrees(backbone, names[::-1], images, features)
-    assert not network.agrees(backbone, names[:1], images, features)
-    assert not network.agrees(backbone, names, images, features[:, :-1])
+    assert network.gives_features(backbone, names, images, features)
+    assert not network.gives_features(backbone, names[::-1], images, features)
+    assert not network.gives_features(backbone, names[:1], images, features)
+    assert not network.gives_features(backbone, names, images, features[:, :-1])
 
 
 def _model() -> Any:

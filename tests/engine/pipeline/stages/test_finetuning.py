@@ -12,7 +12,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_CACHED, HEAD
 from advisor.datasets import survey
-from advisor.datasets._split import split
+from advisor.datasets._split import draw_split
 from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, input_spec
 from advisor.engine._pipeline.stage import RESULT
 from advisor.engine._pipeline.stages import finetuning as stages
@@ -36,7 +36,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
         (folder / "data" / f"class{number % 2}").mkdir(parents=True, exist_ok=True)
         path.rename(folder / "data" / f"class{number % 2}" / path.name)
     dataset = survey(folder / "data").dataset
-    return Images(dataset, split(dataset, 0))
+    return Images(dataset, draw_split(dataset, 0))
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import answer_images
 from advisor.core import Status, UnknownFacts, parse
 from advisor.datasets import Dataset, InputSpec, LabelledImage
-from advisor.datasets._dataset import fingerprint
-from advisor.datasets._split import split
+from advisor.datasets._dataset import compute_fingerprint
+from advisor.datasets._split import draw_split
 from advisor.engine import Images, Progress, Role, resolve, run_search
 from advisor.engine._decide import decide_run
 from advisor.engine._pipeline import materials as images_module
@@ -220,8 +220,8 @@ def _images(counts: list[int], subset: int = 100) -> Images:
         for label, count in enumerate(counts)
         for number in range(count)
     )
-    dataset = Dataset(root, names, made, (), fingerprint(names, made))
-    return Images(dataset, split(dataset, 0), subset_images=subset)
+    dataset = Dataset(root, names, made, (), compute_fingerprint(names, made))
+    return Images(dataset, draw_split(dataset, 0), subset_images=subset)
 
 
 @cache
