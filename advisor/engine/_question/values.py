@@ -173,7 +173,7 @@ class Execution:
     cache_size: int | None = None
     upload: bool = False
     upload_images: str | None = None
-    cloud_limit: str | None = None
+    cloud_limit: str = "30min"
 
     def least_gain(self, question: Question) -> float:
         """Return the points of accuracy that a CPU hour more must be expected to gain; 0 to evaluate everything.
