@@ -67,7 +67,7 @@ LEAST_LOOK = 0.05
 """Points below which a gain is rounding; and points that the head of a further network must add to what is planned
 within a time limit: the beliefs are not more exact, and it takes its time from a fine-tuning."""
 
-EARLY = 0.25
+EARLY = 0.5
 """Points of a plan for which a first answer comes earlier within a time limit."""
 
 EXTREME = 3.1
