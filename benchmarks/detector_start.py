@@ -2,10 +2,10 @@
 
     python -m benchmarks.detector_start --weights efficientdet_lite0.pth
 
-Needs ../shared/data/images/tiles, and weights of EfficientDet-Lite0 in effdet's names that have seen no tile: COCO's, or
-those of a training in effdet. Both networks have a backbone of EfficientNet-Lite0 at the same input, and learn from the
-same images. Compare rows of about equal CPU seconds: ``--epochs`` sets how long each learns. Boxes are those around the
-parts of the masks. Photographs judge that no one learnt from.
+Needs ../shared/data/images/tiles, and weights of EfficientDet-Lite0 in effdet's names that have seen no tile: COCO's,
+or those of a training in effdet. Both networks have a backbone of EfficientNet-Lite0 at the same input, and learn from
+the same images. Compare rows of about equal CPU seconds: ``--epochs`` sets how long each learns. Boxes are those around
+the parts of the masks. Photographs judge that no one learnt from.
 """
 
 import argparse

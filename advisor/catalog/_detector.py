@@ -13,7 +13,7 @@ from advisor.catalog._convert import fill_graph_file
 from advisor.catalog._graph_file import AnchorLevel, BoxCode, graph_of
 from advisor.catalog._weights.readers import Array
 from advisor.core import StageError
-from advisor.tflite import ENCODINGS, Model, read
+from advisor.tflite import Model, read
 
 if TYPE_CHECKING:
     import keras
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from advisor.downloads import WeightsFile
 
 LOGITS = "logits"
+ENCODINGS = "encodings"
 MAP = "map"
 """Outputs of a detector's graph file: (1, N, C) before scores are made of them, the encodings of the boxes, and the
 maps that its neck reads, ``map0`` and so on, the finest first."""
@@ -92,9 +93,10 @@ def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
     code = graph_of(card).boxes
     assert code is not None, "the graph file of a whole detector states its anchors"
     file = read(data, card.name)
-    names = {output: list(_list_last_layers(file, output)) for output in (LOGITS, ENCODINGS)}
-    parts = {output: tuple(model.get_layer(name) for name in layers) for output, layers in names.items()}
-    for output, layers in parts.items():
+    parts = {}
+    for output in (LOGITS, ENCODINGS):
+        layers = tuple(map(model.get_layer, _list_last_layers(file, output)))
+        parts[output] = layers
         if len(layers) != len(code.levels):
             raise StageError(
                 f"{card.name}: {len(layers)} layers give its {output}, and it has {len(code.levels)} levels"

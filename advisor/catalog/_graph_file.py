@@ -47,11 +47,13 @@ class BoxCode:
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> BoxCode:
         """Return what a graph file says."""
-        levels = tuple(
-            AnchorLevel(tuple(level["cells"]), tuple(tuple(sides) for sides in level["sides"]))
-            for level in said["levels"]
-        )
-        return cls(levels, tuple(said["order"]), tuple(said["scales"]), said["background"])
+        levels = []
+        for level in said["levels"]:
+            sides = tuple(map(tuple, level["sides"]))
+            levels.append(AnchorLevel(tuple(level["cells"]), sides))
+        order = tuple(said["order"])
+        scales = tuple(said["scales"])
+        return cls(tuple(levels), order, scales, said["background"])
 
 
 @dataclass(frozen=True)

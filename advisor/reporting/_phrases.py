@@ -33,7 +33,7 @@ from advisor.reporting._blocks import Span
 if TYPE_CHECKING:
     from advisor.reporting._view import DatasetSummary, RunView
 
-_SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
+_SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights", "whole_networks")
 """Entries of the manifest that the report shows apart from the others."""
 
 WRONG_NAMED = 3

@@ -76,7 +76,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
         what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
-    if whole := list_whole_networks(view):
+    if whole := view.manifest.get("whole_networks"):
         what = f"{plural(len(whole), 'network')} without weights here that learnt other objects"
         yield NextStep("a start from other objects", what, f"advisor catalog fetch {' '.join(whole)}")
     images, label = count_wanted_images(view, pick)
@@ -87,16 +87,6 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
             f"{more}, which halve its interval; add them, then",
             f"advisor search --request {view.folder}/request.yaml",
         )
-
-
-def list_whole_networks(view: RunView) -> list[str]:
-    """Return the whole networks of the task whose weights could not be fetched."""
-    without = view.manifest.get("without_weights") or {}
-    if not without or not view.task.whole_networks:
-        return []
-    from advisor.catalog import load_catalogue
-
-    return [name for name, card in load_catalogue().items() if card.whole and name in without]
 
 
 def is_int8_next(view: RunView) -> bool:

@@ -40,6 +40,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
         "weights": Mapping[str, object],
         "cards": _Texts,
         "without_weights": _Texts,
+        "whole_networks": _Names,
         "configurations": int,
         "space": Mapping[str, object],
         "durations": Mapping[str, float],

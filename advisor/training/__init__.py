@@ -11,7 +11,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.training._capture_augmentation import CaptureAugmentation
     from advisor.training._detection.boxes import box_detector_head, centre_detector_head
-    from advisor.training._detection.whole import begin_detector
+    from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
     from advisor.training._finetune import NO_LIMIT, TuningImages, epochs_done, ship_as_compared, tune
@@ -79,12 +79,12 @@ __all__ = [
     "TuningImages",
     "Weight",
     "add_last",
-    "begin_detector",
     "box_detector_head",
     "build_pyramid",
     "centre_detector_head",
     "convert_to_flatbuffer",
     "convolve_separably",
+    "detector_head",
     "epochs_done",
     "expect_new_conditions",
     "extract_features",

@@ -152,13 +152,10 @@ def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next
 
 def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_missing() -> None:
     view = judged_view()
-    missing = dict.fromkeys(("efficientdet_lite0_320", "mobilenet_v2_1.0_224"), "no server answers")
-    manifest = {**view.manifest, "without_weights": missing}
-    assert next_steps(replace(view, manifest=manifest)) == next_steps(view)
-    boxes = replace(view.request, question=replace(view.request.question, task="object-detection"))
-    step = next_steps(replace(view, manifest=manifest, request=boxes))[0]
+    step = next_steps(replace(view, manifest={**view.manifest, "whole_networks": ["efficientdet_lite0_320"]}))[0]
     assert step.command == "advisor catalog fetch efficientdet_lite0_320"
     assert step.what == "1 network without weights here that learnt other objects"
+    assert next_steps(view) == ()
 
 
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog import run
-from advisor.catalog._detector import LOGITS, MAP
+from advisor.catalog._detector import ENCODINGS, LOGITS, MAP
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, BoxCode, GraphFile, read_graph
 from advisor.catalog._user_models.classifier import PROBABILITIES, name_output, with_features
 from advisor.catalog._weights.mapping import LayerSpec
-from advisor.tflite import BUILTINS, ENCODINGS, count, pack, read, sign, unpack, without_transposes
+from advisor.tflite import BUILTINS, count, pack, read, sign, unpack, without_transposes
 from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"

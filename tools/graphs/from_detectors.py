@@ -63,8 +63,12 @@ class OfTorchvision(torch.nn.Module):
         levels = list(maps)
         for block in self.model.backbone.extra:
             levels.append(block(levels[-1]))
-        heads = self.model.head(levels)
-        return heads["cls_logits"], heads["bbox_regression"], *maps
+        # The package's own order of axes leaves transposes in the file; its values are the same.
+        parts = []
+        for head in (self.model.head.classification_head, self.model.head.regression_head):
+            outputs = [layer(level) for layer, level in zip(head.module_list, levels, strict=True)]
+            parts.append(join(outputs, head.num_columns))
+        return *parts, *maps
 
 
 class OfEffdet(torch.nn.Module):
@@ -82,9 +86,14 @@ class OfEffdet(torch.nn.Module):
         levels = self.model.fpn(list(maps))
         parts = []
         for head, width in ((self.model.class_net, self.model.config.num_classes), (self.model.box_net, 4)):
-            outputs = [output.permute(0, 2, 3, 1).reshape(images.shape[0], -1, width) for output in head(levels)]
-            parts.append(torch.cat(outputs, 1))
+            parts.append(join(head(levels), width))
         return *parts, *maps
+
+
+def join(outputs: Sequence[Any], width: int) -> Any:
+    """Return outputs (n, A width, H, W) of all levels as rows (n, N, width), place by place."""
+    rows = [output.permute(0, 2, 3, 1).reshape(output.shape[0], -1, width) for output in outputs]
+    return torch.cat(rows, 1)
 
 
 def of_torchvision(name: str) -> Detector:

@@ -92,6 +92,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "weights": weights,
         "cards": {card.name: card_hash(card) for card in resolved.cards},
         "without_weights": dict(candidates.missing),
+        "whole_networks": [card.name for card in resolved.cards if card.whole and card.name in candidates.missing],
         "remarks": list(resolved.remarks),
         "configurations": plan.size,
         "space": {

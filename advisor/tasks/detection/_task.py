@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,22 +27,16 @@ class Detection(HeadOnMaps):
 
     @property
     def head(self) -> HeadKind:
-        """The kind of head that is trained."""
-        from advisor.training import HeadKind, Hyperparameters, box_detector_head
+        """The kind of head that is trained on a backbone."""
+        from advisor.training import detector_head
 
-        alone = Hyperparameters(20, learning_rate=8e-3)
-        whole = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
-        return HeadKind(32, box_detector_head, alone, finetuning_all=whole)
+        return detector_head(whole=False)
 
     def head_of(self, card: Card) -> HeadKind:
-        """Return the kind of head: a new one, or that of a detector which learnt other objects."""
-        from advisor.training import Hyperparameters, begin_detector
+        """Return the kind of head that is trained on a card."""
+        from advisor.training import detector_head
 
-        if not card.whole:
-            return self.head
-        alone = Hyperparameters(20, learning_rate=8e-3, backbone_rate=0.5)
-        whole = Hyperparameters(20, backbone_rate=0.2)
-        return replace(self.head, begin=begin_detector, hyperparameters=alone, finetuning_all=whole)
+        return detector_head(whole=True) if card.whole else self.head
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the objects in an image."""

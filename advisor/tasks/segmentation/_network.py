@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.tasks.segmentation._masks import IGNORED, Classes
-from advisor.training import ImageSection, MakeHead, Shape, TrainableHead, add_last, build_pyramid, convolve_separably
+from advisor.training import ImageSection, MakeHead, TrainableHead, add_last, build_pyramid, convolve_separably
 
 if TYPE_CHECKING:
     import keras
@@ -63,7 +63,7 @@ def decoder(side: int) -> MakeHead:
     found.
     """
 
-    def make(shapes: Sequence[Shape], classes: int) -> TrainableHead:
+    def make(shapes: Sequence[tuple[int, int, int]], classes: int) -> TrainableHead:
         import keras
 
         inputs = [keras.Input(shape) for shape in shapes]

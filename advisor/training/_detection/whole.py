@@ -9,9 +9,10 @@ import numpy as np
 
 from advisor.tflite import CENTRE_SCALE, SIDE_SCALE
 from advisor.training._detection import FIRST_LOGIT
-from advisor.training._detection.boxes import Anchors, learn_boxes
-from advisor.training._on_maps import add_last
-from advisor.training._on_maps.fit import TrainableHead
+from advisor.training._detection.boxes import Anchors, box_detector_head, learn_boxes
+from advisor.training._on_maps import COARSEST, add_last
+from advisor.training._on_maps.fit import Hyperparameters, TrainableHead
+from advisor.training._on_maps.train import HeadKind
 
 if TYPE_CHECKING:
     import keras
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 SCALES = (CENTRE_SCALE, CENTRE_SCALE, SIDE_SCALE, SIDE_SCALE)
 """What the encodings of y, x, height and width are multiplied by in our files."""
+
+
+def detector_head(whole: bool) -> HeadKind:
+    """Return the kind of head for boxes: a new one on a backbone, or that of a ``whole`` detector, which goes on."""
+    if whole:
+        alone = Hyperparameters(20, learning_rate=8e-3, backbone_rate=0.5)
+        tuned = Hyperparameters(20, backbone_rate=0.2)
+        return HeadKind(COARSEST, box_detector_head, alone, finetuning_all=tuned, begin=begin_detector)
+    alone = Hyperparameters(20, learning_rate=8e-3)
+    tuned = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
+    return HeadKind(COARSEST, box_detector_head, alone, finetuning_all=tuned)
 
 
 def begin_detector(card: Card, weights: WeightsFile | None, classes: int) -> tuple[keras.Model, TrainableHead]:

@@ -9,11 +9,11 @@ import pytest
 
 from advisor.catalog import Card, WeightSource, build_detector, convert, fetch_weights, load_catalogue, run
 from advisor.catalog._checking import count_graph
-from advisor.catalog._detector import LOGITS, MAP
+from advisor.catalog._detector import ENCODINGS, LOGITS, MAP
 from advisor.catalog._graph_file import graph_of
 from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, MemberFile
-from advisor.tflite import ENCODINGS, read
+from advisor.tflite import read
 from tests.makers.servers import Shelf
 from tests.makers.weights import sha256
 

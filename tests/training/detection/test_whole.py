@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, build_detector, load_catalogue
-from advisor.catalog._detector import LOGITS, MAP, place_anchors, reorder_encodings
+from advisor.catalog._detector import ENCODINGS, LOGITS, MAP, place_anchors, reorder_encodings
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel, BoxCode
 from advisor.core import StageError
 from advisor.store import sha256_file
-from advisor.tflite import ENCODINGS
 from advisor.training import (
     Hyperparameters,
     LabelledImages,
