@@ -165,7 +165,7 @@ def asked_of_dashboard(file: Path, address: str) -> Any:
     """Return what the dashboard of a journal answers."""
     request: dict[str, Any] = {"PATH_INFO": address}
     setup_testing_defaults(request)
-    return json.loads(b"".join(optuna_dashboard.wsgi(journal(file))(request, lambda *_: None)))
+    return json.loads(b"".join(optuna_dashboard.wsgi(open_journal(file))(request, lambda *_: None)))
 
 
 def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:
