@@ -84,9 +84,9 @@ def _count_delegated(text: str, unit: str) -> tuple[int, int] | None:
     taken = 0
     total = 0
     for match in _REPLACED.finditer(text):
+        total = max(total, int(match[2]))
         if match[3].startswith(_ON_UNIT[unit]):
             taken += int(match[1])
-            total = max(total, int(match[2]))
     # A delegate that fails later prints first that it took operators. XNNPACK then still has the rest.
     if unit != "cpu" and _NOT_APPLIED.search(text):
         return 0, total

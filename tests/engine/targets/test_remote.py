@@ -113,6 +113,7 @@ class Bench:
     label: str
     asked: threading.Barrier
     together: threading.Barrier
+    in_cloud: bool = False
     busy: list[str] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
 
@@ -152,7 +153,7 @@ def test_a_search_over_three_devices_goes_on_where_one_vanishes(
     second_phone.daemon.vanish_on = "--graph="
     folder = tmp_path / "devices"
     folder.mkdir()
-    tool = tool_printing(tmp_path / "tool", PRINTED)
+    tool = tool_printing(tmp_path / "tool", PRINTED.replace("XNNPack", "Gpu"))
     write_phone(folder, "our-phone", phone.serial, tool)
     write_phone(folder, "our-second", second_phone.serial, tool)
     write_profile(folder, "our-board", "raspberry-pi-4", connection={"ssh": "device", "python": sys.executable})

@@ -54,7 +54,7 @@ def test_a_runtime_that_cannot_run_the_file_is_a_failed_row(tmp_path: Path) -> N
 @with_cases
 def test_only_runtimes_of_this_machine_are_compared(device: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        benchmark_device([], device, options.get("accelerator", ""), None, (), (1,), "load", lambda _text: None)
+        benchmark_device([], device, options.get("accelerator", ""), None, (), (1,), "load", lambda _text: None, {})
 
 
 def printed(found: DeviceBenchmark) -> str:

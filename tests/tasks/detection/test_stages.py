@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
-from advisor.core import FINETUNE_ALL, FINETUNE_TOP, HEAD, Status
+from advisor.core import FINETUNE_ALL, FINETUNE_TOP, FLOAT, HEAD, Status
 from advisor.datasets import STAYING, InputSpec
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from advisor.engine import (
-    FLOAT,
     FloatModel,
     Images,
     Pool,
