@@ -244,7 +244,7 @@ def benchmark_device(
         counts,
         options["effort"],
         tell or (lambda _text: None),
-        options,
+        {name: options[name] for name in ("upload", "upload_images", "cloud_limit")},
     )
 
 

@@ -101,7 +101,7 @@ def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.Mo
     ((models, device, accelerator, settings, *rest),) = seen
     assert (models, device, accelerator) == (("a.tflite",), "board:cpu", "cpu")
     assert (settings.address, settings.benchmark_model, settings.cores) == ("R58", Path("bm"), "f0")
-    assert rest == [["own"], (2,), "full", print]
+    assert rest == [["own"], (2,), "full", print, {"upload": None, "upload_images": None, "cloud_limit": "30min"}]
 
 
 def test_the_cpu_of_this_machine_is_no_device() -> None:
