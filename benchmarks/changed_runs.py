@@ -275,7 +275,7 @@ CHANGES: Mapping[str, Change] = {
         and None
     ),
 }
-"""What is changed, by its name."""
+"""The changes by their names."""
 
 
 def _replaced(file: Path, old: str, new: str) -> None:
@@ -284,7 +284,7 @@ def _replaced(file: Path, old: str, new: str) -> None:
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a change."""
+    """The result of a change."""
 
     run: Path  # the changed copy
     word: str  # DETECTED, RECOMPUTED (by ``advisor doctor`` alone), NO_EFFECT or BELIEVED

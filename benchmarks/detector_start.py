@@ -1,4 +1,4 @@
-"""What a start from other objects gains over a start from ImageNet: detectors of faults of tiles on 100 photographs.
+"""Compare a start from other objects with a start from ImageNet: detectors of faults of tiles on 100 photographs.
 
     python -m benchmarks.detector_start --weights efficientdet_lite0.pth
 
@@ -111,8 +111,8 @@ def row_of(start: str, card: Card, learnt: Part, judged: Part, classes: list[str
         seconds = time.process_time() - began
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         run = Detector(file, spec)
-        found = [run(path) for path in judged.boxed.paths]
-    figures = shown(score_boxes(judged.true, found, judged.sizes, len(classes)), classes)
+        boxes = [run(path) for path in judged.boxed.paths]
+    figures = shown(score_boxes(judged.true, boxes, judged.sizes, len(classes)), classes)
     return start, seed, *figures, epochs, f"{seconds:.0f}"
 
 

@@ -1,4 +1,4 @@
-"""Whether `advisor update` says rightly which file should ship, on draws of TrashNet with a known right answer.
+"""Judge whether `advisor update` says rightly which file should ship, on draws of TrashNet with a known right answer.
 
     python -m benchmarks updates
     python -m benchmarks updates --draws 0-4

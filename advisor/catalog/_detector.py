@@ -27,7 +27,7 @@ MAP = "map"
 maps that its neck reads, ``map0`` and so on, the finest first."""
 
 PASSED = ("CONCATENATION", "RESHAPE")
-"""What may stand between the last layers of a detector and its outputs."""
+"""Operators that may stand between the last layers of a detector and its outputs."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,11 +59,11 @@ def fold_line(line: str, width: int) -> str:
     if len(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]
-    kept = COMMAND.sub(lambda command: command[0].replace(" ", "\0"), line)
+    unbroken = COMMAND.sub(lambda command: command[0].replace(" ", "\0"), line)
     folder = textwrap.TextWrapper(
         width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
     )
-    return folder.fill(kept).replace("\0", " ")
+    return folder.fill(unbroken).replace("\0", " ")
 
 
 def note(text: str) -> None:

@@ -120,7 +120,7 @@ class BenchmarkKeywords(TypedDict, total=False):
 
 
 class _ConnectionKeywords(UploadOptions, total=False):
-    """How to reach a device, and where its profile may lie."""
+    """The options that connect to a device, and the folders of its profile."""
 
     ssh: Annotated[
         str, Option(DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")

@@ -161,7 +161,7 @@ class LimitOptions(TypedDict, total=False):
 
 
 class UploadOptions(TypedDict, total=False):
-    """What may be sent to a device of a cloud; no request file and no profile can say it."""
+    """The leave to send files to a device of a cloud; no request file and no profile can give it."""
 
     upload: Annotated[
         Flag, Option(DEVICES, "", "Send model files to the device cloud that --device names (aihub:NAME).", free=True)

@@ -220,8 +220,8 @@ def drop_unused_buffers(model: schema.ModelT) -> None:
 
 def _new_places(used: Iterable[int], count: int) -> dict[int, int]:
     """Return the new index of each old index below ``count`` that stays."""
-    kept = sorted(index for index in set(used) if 0 <= index < count)
-    return {old: new for new, old in enumerate(kept)}
+    staying = sorted(index for index in set(used) if 0 <= index < count)
+    return {old: new for new, old in enumerate(staying)}
 
 
 def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:

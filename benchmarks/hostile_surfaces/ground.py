@@ -1,4 +1,4 @@
-"""Where hostile cases are tried: a folder, commands and calls that cannot hang or end the caller, and what is bad."""
+"""Try hostile cases: a folder, commands and calls that cannot hang or end the caller, and what is bad."""
 
 import contextlib
 import multiprocessing
@@ -24,7 +24,7 @@ CALL_BYTES = 4_000_000_000  # Address space of a call, beside what the process o
 INTERNAL, ACCEPTED, DIED = "internal error", "accepted", "died"
 WRONG, SECRET = "wrong result", "secret"
 KINDS = (INTERNAL, "traceback", HANG, "control character", "no hint", ACCEPTED, DIED, WRONG, SECRET)
-"""What can be bad.
+"""The ways in which a case can be bad.
 
 ``accepted``: input that must be refused was not; ``died``: a process ended by a signal; ``wrong result``: what was read
 or written is not what was given; ``secret``: a secret was shown or kept.

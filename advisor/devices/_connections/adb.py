@@ -41,7 +41,7 @@ _NOT_APPLIED = re.compile(
     r"Restored original execution plan after delegate application failure"
     r"|Though \w+ delegate is explicitly applied, the model graph will not be executed by the delegate"
 )
-"""What TensorFlow Lite prints if a delegate that had taken operators could not begin, so that the CPU runs them."""
+"""Lines of TensorFlow Lite about a delegate that had taken operators and could not begin: the CPU runs them then."""
 
 STEADY = 1.1
 _COLUMN = re.compile(r"\[([^\]]+)\]")

@@ -55,7 +55,7 @@ _QUESTIONS = (
     "for file in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq; do echo $file $(cat $file); done",
     "df -k /data/local/tmp",
 )
-"""What a phone is asked, in one command; a question that it cannot answer leaves its part empty."""
+"""Questions to a phone, asked in one command; one that it cannot answer leaves its part empty."""
 
 _PROPERTY = re.compile(r"^\[([^\]]+)\]: \[([^\]]*)\]", re.MULTILINE)
 _FREE_KB = re.compile(r"^MemAvailable:\s+(\d{1,12}) kB", re.MULTILINE)
@@ -67,7 +67,7 @@ _STORAGE_KB = re.compile(r"^\S+\s+\d+\s+\d+\s+(\d{1,15})\s", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AttachedPhone:
-    """What a phone says of itself; a fact that it does not tell is empty or None."""
+    """An attached phone as it describes itself; a fact that it does not tell is empty or None."""
 
     serial: str  #: its serial
     maker: str  #: its maker, such as ``Google``

@@ -61,9 +61,10 @@ def split_selector(selector: str) -> tuple[str, str, str]:
 
 def cloud_named(name: str) -> DeviceCloud:
     """Return a cloud; the UsageError for an unknown one names the nearest."""
-    known = CLOUD_NAMES
-    if name not in known:
-        raise UsageError(f"unknown device cloud '{visible(name)}'{nearest(name, known)}", f"clouds: {', '.join(known)}")
+    if name not in CLOUD_NAMES:
+        raise UsageError(
+            f"unknown device cloud '{visible(name)}'{nearest(name, CLOUD_NAMES)}", f"clouds: {', '.join(CLOUD_NAMES)}"
+        )
     cloud: DeviceCloud = integration(CLOUDS, name)
     return cloud
 

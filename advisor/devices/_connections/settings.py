@@ -21,7 +21,7 @@ CLOUD_LIMIT_S = 1800.0
 
 @dataclass(frozen=True)
 class Upload:
-    """What may be sent to a device cloud."""
+    """The leave to send files and images to a device cloud, and how long it may take."""
 
     files: bool = False  #: model files
     images: Path | None = None  #: folder of images, whose answers are compared; None for none

@@ -9,7 +9,8 @@ from advisor.devices._connections.attached import read_phone
 from advisor.downloads import FetchOptions, Program, fetch_program
 
 HOME = "https://storage.googleapis.com/tensorflow-nightly-public/prod/tensorflow/release/lite/tools/nightly/latest/"
-"""Where TensorFlow publishes the tool: ai.google.dev/edge/litert/models/measurement, "native benchmark binary"."""
+"""Address at which TensorFlow publishes the tool: the "native benchmark binary" of LiteRT's guide to measurement
+(ai.google.dev/edge/litert/models/measurement)."""
 
 TOOLS = {"arm64-v8a": "android_aarch64_benchmark_model", "armeabi-v7a": "android_arm_benchmark_model"}
 """Names of the tool there, by the instruction set of a phone."""

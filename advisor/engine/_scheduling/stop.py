@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class StopKind(StrEnum):
-    """What ended a search."""
+    """The reason for which a search ended."""
 
     COMPLETE = "complete"
     TIME_LIMIT = "time_limit"

@@ -180,7 +180,7 @@ class MultiDeviceEvaluator:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Why devices of clouds have measured only a part of the files, or none."""
+        """The reasons for which devices of clouds have measured only a part of the files, or none."""
         return self._beside.remarks
 
     def newest(self, evaluation: Evaluation) -> Evaluation:

@@ -1,4 +1,4 @@
-"""What a file answers to the user's images on this machine, and how a device's answers compare."""
+"""Compare a device's answers to the user's images with those of this machine."""
 
 from __future__ import annotations
 
@@ -113,14 +113,17 @@ def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Ar
     if shapes != [[np.shape(output) for output in outputs] for outputs in there]:
         raise StageError("invalid response from the cloud: its outputs are not those of the file for the images")
     same = 0
-    for own, others in zip(here, there, strict=True):
-        same += all(np.argmax(a) == np.argmax(b) for a, b in zip(own, others, strict=True))
+    for outputs, outputs_there in zip(here, there, strict=True):
+        same += all(np.argmax(a) == np.argmax(b) for a, b in zip(outputs, outputs_there, strict=True))
     largest = 0.0
-    for place in range(len(here[0])):
-        a, b = (np.stack([outputs[place] for outputs in rows]).astype(np.float64) for rows in (here, there))
-        if not np.isfinite(b).all():
+    for position in range(len(here[0])):
+        values = np.stack([outputs[position] for outputs in here]).astype(np.float64)
+        values_there = np.stack([outputs[position] for outputs in there]).astype(np.float64)
+        if not np.isfinite(values_there).all():
             raise StageError("invalid response from the cloud: an output is no number")
-        largest = max(largest, float(np.abs(a - b).max()) / max(float(np.ptp(a)), 1e-9))
+        # A constant output has no range.
+        output_range = max(float(np.ptp(values)), 1e-9)
+        largest = max(largest, float(np.abs(values - values_there).max()) / output_range)
     return (
         f"{same} of {plural(len(here), 'image')} have the same answer as on this machine, outputs differ by up to "
         f"{largest:.1%} of their range"

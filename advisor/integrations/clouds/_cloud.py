@@ -1,4 +1,4 @@
-"""What every device cloud shares: leave to send, jobs that run at once, a limit for their queue, and the timings."""
+"""Run jobs in a device cloud: leave to send, jobs that run at once, a limit for their queue, and the timings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +42,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back of an order."""
+    """The results of an order."""
 
     runs_ms: Sequence[float]  # each timed run, the first one too
     load_ms: float  # time to load the file
@@ -142,10 +142,10 @@ class CloudConnection:
     def _run(self, model: Path, threads: int, answers: Mapping[Path, Answers], stopped: Event) -> Timing:
         """Send a file unless it was sent, wait for its job, and return its timing."""
         ends_at = time.monotonic() + self.settings.upload.limit_s
-        own = answers.get(model)
+        answers_here = answers.get(model)
         order = Order(model, self.settings.address, self.unit, threads)
-        if own is not None:
-            order = Order(model, self.settings.address, self.unit, threads, own.inputs, own.input_name)
+        if answers_here is not None:
+            order = replace(order, inputs=answers_here.inputs, input_name=answers_here.input_name)
         key = sha256_file(model), threads
         job = self.jobs.get(key, "")
         if not job:
@@ -155,8 +155,8 @@ class CloudConnection:
         self._wait(job, ends_at, stopped)
         outcome = self.client.fetch(job)
         remarks = [f"job {job} of {datetime.now(UTC):%Y-%m-%d}"]
-        if own is not None:
-            remarks.append(compare_answers(own.outputs, outcome.outputs))
+        if answers_here is not None:
+            remarks.append(compare_answers(answers_here.outputs, outcome.outputs))
         return self._make_timing(order, outcome, tuple(remarks))
 
     def _wait(self, job: str, ends_at: float, stopped: Event) -> None:
@@ -214,5 +214,5 @@ class CloudConnection:
         if counts["cpu"] == len(operators):
             return ""
         others = [f"{counts[name]} on the {UNITS[name]}" for name in UNITS if name != unit and counts[name]]
-        own = f"{counts[unit]} of {plural(len(operators), 'operator')} ran on the {UNITS[unit]}"
-        return ", ".join((own, *others))
+        asked = f"{counts[unit]} of {plural(len(operators), 'operator')} ran on the {UNITS[unit]}"
+        return ", ".join((asked, *others))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.downloads import WeightsFile
 
 SCALES = (CENTRE_SCALE, CENTRE_SCALE, SIDE_SCALE, SIDE_SCALE)
-"""What the encodings of y, x, height and width are multiplied by in our files."""
+"""Factors of the encodings of y, x, height and width in the files that are made here."""
 
 
 def detector_head(whole: bool) -> HeadKind:

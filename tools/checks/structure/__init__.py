@@ -34,7 +34,7 @@ ADVICE: Mapping[str, str] = {
     "lines of tests": "move rows to cases.yaml, or remove a test whose behaviour another one covers",
     "required dependencies": "use a part that is there, or make the new one an extra",
 }
-"""What to do about a figure that counts no places."""
+"""Advice for a figure that counts no places."""
 
 
 @cache
