@@ -43,7 +43,7 @@ search: .data $(VENV)/.runtime ## Find the model to ship: make search ARGS="--bu
 		echo "hint:  name a folder with one sub-folder for each class, or a manifest" >&2; exit 2; }
 
 test-fast: $(VENV)/.dev ## Run the unit tests (under a minute)
-	@$(PYTEST) -m unit $(ARGS)
+	@EXAMPLES=$${EXAMPLES:-10} $(PYTEST) -m unit $(ARGS)
 
 test: $(VENV)/.dev ## Run the unit and integration tests (minutes)
 	@$(PYTEST) -m "not slow" $(ARGS)

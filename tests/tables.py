@@ -15,7 +15,7 @@ Rows = Sequence[Mapping[str, Any]]
 @cache
 def read_tables(file: Path) -> Mapping[str, Mapping[str, Rows]]:
     """Return the rows of a file by module and test."""
-    tables: Mapping[str, Mapping[str, Rows]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    tables: Mapping[str, Mapping[str, Rows]] = load_yaml(file)
     return tables
 
 
@@ -31,4 +31,9 @@ def with_cases(test: Test) -> Test:
 
 def read_table(test: str, name: str) -> Any:
     """Return the content of a YAML file beside a test (its ``__file__``)."""
-    return yaml.safe_load(Path(test).with_name(name).read_text(encoding="utf-8"))
+    return load_yaml(Path(test).with_name(name))
+
+
+def load_yaml(file: Path) -> Any:
+    """Return the content of a YAML file, which the parser in C reads ten times as fast."""
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)

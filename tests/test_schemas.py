@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.documents import validator
-from tests.tables import with_cases
+from tests.tables import load_yaml, with_cases
 from tools.schemas import schemas
 
 
@@ -18,7 +17,7 @@ def test_every_shipped_file_is_valid(name: str, folder: str, project: Path) -> N
     files = [file for file in (project / folder).glob("*.yaml") if file.name != "cores.yaml"]
     assert len(files) > 10
     for file in files:
-        assert list(validator(name).iter_errors(yaml.safe_load(file.read_text()))) == [], file.name
+        assert list(validator(name).iter_errors(load_yaml(file))) == [], file.name
 
 
 @with_cases

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
 from tests.measurement import small_models
+from tests.tables import read_table
 
-CASES = yaml.safe_load(Path(__file__).with_name("wrong_uses.yaml").read_text(encoding="utf-8"))
+CASES = read_table(__file__, "wrong_uses.yaml")
 
 FAST = ("--effort", "search", "--force")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from advisor.compression import RECIPES
 from advisor.core import (
@@ -30,9 +29,9 @@ from advisor.core import (
 from advisor.core._form import Form
 from advisor.core._names import check_storage
 from tests.builders import configuration, evaluation
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
-CASES = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text(encoding="utf-8"))
+CASES = read_table(__file__, "addresses.yaml")
 
 DETAILS: dict[str, Any] = json.loads((Path(__file__).parent / "details.json").read_text())
 """Every entry that a run folder may have."""

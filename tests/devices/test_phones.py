@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from advisor.core import HOST, UsageError
 from advisor.devices import Predictor, device_names, load_features, provenance, read_socs, remarks
@@ -20,9 +19,9 @@ from advisor.devices._profiles.phones import (
 )
 from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
-CASES = yaml.safe_load(Path(__file__).with_name("names_of_people.yaml").read_text(encoding="utf-8"))
+CASES = read_table(__file__, "names_of_people.yaml")
 
 MOST_SOLD = (Path(__file__).parent / "most_sold.txt").read_text(encoding="utf-8")
 """Written down from the yearly lists of Counterpoint, Canalys and Omdia as they are remembered; their order is none."""

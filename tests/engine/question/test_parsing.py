@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from advisor.core import TASKS, Budget, Costs, UsageError
 from advisor.core._preferences import PREFERENCES
@@ -14,9 +13,9 @@ from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
 from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
 from advisor.isolation import usable_cores
 from advisor.store import value_at
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
-OTHER_VALUES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("other_values.yaml").read_text(encoding="utf-8"))
+OTHER_VALUES: dict[str, Any] = read_table(__file__, "other_values.yaml")
 """A value other than the default for each option; the other task does not go with all of them."""
 
 TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))

@@ -13,7 +13,6 @@ from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import optuna
-import optuna_dashboard
 import pytest
 
 from advisor.catalog import load_catalogue
@@ -163,6 +162,8 @@ def test_a_measured_latency_reaches_the_sampler() -> None:
 
 def asked_of_dashboard(file: Path, address: str) -> Any:
     """Return what the dashboard of a journal answers."""
+    import optuna_dashboard  # it loads scikit-learn, which no other test of this module needs
+
     request: dict[str, Any] = {"PATH_INFO": address}
     setup_testing_defaults(request)
     return json.loads(b"".join(optuna_dashboard.wsgi(open_journal(file))(request, lambda *_: None)))

@@ -6,13 +6,13 @@ import grimp
 import pytest
 import yaml
 
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 from tools.checks.faces_contract import list_passing
 from tools.checks.layers_contract import list_upward
 from tools.checks.structure import LIMITS, measure, problems_of
 from tools.checks.structure.source import Figure
 
-CASE = yaml.safe_load(Path(__file__).with_name("small_package.yaml").read_text(encoding="utf-8"))
+CASE = read_table(__file__, "small_package.yaml")
 
 
 @pytest.fixture
