@@ -286,14 +286,14 @@ def test_code_calls_what_is_published(shipping: Shipping) -> None:
 
 
 @pytest.mark.integration
-def test_code_for_android_compiles_without_a_remark(starts_processes: None, tmp_path: Path) -> None:
+def test_code_for_android_compiles_without_a_remark(kotlin_home: Path, tmp_path: Path) -> None:
     """Of every task; of classifiers on each accelerator and with each kind of threshold."""
     code = [*(written(task.shipping(), "android", "cpu") for task in TASKS), *android_code(CLASSIFICATION.shipping())]
     code += [of_package(classifier("android", kind), f"kind{n}") for n, kind in enumerate(THRESHOLDS)]
     code += [part.partition("\n")[2] for part in API["android"].split("//// ")[1:]]
     for number, source in enumerate(code):
         (tmp_path / f"{number}.kt").write_text(source, encoding="utf-8")
-    compile_kotlin(sorted(tmp_path.glob("*.kt")), tmp_path / "classes")
+    compile_kotlin(kotlin_home, sorted(tmp_path.glob("*.kt")), tmp_path / "classes")
 
 
 @pytest.mark.integration

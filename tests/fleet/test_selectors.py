@@ -155,13 +155,13 @@ def test_kotlin_and_swift_are_valid(file: str, platform: str) -> None:
 
 
 @pytest.mark.slow
-def test_kotlin_compiles_and_chooses_the_same(starts_processes: None, tmp_path: Path) -> None:
+def test_kotlin_compiles_and_chooses_the_same(kotlin_home: Path, tmp_path: Path) -> None:
     if not JSON_JAR.is_file():
         skip_or_fail("no JSON of Android: install Debian's package libandroid-json-java")
     (tmp_path / "tiers.json").write_text(json.dumps(document()), encoding="utf-8")
     (tmp_path / "steps.json").write_text(json.dumps({name: steps for name, (steps, _) in SCENARIOS.items()}))
     sources = [PACKAGE / "selectors" / "TierSelector.kt", *Path(__file__).parent.glob("*.kt")]
-    classes = ":".join(map(str, compile_kotlin(sources, tmp_path / "classes", JSON_JAR)))
+    classes = ":".join(map(str, compile_kotlin(kotlin_home, sources, tmp_path / "classes", JSON_JAR)))
     ran = ["java", "-cp", classes, "Selector_mainKt", str(tmp_path / "tiers.json"), str(tmp_path / "steps.json"), SAME]
     found = json.loads(subprocess.run(ran, capture_output=True, text=True, timeout=100, check=True).stdout)
     assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}

@@ -15,6 +15,7 @@ MAKERS = (
     "tests.makers.browsers",
     "tests.makers.commands",
     "tests.makers.imports",
+    "tests.makers.kotlin",
     "tests.makers.networks",
     "tests.makers.phones",
     "tests.makers.searches",

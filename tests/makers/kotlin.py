@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.makers.fetched import fetch_once, run_command
 from tests.requirements import skip_or_fail
 
@@ -18,11 +20,16 @@ LIBRARY = "kotlin-stdlib-2.3.10-RC.jar"
 JAVA = ["java", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
-def compile_kotlin(sources: list[Path], into: Path, *classes: Path) -> list[Path]:
-    """Compile sources without a remark of the compiler, and return where their classes are."""
+@pytest.fixture(scope="session")
+def kotlin_home(starts_processes: None) -> Path:
+    """The folder of the compiler and its library."""
     if shutil.which("java") is None:
         skip_or_fail("no Java, which runs the Kotlin compiler: install Debian's package default-jre-headless")
-    home = fetch_once(PACKAGE, _fetch_into)
+    return fetch_once(PACKAGE, _fetch_into)
+
+
+def compile_kotlin(home: Path, sources: list[Path], into: Path, *classes: Path) -> list[Path]:
+    """Compile sources without a remark of the compiler, and return where their classes are."""
     path = [home / LIBRARY, *classes]
     command = [*JAVA, "-cp", f"{home / COMPILER}:{home / LIBRARY}", "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
     command += ["-no-stdlib", "-no-reflect", "-Werror", "-cp", ":".join(map(str, path)), "-d", str(into)]
