@@ -149,6 +149,16 @@ def _end_of_preparation(execution: Execution, started: float) -> float:
     return started + limit_s - min(answer_s, MOST_ANSWER_SHARE * limit_s)
 
 
+def _require_time(execution: Execution, ends_at: float, run: RunFolder) -> None:
+    """Refuse to begin the first job of a run after ``ends_at`` of the monotonic clock.
+
+    Raises:
+        OutOfTime: the moment is over.
+    """
+    if time.monotonic() > ends_at:
+        raise out_of_time(execution.time_limit, "the first job", f"give it more time: {continue_command(run.path)}")
+
+
 class _Search:
     """One search while it runs."""
 
@@ -227,10 +237,10 @@ class _Search:
                 if self._resolved.images is not None:
                     write_images(self._run, self._resolved.images)
                 ends_at = _end_of_preparation(self._resolved.execution, self._started)
+                # Weights that lie here would be called late if the images have taken the whole limit.
+                _require_time(self._resolved.execution, ends_at, self._run)
                 candidates = find_weights(self._resolved, self._progress.say, ends_at)
-                if time.monotonic() > ends_at:
-                    hint = f"give it more time: {continue_command(self._run.path)}"
-                    raise out_of_time(self._resolved.execution.time_limit, "the first job", hint)
+                _require_time(self._resolved.execution, ends_at, self._run)
                 same_weights(self._run, candidates)
                 # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
                 with one_blas_thread():

@@ -23,6 +23,7 @@ from advisor.api import (
     report,
     search,
 )
+from advisor.api._runs import choose_demo_limit
 from advisor.core import Evaluation, Status, UsageError
 from advisor.engine import _question as question
 from advisor.engine._history.changes import host_manifest
@@ -139,6 +140,12 @@ def test_a_report_that_is_not_written_elsewhere_is_at_its_run(tmp_path: Path, mo
 def test_a_folder_that_is_no_run_is_refused(function: Callable[[Path], object], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         function(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("wall_s", "limit"), [(4.0, "105s"), (3.0, "105s"), (8.0, "210s"), (400.0, "630s")])
+def test_a_demonstration_takes_longer_where_drawing_waited_for_a_core(wall_s: float, limit: str) -> None:
+    assert choose_demo_limit(wall_s, 4.0) == limit
+    assert choose_demo_limit(wall_s, 0.01) == "105s"
 
 
 @pytest.mark.parametrize(("why", "diagnosed"), [("complete", 1), ("time_limit", 0)])

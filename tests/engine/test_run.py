@@ -22,8 +22,10 @@ from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, 
 from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
+from advisor.engine._preparation import OutOfTime
 from advisor.engine._preview import refuse_too_short
-from advisor.engine._run import _was_disturbed, compute_taken_share
+from advisor.engine._progress import Progress
+from advisor.engine._run import _was_disturbed, compute_taken_share, run_search
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.resolved import resolve_parts
 from advisor.store import RunFolder
@@ -53,6 +55,15 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
             refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))
         seconds.append(int(present(re.search(r"--time-limit (\d+)s", refused.value.hint))[1]))
     assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
+
+
+def test_images_that_take_the_whole_limit_are_no_weights_that_are_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine._run._end_of_preparation", lambda *_: 0.0)
+    with pytest.raises(OutOfTime, match="--time-limit 100s ended before the first job") as raised:
+        run_search(resolve({"candidates": [CARD], "time_limit": "100s", "out": str(tmp_path)}), Progress())
+    assert "advisor search --resume" in raised.value.hint
 
 
 @pytest.mark.parametrize(("others", "wanted", "taken"), [(0.0, 2, 0.0), (1.0, 2, 0.5), (1.0, 1, 0.0), (1.5, 1, 0.5)])
