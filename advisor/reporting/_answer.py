@@ -37,6 +37,8 @@ JUDGED = (
 
 MAX_FLIPS = 3
 
+LONG_NAME = 24  # Characters; nearly all cards have shorter names
+
 REPORT = "report.html"
 
 _WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
@@ -274,7 +276,7 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
     first, _, second = recipes.partition(" ")
     cells: dict[str, Words] = {
         "": verdict(view, row) if layout.written else _mark(view, row.configuration.key),
-        "model": row.configuration.card,
+        "model": _fold_name(row.configuration.card) if layout.folded else row.configuration.card,
         "compression": (first, Span(second, "line")) if layout.folded and second else recipes,
     }
     if layout.written or len({other.configuration.target.device for other in rows}) > 1:
@@ -300,6 +302,14 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
     cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
     cells["size MB" if layout.memory else "MB"] = size
     return {**cells, "memory MB": memory} if layout.memory else cells
+
+
+def _fold_name(card: str) -> Words:
+    """Return a long name on two lines, cut before its last part, where a reader expects it."""
+    first, separator, last = card.rpartition("_")
+    if len(card) <= LONG_NAME or not separator:
+        return card
+    return f"{first}{separator}", Span(last, "line")
 
 
 def _mark(view: RunView, key: str) -> str:

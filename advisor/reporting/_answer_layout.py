@@ -11,7 +11,8 @@ class AnswerLayout:
 
     With ``origins``, rows say where their figures are from if they differ, otherwise the legend does. ``robust`` is the
     accuracy under capture conditions; ``intervals`` have both ends, otherwise their larger side; ``folded`` has a
-    training recipe on a line above the compression; ``written`` has what a document shows.
+    training recipe on a line above the compression, and the last part of a long name on a line below the others;
+    ``written`` has what a document shows.
     """
 
     roomy: bool = False

@@ -237,6 +237,13 @@ def test_memory_stays_if_long_names_need_several_lines() -> None:
     assert all(len(line) <= 100 for line in output.splitlines()[1:])
 
 
+def test_a_long_name_is_cut_before_its_last_part() -> None:
+    view = run_view(card_suffix="_torchvision")
+    first, second, *_ = table_of(said(view, 80))
+    assert first.startswith(f"▶ {view.decision.pick.configuration.card.removesuffix('torchvision')} ")
+    assert second.strip() == "torchvision"
+
+
 def _trained(view: RunView, training: str) -> RunView:
     """Return the view with this training recipe in the whole answer."""
 
