@@ -63,11 +63,6 @@ def _others(choice: Choice) -> str:
 
 def _instead(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
-    if choice.head is not None:
-        yield (
-            f"Without fine-tuning, the same model has {accuracy_of(choice.head):.1f} % on validation. That may be "
-            "chance, and fine-tuning usually gains."
-        )
     if choice.unjudged is not None:
         yield (
             f"{describe(choice.unjudged)} would be the pick, but it did not run on the hold-out, so no other images "
@@ -139,8 +134,7 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     if unjudged:
         yield "it did not run on the hold-out"
     if points >= SHOWN_POINTS:
-        worth = preference.point(latency_of(other), size_of(other))
-        yield f"it is {_points(points)} less accurate (of tied files, a point counts as much as {worth})"
+        yield f"it is {_points(points)} less accurate (of tied files, a point counts as much as {preference.point()})"
     if larger >= FASTER:
         yield f"it is {larger:.1f}x larger"
     if points < SHOWN_POINTS and larger < FASTER and not unjudged:
