@@ -89,7 +89,7 @@ def test_the_reason_says_which_points_are_given_up_for_what() -> None:
     cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
     reason = decide([best, cheap], BUDGET).reason
     assert "It gives up 0.4 points, and up to 2.2 points may be noise here" in reason
-    assert "It is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less)" in reason
+    assert "It is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less, in all worth 1.3 points)" in reason
 
 
 def test_twice_the_weight_on_size_is_among_the_flips() -> None:
