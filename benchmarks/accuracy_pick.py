@@ -119,9 +119,9 @@ def main(options: Sequence[str] = ()) -> None:
 class _WithoutScale(Preference):
     """The default preference, for which a budget is no scale."""
 
-    def within(self, limits: Mapping[str, float]) -> Preference:
-        """Return the preference as it is."""
-        return self
+    def price(self, latency_ms: Any, size_bytes: Any) -> Any:
+        """Return the sum of the logarithms."""
+        return np.log(latency_ms) + np.log(size_bytes)
 
 
 def former(evaluations: Sequence[Evaluation], answers: Answers) -> Evaluation:

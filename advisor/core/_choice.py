@@ -18,8 +18,6 @@ class Choice:
     #: by key, how often (0-1) a file is chosen if images and timings are resampled: the pick, which no other file
     #: exceeds, and the fastest evaluation of each other file, the most frequent first.
     chances: Mapping[str, float] = field(default_factory=dict)
-    #: the same file without fine-tuning. It is tied and has the higher figure, but fine-tuning usually gains.
-    head: Evaluation | None = None
     #: what would be chosen, but has no figure on the hold-out, which the pick has.
     unjudged: Evaluation | None = None
     #: the cheapest of the tied ones, which another file replaces too often if images and timings are resampled.

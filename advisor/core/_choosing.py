@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -82,10 +82,10 @@ class Chooser:
     def choose(self, feasible: Sequence[Evaluation]) -> Choice:
         """Return what the rule chooses of at least one evaluation, and why.
 
-        Of the candidates that are tied with the most accurate one, the cheapest by the preference. Two things come
-        before the price among those. A file with a figure on the hold-out comes before one without, as nothing else
-        judged that. A fine-tuned network comes before its head, which costs the same, if all epochs were trained.
-        Resampled images must not choose another one more often: then the next cheapest is the pick.
+        Of the candidates that are tied with the most accurate one, the cheapest by the preference. A file with a
+        figure on the hold-out comes before the price: nothing else judged the others. Of equal accuracies, a
+        fine-tuned network comes before its head, which costs the same, if all epochs were trained. Resampled images
+        must not choose another one more often: then the next cheapest is the pick.
         """
         best = self.most_accurate(feasible)
         ties = self.posterior.tied(best, feasible)
@@ -95,18 +95,14 @@ class Chooser:
         # The figure of validation chose these files, so it flatters them. Only the hold-out can say otherwise.
         judged = [e for e in weighed if e.holdout_accuracy is not None]
         allowed = judged if judged and self.judged_first and self.preference.accuracy_first else weighed
-        heads = self._find_tuned_better(allowed)
-        ranking = self._by_loss(allowed, heads, best)
+        ranking = self._by_loss(allowed, best)
         # Far down the ranking nothing becomes the pick by resampling, and each file costs its share of the samples.
         pick, shares = self._steady(ranking[:MOST_LIKELY])
         ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
-        # Readers see a head with a higher figure beside the pick, so the answer has to say why it is not the pick.
-        head = next((e for e in allowed if heads.get(e.configuration) == pick.configuration), None)
         wanted = pick
         # The answer names the file that only its missing figure on the hold-out kept from being the pick.
         if len(allowed) < len(weighed):
-            everything = self._by_loss(weighed, self._find_tuned_better(weighed), best)
-            wanted = self._steady(everything[:MOST_LIKELY])[0]
+            wanted = self._steady(self._by_loss(weighed, best)[:MOST_LIKELY])[0]
         return Choice(
             pick=pick,
             best=best,
@@ -114,7 +110,6 @@ class Chooser:
             noise_points=float(noise),
             tied=tuple(sorted(tied, key=lambda e: -accuracy_of(e))),
             chances=_chances(ranking, pick, shares),
-            head=head if head is not None and accuracy_of(head) > accuracy_of(pick) else None,
             unjudged=wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None,
             unsteady=ranking[0] if variant_of(ranking[0]) != variant_of(pick) else None,
         )
@@ -123,31 +118,29 @@ class Chooser:
         """Return the most accurate evaluation, of equal ones the fastest and smallest."""
         return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
 
-    def _find_tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
-        """Return the configuration of each head, with that of the same file fine-tuned, which comes before it.
+    def _find_equal_heads(self, tied: Sequence[Evaluation]) -> set[Configuration]:
+        """Return the heads of which the same file, fine-tuned, is tied and at least as accurate.
 
-        Both cost the same and are tied, so what fine-tuning usually gains decides. It gains less in a training that a
-        time limit shortened, so there the figures decide.
+        Both cost the same, and fine-tuning usually gains. It gains less in a training that a time limit shortened.
         """
         if not self.preference.accuracy_first:
-            return {}
+            return set()
         by_configuration = {e.configuration: e for e in tied}
-        replaced = dict[Configuration, Configuration]()
+        heads = set[Configuration]()
         for tuned in filter(is_wholly_tuned, tied):
             configuration = tuned.configuration
             head = by_configuration.get(replace(configuration, training=recipe_of(configuration.training).over))
-            if head is not None and self.posterior.tied(head, [tuned]) == [True]:
-                replaced[head.configuration] = configuration
-        return replaced
+            if head is not None and accuracy_of(head) <= accuracy_of(tuned):
+                heads.add(head.configuration)
+        return heads
 
-    def _by_loss(
-        self, allowed: Sequence[Evaluation], heads: Container[Configuration], best: Evaluation
-    ) -> list[Evaluation]:
+    def _by_loss(self, allowed: Sequence[Evaluation], best: Evaluation) -> list[Evaluation]:
         """Return what no other dominates by rising loss: the prices of latency and size and of the points behind the
-        best. Heads that give way to their fine-tuned networks are left out.
+        best. Heads that are no better than their fine-tuned networks are left out.
         """
         import numpy as np
 
+        heads = self._find_equal_heads(allowed)
         pool = front([e for e in allowed if e.configuration not in heads])
         behind = self.posterior.differences(pool, [best])[0][:, 0]
         latencies = np.array([latency_of(e) for e in pool])

@@ -51,7 +51,7 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
         f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
         f"{_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
-        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(best, pick)}{met}."
+        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(best, pick, preference)}{met}."
     )
 
 
@@ -63,11 +63,6 @@ def _others(choice: Choice) -> str:
 
 def _instead(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
-    if choice.head is not None:
-        yield (
-            f"Without fine-tuning, the same model has {accuracy_of(choice.head):.1f} % on validation. That may be "
-            "chance, and fine-tuning usually gains."
-        )
     if choice.unjudged is not None:
         yield (
             f"{describe(choice.unjudged)} would be the pick, but it did not run on the hold-out, so no other images "
@@ -82,13 +77,19 @@ def _points(points: float) -> str:
     return f"{points:.1f} points"
 
 
-def _describe_saving(best: Evaluation, pick: Evaluation) -> str:
-    """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less)``."""
+def _describe_saving(best: Evaluation, pick: Evaluation, preference: Preference) -> str:
+    """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less, in all worth 1.7 points)``."""
     savings = []
     for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
         if figure(best) >= FASTER * figure(pick):
             savings.append(show(figure(best) - figure(pick)))
-    return f" ({' and '.join(savings)} less)" if savings else ""
+    worth = _price_of(best, preference) - _price_of(pick, preference)
+    return f" ({' and '.join(savings)} less, in all worth {_points(worth)})" if savings else ""
+
+
+def _price_of(evaluation: Evaluation, preference: Preference) -> float:
+    """Return the points that latency and size are worth."""
+    return float(preference.price(latency_of(evaluation), size_of(evaluation)))
 
 
 def _describe_budget(pick: Evaluation, budget: Budget) -> str:
@@ -125,26 +126,28 @@ def not_the_faster(choice: Choice, preference: Preference) -> str:
     ratio = latency_of(pick) / latency_of(fastest)
     if ratio < FASTER or variant_of(fastest) == variant_of(pick):
         return ""
-    drawbacks = " and ".join(_drawbacks(fastest, choice, preference))
-    return f"{name(fastest)} is tied too and {ratio:.1f}x faster, but {drawbacks}."
+    drawbacks = list(_drawbacks(fastest, choice, preference))
+    if not drawbacks:
+        drawbacks = ["other files replace it too often if the images are drawn again"]
+    return f"{name(fastest)} is tied too and {ratio:.1f}x faster, but {' and '.join(drawbacks)}."
 
 
 def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Iterator[str]:
-    """Say why a tied file that is faster is not the pick."""
+    """Say why a tied file that is faster comes after the pick."""
     pick = choice.pick
     points = accuracy_of(pick) - accuracy_of(other)
     larger = size_of(other) / size_of(pick)
+    saved = _price_of(pick, preference) - _price_of(other, preference)
     # Otherwise the drawbacks below are why it did not run there, so that cannot be the reason.
-    unjudged = choice.unjudged is not None and other.holdout_accuracy is None
-    if unjudged:
+    if choice.unjudged is not None and other.holdout_accuracy is None:
         yield "it did not run on the hold-out"
-    if points >= SHOWN_POINTS:
-        worth = preference.point(latency_of(other), size_of(other))
-        yield f"it is {_points(points)} less accurate (of tied files, a point counts as much as {worth})"
     if larger >= FASTER:
         yield f"it is {larger:.1f}x larger"
-    if points < SHOWN_POINTS and larger < FASTER and not unjudged:
-        yield "other files replace it too often if the images are drawn again"
+    if points >= SHOWN_POINTS and saved <= points:
+        yield (
+            f"it is {points:.2f} points less accurate and saves time and size worth {max(saved, 0.0):.2f} points "
+            f"({preference.point()} are worth one)"
+        )
 
 
 def _times(reference: float, value: float, better: str, worse: str) -> str:

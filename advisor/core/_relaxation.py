@@ -49,9 +49,10 @@ def list_relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relax
     changes = []
     for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
         only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
-        # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for.
+        # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for. Of equal ones
+        # it is the one that the answer names as closest.
         if only:
-            nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
+            nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e), e.configuration))
             changes.append(_relaxation((limit,), nearest, budget))
     return tuple(changes) or _together(known, budget)
 
@@ -85,7 +86,7 @@ def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, 
     possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
     if not possible:
         return ()
-    nearest = min(possible, key=lambda e: (sum_overrun(e, budget), -accuracy_of(e)))
+    nearest = min(possible, key=lambda e: (sum_overrun(e, budget), -accuracy_of(e), e.configuration))
     return (_relaxation(tuple(budget.violations(nearest)), nearest, budget),)
 
 

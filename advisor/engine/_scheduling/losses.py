@@ -12,7 +12,7 @@ from advisor.engine._scheduling.suggesting import CostEstimate, CostEstimates
 from advisor.engine._space.plan import Plan
 
 INFEASIBLE = 20.0
-"""Loss of an answer that breaks the budget where none meets it, in logarithms of a factor in latency or size."""
+"""Loss of an answer that breaks the budget where none meets it, in the unit of :meth:`.Preference.price`."""
 
 UNMEASURED_SD = 0.3
 DROP_SD = 0.6
@@ -24,7 +24,7 @@ ADJUSTED = 0.5
 
 
 class FormCost(NamedTuple):
-    """The loss of latency, size and form in logarithms of a factor, and the chance (0-1) to meet the budget."""
+    """The loss of latency, size and form in the unit of a price, and the chance (0-1) to meet the budget."""
 
     loss: float
     chance: float

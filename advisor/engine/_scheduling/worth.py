@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NO_ANSWER = 40.0
-"""Loss of having no answer, in logarithms of a factor in latency or size."""
+"""Loss of having no answer, in the unit of :meth:`.Preference.price`."""
 
 NOISE = 0.67
 DIFFERENT = 0.8
