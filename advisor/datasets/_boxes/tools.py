@@ -72,9 +72,18 @@ def form_of(file: Path) -> ToolForm | None:
     if suffix == ".txt":
         return line_list() if _LINE.match(head) else None
     if suffix in (".xml", ".csv"):
-        return next((form for form in _other_forms(suffix) if all(word in head for word in form.words)), None)
+        return _first_form(_other_forms(suffix), head, quote="")
     forms = line_forms() if suffix in LINES_OF_JSON else (*tool_forms(), *service_forms())
-    return next((form for form in forms if all(f'"{word}"' in head + tail for word in form.words)), None)
+    # With their quotes: the keys of JSON are meant, and no words of its texts.
+    return _first_form(forms, head + tail, quote='"')
+
+
+def _first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | None:
+    """Return the first form of which all words stand in a text, each between quotes; None if there is none."""
+    for form in forms:
+        if all(f"{quote}{word}{quote}" in text for word in form.words):
+            return form
+    return None
 
 
 def _other_forms(suffix: str) -> Sequence[ToolForm]:
@@ -115,7 +124,8 @@ def list_tools(path: Path) -> BoxListing:
     files = tool_files(path) if path.is_dir() else [(path, part_of(path.stem))]
     rejected: list[Rejected] = []
     entries: list[BoxEntry] = []
-    bases = {folder: _bases(folder, root) for folder in {file.parent for file, _ in files}}
+    folders = {file.parent for file, _ in files}
+    bases = {folder: _bases(folder, root) for folder in folders}
     for file, part in files:
         try:
             marked = _read_marked_images(file)
@@ -152,7 +162,7 @@ def _in_order(box: Box) -> Box:
     """Return a box whose two corners may be any two opposite ones."""
     left, right = sorted((box.left, box.right))
     top, bottom = sorted((box.top, box.bottom))
-    return box.at(left, top, right, bottom)
+    return box.with_edges(left, top, right, bottom)
 
 
 def _read_marked_images(file: Path) -> list[MarkedImage]:
@@ -180,14 +190,11 @@ def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
         points = shape.get("points")
         edges = edges_around(points)
         if shape.get("shape_type") == "circle" and isinstance(points, list) and len(points) == 2:
-            (across, down), (x, y) = points
-            radius = ((read_number(x) - read_number(across)) ** 2 + (read_number(y) - read_number(down)) ** 2) ** 0.5
-            edges = (
-                read_number(across) - radius,
-                read_number(down) - radius,
-                read_number(across) + radius,
-                read_number(down) + radius,
-            )
+            centre, on_circle = points
+            across, down = map(read_number, centre)
+            across_there, down_there = map(read_number, on_circle)
+            radius = ((across_there - across) ** 2 + (down_there - down) ** 2) ** 0.5
+            edges = (across - radius, down - radius, across + radius, down + radius)
         boxes.append((str(shape.get("label", "")), edges))
     size = stated_size(values.get("imageWidth"), values.get("imageHeight"))
     yield MarkedImage(str(values.get("imagePath") or f"{file.stem}.jpg"), boxes, size)
@@ -256,10 +263,12 @@ def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of the table that the VGG Image Annotator writes, with a row for each region."""
     boxes: dict[str, list[tuple[str, Sequence[Any]]]] = {}
     for row in rows:
-        mine = boxes.setdefault(row["filename"], [])
+        # An image without a region has a row, too, with an empty shape.
+        boxes_of_row = boxes.setdefault(row["filename"], [])
         shape = parse_json(row["region_shape_attributes"] or "{}")
         if shape:
-            mine.append(_via_region(shape, parse_json(row["region_attributes"] or "{}")))
+            attributes = parse_json(row["region_attributes"] or "{}")
+            boxes_of_row.append(_via_region(shape, attributes))
     for name, boxes_of_image in boxes.items():
         yield MarkedImage(name, boxes_of_image)
 
@@ -268,10 +277,12 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Label Studio. The first annotation of a task counts that was not skipped."""
     for task in objects_in(content):
         data = object_of(task.get("data")) or task
-        name = next((value for value in data.values() if isinstance(value, str) and "." in value), "")
+        # The key of the image is its user's choice (``image``, ``photo``), so the first name with an extension counts.
+        texts = [value for value in data.values() if isinstance(value, str)]
+        name = next((text for text in texts if "." in text), "")
         # A cancelled annotation is one that its author skipped.
-        given = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
-        regions = objects_in(given[0].get("result")) if given else objects_in(task.get("label"))
+        annotations = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
+        regions = objects_in(annotations[0].get("result")) if annotations else objects_in(task.get("label"))
         boxes: list[tuple[str, Sequence[Any]]] = []
         size = None
         for region in regions:
@@ -293,9 +304,11 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
         left, top, right, bottom = _around_ellipse(*map(value.get, ("x", "y", "radiusX", "radiusY")))
     else:
         left, top, right, bottom = edges_from_corner(*map(value.get, ("x", "y", "width", "height")))
-    edges = left * width, top * height, right * width, bottom * height
+    edges = (left * width, top * height, right * width, bottom * height)
     turn = math.radians(read_number(value.get("rotation") or 0))
-    return edges if not turn or "points" in value else _bound_turned_box(edges, turn, about_centre="radiusX" in value)
+    if not turn or "points" in value:
+        return edges
+    return _bound_turned_box(edges, turn, about_centre="radiusX" in value)
 
 
 def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
@@ -315,8 +328,10 @@ def _label_studio_table(rows: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Label Studio's CSV, in which a cell has the regions of an image."""
     tasks = []
     for row in rows:
-        cell = next((value for value in row.values() if value and "labels" in value), "[]")
-        image = next((value for value in row.values() if value and is_image_name(value)), "")
+        # The columns have the names of the user's own labelling interface, so their contents tell them apart.
+        cells = list(filter(None, row.values()))
+        cell = next((text for text in cells if "labels" in text), "[]")
+        image = next((text for text in cells if is_image_name(text)), "")
         tasks.append({"image": image, "label": parse_json(cell)})
     return _label_studio(tasks, file)
 

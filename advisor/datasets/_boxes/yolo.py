@@ -307,7 +307,7 @@ class ValueReading:
             box = of_coco(box)
         elif not shape.are_edges and self.meaning != CORNERS:
             box = of_centre(box)
-        return box.at(*(edge / PERCENT for edge in box.edges)) if self.meaning == PERCENTS else box
+        return box.with_edges(*(edge / PERCENT for edge in box.edges)) if self.meaning == PERCENTS else box
 
 
 def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> ValueReading:

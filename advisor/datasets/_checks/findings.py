@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError
@@ -12,6 +13,7 @@ from advisor.datasets._boxes.values import Box
 from advisor.datasets._dataset import Dataset, LabelledImage
 from advisor.datasets._table_rows import CSV
 
+# ``test`` is the word that is read as the hold-out in manifests and names of folders.
 _WRITTEN_AS = {"holdout": "test", "": ""}
 
 
@@ -55,7 +57,7 @@ class Finding:
     @property
     def images(self) -> tuple[Path, ...]:
         """The images of all groups."""
-        return tuple(path for group in self.groups for path in group)
+        return tuple(chain.from_iterable(self.groups))
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -65,7 +67,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
-    return tuple(tuple(dataset.images[index].path for index in group) for group in groups)
+    paths = [image.path for image in dataset.images]
+    return tuple(tuple(paths[index] for index in group) for group in groups)
 
 
 def writable(path: Path) -> Path:
