@@ -9,6 +9,7 @@ strength is 0 for none, 1 for everyday, 2 for strong but usable. None needs pixe
 
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
 
 Test = tuple[CaptureCondition, float]
 
-TESTS = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)  # The robustness test
+TESTS = tuple(product(CONDITIONS, STRENGTHS))  # The robustness test
 STAYING = tuple(test for test in TESTS if not test[0].moves)  # That of objects, whose places are known
 
 
@@ -53,7 +54,8 @@ def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int
     The strength is 0 for none; the test takes 1 and 2. Raises ValueError if the array is not a square RGB image, or the
     strength is negative.
     """
-    if image.ndim != 3 or image.shape[0] != image.shape[1] or image.shape[2] != 3 or image.dtype != np.uint8:
+    side = image.shape[:1]
+    if image.shape != (*side, *side, 3) or image.dtype != np.uint8:
         raise ValueError(f"a square RGB image of uint8 is needed, got {image.dtype} {image.shape}")
     if not strength >= 0:
         raise ValueError(f"a strength of 0 or more is needed, got {strength}")

@@ -307,7 +307,9 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
 
 def cuts_bits(image: Image.Image) -> bool:
     """Return whether Pillow will keep the upper 8 bits of colours of 16: its tiles say so until they are decoded."""
-    return image.mode[0] not in WIDE_MODES and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
+    if image.mode[0] in WIDE_MODES:
+        return False
+    return any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
 
 
 def has_frames(image: Image.Image) -> bool:
@@ -322,7 +324,8 @@ def _refuse_colours(image: Image.Image) -> None:
     """Refuse colours that Pillow cannot turn into RGB, and values above 8 bits that count from white to black."""
     if image.mode in ("LAB", "HSV"):
         raise ContentError(f"its colours are {image.mode}; save it in RGB")
-    if image.format == "TIFF" and image.mode[0] in WIDE_MODES and image.getexif().get(_PHOTOMETRIC_TAG) == 0:
+    is_wide_tiff = image.format == "TIFF" and image.mode[0] in WIDE_MODES
+    if is_wide_tiff and image.getexif().get(_PHOTOMETRIC_TAG) == 0:
         raise ContentError("its values count from white to black, in more than 8 bits; save it as PNG")
 
 
@@ -401,9 +404,9 @@ def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
     """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
     if len(images) * size * size * 3 > KEPT_BYTES:
         return (load(path, size) for path in images)
-    return _keep_decoded(
-        tuple(images), size, tuple(map(_stamp, images))
-    )  # reading says what is wrong with a missing one
+    # A file that is missing has no stamp; reading it says what is wrong.
+    stamps = tuple(map(_stamp, images))
+    return _keep_decoded(tuple(images), size, stamps)
 
 
 @lru_cache(maxsize=1)
@@ -426,7 +429,8 @@ def value_range(image: Image.Image) -> float:
     low = values.min()
     high = values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
-    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
+    is_finite = math.isfinite(low) and math.isfinite(high)
+    if not is_finite or low < 0 or high > ranges[-1]:
         raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
     return next(largest for largest in ranges if high <= largest)
 

@@ -6,6 +6,7 @@ Decoders of images are native libraries: a damaged file can crash them, and a sm
 from __future__ import annotations
 
 import atexit
+import math
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -41,9 +42,11 @@ def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
     itself: it has limits of its own.
     """
     read = call_each if os.environ.get(IN_CHILD) else _read_in_child
-    size = BLOCK if len(items) > BLOCK * usable_cores() else max(1, -(-len(items) // usable_cores()))
+    cores = usable_cores()
+    # Rounded up, so that a few items give each core one block.
+    size = min(BLOCK, max(1, math.ceil(len(items) / cores)))
     waiting: deque[Future[list[Any]]] = deque()
-    threads = ThreadPoolExecutor(max_workers=usable_cores())
+    threads = ThreadPoolExecutor(max_workers=cores)
     try:
         with quiet():
             for start in range(0, len(items), size):

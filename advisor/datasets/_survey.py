@@ -145,15 +145,23 @@ def _measure_quality(size: ImageStats, grey: Image.Image, jpeg_quality: int) -> 
     values = np.asarray(grey, dtype=np.float32)
     contrast = float(values.std())
     quarter = SIDE // 4
-    laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
-    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
+    above = values[:-2, 1:-1]
+    below = values[2:, 1:-1]
+    left = values[1:-1, :-2]
+    right = values[1:-1, 2:]
+    laplacian = 4 * values[1:-1, 1:-1] - above - below - left - right
+    vertical = values[1:, 1:] - values[:-1, 1:]
+    horizontal = values[1:, 1:] - values[1:, :-1]
+    energy = vertical**2 + horizontal**2
     edges = float(energy.sum())
+    middle = float(energy[quarter:-quarter, quarter:-quarter].sum())
     return replace(
         size,
         brightness=float(values.mean()),
         contrast=contrast,
+        # Over the contrast, so that it is low for a blurred image of any contrast.
         sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
-        framing=float(energy[quarter:-quarter, quarter:-quarter].sum()) / edges if edges > 0 else 0.25,
+        framing=middle / edges if edges > 0 else 0.25,
         jpeg_quality=jpeg_quality,
     )
 
@@ -187,6 +195,7 @@ def _jpeg_quality(tables: Any) -> int:
     if not isinstance(tables, dict) or 0 not in tables:
         return 0
     ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM
+    # The inverse of libjpeg's rule: above 50 the table shrinks evenly, below it grows as the inverse of the quality.
     quality = (200.0 - ratio) / 2.0 if ratio <= 100.0 else 5000.0 / ratio
     return max(1, min(100, round(quality)))
 

@@ -39,8 +39,11 @@ def columns_of(path: Path) -> list[str]:
     """Return the names of a table's columns; raises UsageError if the file cannot be read as its extension says."""
     suffix = path.suffix.lower()
     if suffix in JSON:
-        rows = _rows_of_lists(path)
-        return list(dict.fromkeys(name for _, row in islice(rows, PROBED) for name in row)) or ["path", "label"]
+        names: dict[str, None] = {}
+        # An object has the keys that it needs, so the first one alone may lack a column.
+        for _, row in islice(_rows_of_lists(path), PROBED):
+            names |= dict.fromkeys(row)
+        return list(names) or ["path", "label"]
     if suffix in JSON_LINES:
         return list(next((row for _, row in _json_rows(path)), {}))
     if suffix in TEXT:
@@ -148,7 +151,10 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
     """Refuse a list of attributes as CelebA has it: their number, their names, and 1 or -1 for each of an image."""
-    if len(lines) > 2 and lines[0].strip().isdecimal() and set(lines[2].split()[1:]) <= {"1", "-1"}:
+    if len(lines) < 3 or not lines[0].strip().isdecimal():
+        return
+    _, *flags = lines[2].split() or [""]
+    if set(flags) <= {"1", "-1"}:
         names = lines[1].split()
         command = f"awk 'NR > 2 {{print $1, $2}}' {shlex.quote(str(path))} > list.txt"
         raise UsageError(
@@ -159,7 +165,8 @@ def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
 
 def _strip_quotes(cell: str) -> str:
     """Return a cell without the single quotes around it."""
-    return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
+    is_quoted = len(cell) > 2 and cell[0] == cell[-1] == "'"
+    return cell[1:-1] if is_quoted else cell
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:

@@ -384,12 +384,12 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CVAT's own XML: boxes and polygons."""
-    for image in root.all("image"):
+    for image in root.find_all("image"):
         boxes: list[tuple[str, Sequence[Any]]] = []
-        for box in image.all("box"):
+        for box in image.find_all("box"):
             edges = [box.attributes.get(edge) for edge in ("xtl", "ytl", "xbr", "ybr")]
             boxes.append((box.attributes.get("label", ""), edges))
-        for polygon in image.all("polygon"):
+        for polygon in image.find_all("polygon"):
             points = [point.split(",") for point in polygon.attributes.get("points", "").split(";")]
             boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
         size = stated_size(image.attributes.get("width"), image.attributes.get("height"))

@@ -85,7 +85,9 @@ class FolderArchive(Protocol):
 
 def name_fault(name: str) -> str:
     """Return why a name inside an archive is not used; empty if it is a path below the archive."""
-    if not name or "\0" in name or name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
+    # A backslash separates folders on Windows, so a name with one may lead elsewhere there.
+    is_odd = not name or "\0" in name or "\\" in name
+    if is_odd or name.startswith("/") or ".." in PurePosixPath(name).parts:
         return "its name leads out of the archive"
     return ""
 
@@ -102,8 +104,10 @@ def system_folder_in(name: str) -> str:
     """
     *folders, file = PurePosixPath(name).parts
     for folder in folders:
-        is_hidden_one = folder.startswith(".")
-        if is_system_name(folder) and not (is_hidden_one and (folder != folders[-1] or not is_image_name(file))):
+        if not is_system_name(folder):
+            continue
+        holds_image = folder == folders[-1] and is_image_name(file)
+        if holds_image or not folder.startswith("."):
             return folder
     return ""
 

@@ -55,7 +55,9 @@ def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[st
         if number >= len(table.row_groups):
             return None
         frame = table[number].to_pandas(columns=list(columns))
-        cells = [[_text(value, name) for value in frame[name]] for name in columns]
+        cells = []
+        for name in columns:
+            cells.append([_text(value, name) for value in frame[name]])
     except Exception as error:
         raise unreadable(file, "Parquet", error, HINT) from None
     return list(zip(*cells, strict=True))

@@ -120,7 +120,9 @@ class RecordFile:
         with suppress(LookupError, TypeError, AttributeError):
             said = self._read_beside("features.json")["featuresDict"]["features"]
             names = [name for name, feature in said.items() if str(feature["pythonClassName"]).endswith(f".{kind}")]
-        known = [name for name in usual if name in (names or self._first)] or names
+        # Without the description of TFDS, the usual names of features have to do.
+        present = names or self._first
+        known = [name for name in usual if name in present] or names
         if not known or (len(known) > 1 and known[0] not in usual):
             raise UsageError(
                 f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(self._first))}",
@@ -149,8 +151,9 @@ class RecordFile:
         """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
         match = _SHARD.fullmatch(self._file.name)
         try:
-            splits = {part["name"]: part["shardLengths"] for part in self._read_beside("dataset_info.json")["splits"]}
-            stated = int(splits[match["split"]][int(match["shard"])]) if match else len(self._ends)
+            splits = self._read_beside("dataset_info.json")["splits"]
+            lengths = {part["name"]: part["shardLengths"] for part in splits}
+            stated = int(lengths[match["split"]][int(match["shard"])]) if match else len(self._ends)
         except (LookupError, TypeError, ValueError):
             return ""
         have = plural(len(self._ends), "whole record")
@@ -187,9 +190,12 @@ class RecordFile:
                 continue
             edges = features.get(boxes, ())
             labels = features.get(label_of, ())
-            corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
-            pairs = zip(labels, corners, strict=False)
-            yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])
+            # All edges of an image are in one list, four for each box; a rest of fewer is no box.
+            corners = zip(edges[1::4], edges[::4], edges[3::4], edges[2::4], strict=False)
+            boxes_of_image = []
+            for label, box in zip(labels, corners, strict=False):
+                boxes_of_image.append((class_name(label, names), box))
+            yield ImageObjects(f"{row:07d}", boxes_of_image)
         yield from (ImageObjects(record.name, fault=record.fault) for record in self._end)
 
     def read(self, name: str) -> bytes:

@@ -10,6 +10,7 @@ import json
 import tarfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -98,13 +99,17 @@ class Shard:
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
-        labelled = any(extension in LABELS for files in self._samples.values() for extension in files)
+        labelled = any(extension in LABELS for extension in chain.from_iterable(self._samples.values()))
         for files in self._samples.values():
             for extension, name in files.items():
-                if name in self._repeated and extension not in LABELS:
+                if extension in LABELS:
+                    continue
+                if name in self._repeated:
                     yield Member(name, fault=REPEATED)
-                elif extension not in LABELS:
-                    yield self._label_member(name, files) if labelled else Member(name)
+                elif labelled:
+                    yield self._label_member(name, files)
+                else:
+                    yield Member(name)
         yield from self._unusable
 
     def system_folders(self) -> Collection[str]:

@@ -62,7 +62,8 @@ class ZipFile:
 
     def inner_archives(self) -> Sequence[str]:
         """See :class:`.base.FolderArchive`."""
-        return [name for name in self._infos if is_archive_name(name) and not is_hidden(name)]
+        archives = filter(is_archive_name, self._infos)
+        return [name for name in archives if not is_hidden(name)]
 
     def _fault(self, name: str) -> str:
         """Return why the content of a file is not used; empty if it is."""
@@ -115,7 +116,9 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     for info in infos:
         data = unsure.get(info.filename)
         name = info.filename
-        if data is not None and (_is_utf8(data) or not (are_dos or PurePosixPath(name).parent.as_posix().isascii())):
+        # Folders name classes, and files do not: a wrong letter in the name of a file alone does no harm.
+        may_stay = are_dos or PurePosixPath(name).parent.as_posix().isascii()
+        if data is not None and (_is_utf8(data) or not may_stay):
             name = data.decode("utf-8", "surrogateescape")
         # Some programs on Windows write backslashes.
         names.append(name.replace("\\", "/"))

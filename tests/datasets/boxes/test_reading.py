@@ -112,8 +112,8 @@ def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkey
 
 def test_elements_have_their_text_and_line_in_any_encoding(tmp_path: Path) -> None:
     root = read_xml(write(tmp_path / "a.xml", "<a>\n<b> one </b>\n<b>\n<c/>two</b></a>"))
-    assert [(one.line, one.text) for one in root.all("b")] == [(2, "one"), (3, "two")]
-    assert root.first("d").text == ""
+    assert [(one.line, one.text) for one in root.find_all("b")] == [(2, "one"), (3, "two")]
+    assert root.find_first("d").text == ""
     (tmp_path / "a.xml").write_bytes('<?xml version="1.0" encoding="latin-1"?><a>Müll</a>'.encode("latin-1"))
     assert read_xml(tmp_path / "a.xml").text == "Müll"
 
