@@ -160,8 +160,12 @@ def write_hashes(folder: Path, place: Path) -> None:
 
     Python writes bytecode later, and links are no files of the result.
     """
-    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
-    hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
+    hashes = {}
+    for file in folder.rglob("*"):
+        if file.is_symlink() or file.parent.name == "__pycache__":
+            continue
+        if file.is_file():
+            hashes[str(file.relative_to(folder))] = sha256_file(file)
     if _hashes_of(place).is_dir() and not _hashes_of(place).is_symlink():
         shutil.rmtree(_hashes_of(place))
     write_atomically(_hashes_of(place), json.dumps(hashes, indent=0, sort_keys=True))
