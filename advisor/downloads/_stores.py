@@ -87,7 +87,8 @@ def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = 
         return path
     depth = path.name if path.name in _DEPTHS else ""
     store = _store(path.parent if depth else path)
-    return (_find_last_copy(store) if offline else _make_copy(store, say, cache_size)) / store.root / depth
+    copy = _find_last_copy(store) if offline else _make_copy(store, say, cache_size)
+    return copy / store.root / depth
 
 
 class StoreChangedError(Exception):
@@ -127,7 +128,9 @@ class _Store:
     @property
     def stage(self) -> str:
         """The name of the copies in the cache."""
-        return f"objects-{sha256_json([self.kind, self.place, *map(os.environ.get, _ENDPOINTS)])[:16]}"
+        # Another endpoint is another store, even if its address is the same.
+        endpoints = map(os.environ.get, _ENDPOINTS)
+        return f"objects-{sha256_json([self.kind, self.place, *endpoints])[:16]}"
 
     @cached_property
     def system(self) -> Any:
@@ -206,15 +209,23 @@ class _Store:
         self._state["tags"] = {name: facts["ETag"] for name, facts in listing.items() if facts.get("ETag")}
         above = len(self.place) - len(self.root)
         files = {name[above:]: facts for name, facts in listing.items() if not name.endswith("/")}
-        parts = {name: name.split("/") for name in files}
-        folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
-        negative = {name for name, facts in files.items() if int(facts["size"]) < 0}
-        bad = [name for name in files if name in folders | negative or not all(map(_is_name, parts[name]))]
-        hidden = {name for name in files if any(part[:1] == "." for part in parts[name])}
-        objects = {name: (int(files[name]["size"]), _version(files[name])) for name in {*files} - {*bad} - hidden}
+        folders: set[str] = set()
+        for name in files:
+            parts = name.split("/")
+            folders.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        objects = {}
+        bad = []
+        for name, facts in sorted(files.items()):
+            parts = name.split("/")
+            size = int(facts["size"])
+            # A store may have an object `a` beside `a/b`, and a folder cannot.
+            if name in folders or size < 0 or not all(map(_is_name, parts)):
+                bad.append(name)
+            elif not any(part.startswith(".") for part in parts):
+                objects[name] = (size, _version(facts))
         if not objects:
             raise self.refusal(FileNotFoundError())
-        return dict(sorted(objects.items())), sorted(bad)
+        return objects, bad
 
     def expect(self, objects: Objects) -> None:
         """Refuse other versions of objects than these from now on, where the store says which it sends."""
