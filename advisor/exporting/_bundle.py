@@ -88,7 +88,8 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
         )
     if pick is None:
         return offered[0]
-    if (place := whole_number(pick)) is not None:
+    place = whole_number(pick)
+    if place is not None:
         if not 1 <= place <= len(offered):
             raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
         return offered[place - 1]
@@ -115,7 +116,9 @@ def checked(folder: Path, force: bool) -> Path:
         raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
     if not force:
         raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
-    if others := _other_files(folder):
+    # The folder is replaced as a whole, so what the user put into it would be lost.
+    others = _other_files(folder)
+    if others:
         raise UsageError(
             f"--to: '{folder}' holds files that are not of the bundle: {listed(others, 3)}",
             "move them, or choose another folder: --force replaces the folder",
@@ -129,11 +132,16 @@ def _other_files(folder: Path) -> list[str]:
     What Python keeps beside code that has run, ``__pycache__/NAME.pyc``, is made anew and counts for nothing.
     """
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
-    named = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
-    files = [path for path in check.entries_in(folder) if path.is_symlink() or not path.is_dir()]
-    paths = [path for path in files if path.is_symlink() or path.parent.name != "__pycache__" or path.suffix != ".pyc"]
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    return [name for path, name in zip(paths, names, strict=True) if path.is_symlink() or name not in named]
+    listed_names = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
+    others = []
+    for path in check.entries_in(folder):
+        name = path.relative_to(folder).as_posix()
+        is_bytecode = path.parent.name == "__pycache__" and path.suffix == ".pyc"
+        is_of_bundle = path.is_dir() or is_bytecode or name in listed_names
+        # A bundle has no links, so a link of any name was put there by somebody.
+        if path.is_symlink() or not is_of_bundle:
+            others.append(name)
+    return others
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -220,7 +228,9 @@ def export(
 
 def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
     """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
-    contents = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
+    contents: dict[str, bytes] = {}
+    for part in parts_of(targets).values():
+        contents |= part.files(exported)
     if not page or WEB in targets or not exported.shipping.page.script:
         return contents, ""
     try:
@@ -235,9 +245,10 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
     parts = parts_of(targets)
     for part in parts.values():
         part.check(shipping)
-    able = (*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS))
-    for target in (option for option in targets if unknown_class and option not in able):
-        reason = f"--{target}: the class for unknown things is computed in float32"
+    able = {*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS)}
+    unable = [target for target in targets if target not in able]
+    if unknown_class and unable:
+        reason = f"--{unable[0]}: the class for unknown things is computed in float32"
         raise UsageError(reason, "leave --unknown-class out")
     if EDGETPU not in targets:
         return
@@ -309,6 +320,9 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "recall_thresholds": model.thresholds.recall,
     }
     settings = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
+    described_devices = {}
+    for device, figures in devices.items():
+        described_devices[device] = {"device": device} | {name: getattr(figures, name) for name in settings}
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run.name,
@@ -329,10 +343,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
             "measured_on": target.device,
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),
-        "devices": {
-            device: {"device": device, **{name: getattr(figures, name) for name in settings}}
-            for device, figures in devices.items()
-        },
+        "devices": described_devices,
         "app_growth_bytes": app_growth(len(model.content), target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in all_risks],

@@ -268,7 +268,8 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
     judged = evaluation.holdout_answers or evaluation.answers
     part = "hold-out" if evaluation.holdout_answers else "validation part"
     images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""
-    others = [name for name in METRICS if name != question.metric and name in judged.metrics]
+    metrics = [name for name in METRICS if name in judged.metrics]
+    others = [name for name in metrics if name != question.metric]
     rows = (
         (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
         (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
@@ -283,16 +284,21 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
         ("lost by compression", None if evaluation.configuration.compression == FLOAT else evaluation.drop),
     )
     for name, quantity in rows:
-        if quantity is not None:
-            value, low, high = (_show(end, quantity.unit) for end in (quantity.value, quantity.low, quantity.high))
-            source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
-            yield name, value, f"{low} to {high}" if low and high else "", quantity.n, source
+        if quantity is None:
+            continue
+        low = _show(quantity.low, quantity.unit)
+        high = _show(quantity.high, quantity.unit)
+        interval = f"{low} to {high}" if low and high else ""
+        source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
+        yield name, _show(quantity.value, quantity.unit), interval, quantity.n, source
 
 
 def _show(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    return show_ms(value) if unit == "ms" else show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
+    if unit == "ms":
+        return show_ms(value)
+    return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:

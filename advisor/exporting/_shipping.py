@@ -306,12 +306,15 @@ class Shipping:
         confidence = evaluation.answers.confidence
         if confidence is not None:
             thresholds = confidence.thresholds
-            by_class, recall = (
-                {one_line(name): score for name, score in scores.items()}
-                for scores in (thresholds.by_class, thresholds.recall)
+            # A file of labels has one name a line, so names of classes are written on one.
+            return replace(
+                thresholds, by_class=_name_on_one_line(thresholds.by_class), recall=_name_on_one_line(thresholds.recall)
             )
-            return replace(thresholds, by_class=by_class, recall=recall)
         return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
+
+
+def _name_on_one_line(scores: Mapping[str, float]) -> dict[str, float]:
+    return {one_line(name): score for name, score in scores.items()}
 
 
 @dataclass(frozen=True)
