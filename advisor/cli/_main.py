@@ -272,4 +272,6 @@ def _complain(message: str, hint: str) -> None:
 def _readable(message: str) -> str:
     """Return a message without passwords and characters that steer a terminal, very long ones cut in the middle."""
     text = visible(without_password(message))
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"

@@ -229,7 +229,8 @@ def check(
         from advisor import api
         from advisor.reporting import FAULTS, print_data_check, render
 
-    rows, sheet = FAULTS.select(sort, only), Path(html)
+    rows = FAULTS.select(sort, only)
+    sheet = Path(html)
 
     def checked_images(**chosen: Any) -> Any:
         with progress("reading the images") as tell:
