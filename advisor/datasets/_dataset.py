@@ -93,7 +93,7 @@ class Dataset:
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
-    def shown(self, path: Path) -> str:
+    def show_path(self, path: Path) -> str:
         """Return an image's path relative to the root, with bytes that are no UTF-8 as escapes."""
         return utf8(Path(os.path.relpath(path, self.root)).as_posix())
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from advisor.core import UsageError, listed, plain
 from advisor.datasets._boxes.reading import BoxSurvey
-from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, kept_together
+from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, list_linked_groups
 from advisor.datasets._checks.boxes import Counts, boxes_in_parts, name_lacking_classes, require_usable_boxes
-from advisor.datasets._checks.findings import counted
+from advisor.datasets._checks.findings import phrase_count
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair, near_duplicates
@@ -54,7 +54,7 @@ They tell two files apart that differ in 5 % of their answers, by 0.7 points or 
 NAMED = 5  # Classes named in a sentence, at most
 
 
-def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
+def make_stratifier(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
     """Return a function that takes the group of each image, and returns the images with their strata as classes.
 
     So each part of a split gets its share of classes and crowded images. ``contents`` are the classes in each image.
@@ -157,14 +157,14 @@ class Division:
             )
         if dataset.rejected:
             first = dataset.rejected[0]
-            which = counted(len(dataset.rejected), "listed image is", "listed images are")
+            which = phrase_count(len(dataset.rejected), "listed image is", "listed images are")
             notes.append(f"{which} not used; the first: '{plain(first.path.name)}': {first.reason}.")
         sizes = {part: len(getattr(self.split, part)) for part in PARTS}
         copied = copies_sentence(self.copies, sizes)
         if copied:
             notes.append(copied)
         elif self.alike and not self.split.given:
-            which = counted(self.alike, "image has", "images have")
+            which = phrase_count(self.alike, "image has", "images have")
             notes.append(f"{which} near copies in the set: copies stay in one part of the split.")
         if self.rejoined:
             notes.append(
@@ -174,13 +174,13 @@ class Division:
         counts = _count_classes(self.split, dataset)[VALIDATION]
         missing = [name for label, name in enumerate(dataset.classes) if not counts[label]]
         if missing:
-            which = counted(len(missing), "class has", "classes have")
+            which = phrase_count(len(missing), "class has", "classes have")
             notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
         return tuple(notes)
 
     def overview(self, dataset: Dataset) -> Overview:
         """Return what a user may want to know of the split."""
-        return Overview.of(dataset, self.split, self.grouping, self.notes(dataset))
+        return Overview.of_split(dataset, self.split, self.grouping, self.notes(dataset))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Overview:
     boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
+    def of_split(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
         """Return the overview of a split."""
         by_name = {}
         for part, counts in _count_classes(parts, dataset).items():
@@ -221,7 +221,7 @@ class Overview:
             lines.append(f"Boxes: {train} for training, {validation} in validation, {holdout} held out.")
         count = self.grouping.count
         if count:
-            largest = counted(self.grouping.largest, "image")
+            largest = phrase_count(self.grouping.largest, "image")
             lines.append(f"Groups: {count:,}, the largest with {largest}.")
         else:
             lines.append("Groups: none found, so single images are drawn.")
@@ -243,7 +243,7 @@ class Overview:
         }
 
 
-def divide(
+def divide_survey(
     read: Survey, seed: int, alike: tuple[Pair, ...] | None = None, stratify: Stratify | None = None
 ) -> Division:
     """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
@@ -255,7 +255,7 @@ def divide(
     """
     dataset = read.dataset
     pairs = near_duplicates(read.thumbnails) if alike is None else alike
-    together = kept_together(dataset, pairs)
+    together = list_linked_groups(dataset, pairs)
     grouping = find_groups(read)
     groups = group_numbers(dataset, [*together, *grouping.members])
     # Images with boxes have no class of their own: their stratum stands for it while parts are drawn.
@@ -269,7 +269,7 @@ def divide(
     parts = draw_split(shared, seed, held, together, given, compared, grouping)
     judged, unjudged = _without_copies(dataset, parts, same)
     # Without pairs of similar images, only the groups of the manifest are left.
-    leaks = find_leaks(dataset, kept_together(dataset, ()))
+    leaks = find_leaks(dataset, list_linked_groups(dataset, ()))
     return Division(
         judged,
         grouping,
@@ -320,9 +320,9 @@ def divide_boxes(
     Raises UsageError if the set cannot be used or divided, a part has no box, or the training part lacks a class.
     """
     require_usable_boxes(read)
-    division = divide(read.images, seed, alike, stratified(read.images.dataset, read.contents))
+    division = divide_survey(read.images, seed, alike, make_stratifier(read.images.dataset, read.contents))
     boxes = boxes_in_parts(read, division.split)
-    photos = counted(read.turned, "photo is", "photos are")
+    photos = phrase_count(read.turned, "photo is", "photos are")
     turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []
     return division, boxes, (*division.notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
 
@@ -358,7 +358,7 @@ def _count_classes(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
 def _on_groups(division: Division, dataset: Dataset) -> str:
     grouping = division.grouping
     given = division.split.given
-    come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"
+    come = f"Images come in {phrase_count(grouping.count, 'group')} ({grouping.source.value})"
     if HOLDOUT in given:
         return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."
     part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
@@ -371,7 +371,7 @@ def _on_groups(division: Division, dataset: Dataset) -> str:
     divided = len(divided_classes)
     if not divided:
         return f"{come}: whole groups are held out."
-    which = counted(divided, "class", "classes")
+    which = phrase_count(divided, "class", "classes")
     return f"{come}: whole groups are held out. In {which} with too few groups, one is divided between two parts."
 
 

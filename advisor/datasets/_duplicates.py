@@ -265,7 +265,7 @@ def correlate_thumbnails(first: NDArray[np.uint8], second: NDArray[np.uint8]) ->
     return float((one * two).sum()) / scale
 
 
-def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
+def group_pairs(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
     """Return groups of images that are connected by pairs; single images are left out."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -276,7 +276,7 @@ def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)
 
 
-def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
+def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
     """Return the sorted pairs of images in which one is a crop of the other, or nearly equal to it.
 
     Candidates have similar features (N, F), of any classifier's backbone, which change little with a crop. They are

@@ -96,7 +96,7 @@ def groups_tell_classes(
     return float(without_own.mean()) > TOLD and _excess(colours, histograms, labels, groups, tested) >= CLEAR
 
 
-def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+def measure_silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the silhouette (N,) of each image, -1 to 1: how much nearer its own cluster is than the next; 0 if alone.
 
     Clusters are numbered from 0. Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied
@@ -233,7 +233,7 @@ def _excess(
 def _silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
     distances = np.sqrt(_distances(values)).astype(np.float64)
     np.fill_diagonal(distances, 0.0)
-    return float(silhouettes(distances, numbers).mean())
+    return float(measure_silhouettes(distances, numbers).mean())
 
 
 def _lose_answers(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:

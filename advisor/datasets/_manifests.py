@@ -268,7 +268,7 @@ def _names_of_numbers(path: Path, labels: Collection[str]) -> tuple[Mapping[str,
 
 def labels_of(tables: Sequence[Path]) -> set[str]:
     """Return the labels that tables have."""
-    labels = set()
+    labels: set[str] = set()
     for table in tables:
         labels.update(row["label"].strip() for _, row in read_rows(table, LABELLED))
     return labels

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError
-from advisor.datasets._images import quiet
+from advisor.datasets._images import ignore_warnings
 from advisor.isolation import IN_CHILD, MEMORY, CallLimits, ChildPool, usable_cores
 
 BLOCK = 16  # Files that a child reads in one call
@@ -48,7 +48,7 @@ def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
     waiting: deque[Future[list[Any]]] = deque()
     threads = ThreadPoolExecutor(max_workers=cores)
     try:
-        with quiet():
+        with ignore_warnings():
             for start in range(0, len(items), size):
                 waiting.append(threads.submit(read, function, items[start : start + size]))
                 if len(waiting) * size >= IN_FLIGHT:
@@ -64,7 +64,7 @@ def call_each(function: str, items: Sequence[Any]) -> list[Any]:
     """Return the results of ``module:function`` for some items."""
     module, _, name = function.partition(":")
     read = getattr(import_module(module), name)
-    with quiet():
+    with ignore_warnings():
         return [read(item) for item in items]
 
 

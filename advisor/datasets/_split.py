@@ -47,7 +47,7 @@ def draw_groups(
     held: Counter[int] = Counter()
     taken: list[int] = []
 
-    def take(number: int) -> None:
+    def take_group(number: int) -> None:
         taken.append(number)
         held.update(counts[number])
         spare.subtract(counts[number].keys())
@@ -62,7 +62,7 @@ def draw_groups(
             gain += abs(lacking) - abs(lacking - more)
         # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
         if can_spare(count, keep) and gain > 0:
-            take(number)
+            take_group(number)
     for label in sorted(wanted):
         if held[label]:
             continue
@@ -70,7 +70,7 @@ def draw_groups(
         free = [number for number in others if can_spare(counts[number], 1)]
         if free:
             # The smallest of them: it takes the fewest images of other classes along.
-            take(min(free, key=lambda number: counts[number].total()))
+            take_group(min(free, key=lambda number: counts[number].total()))
     indices: set[int] = set()
     for number in taken:
         indices.update(chain.from_iterable(groups[number]))
@@ -211,7 +211,7 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
     return tuple(number_of[index] for index in range(len(dataset.images)))
 
 
-def halved(
+def split_halves(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return two halves of some of the images, class by class, in whole groups; the first may be empty.
@@ -303,7 +303,7 @@ def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError
 def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
     image = dataset.images[index]
     group = {"group": grouping.of[index]} if grouping.of else {}
-    path = dataset.shown(image.path)
+    path = dataset.show_path(image.path)
     return {"sha256": image.sha256, "class": dataset.classes[image.label], "path": path, **group}
 
 

@@ -30,11 +30,11 @@ from advisor.datasets._images import (
     WIDE_MODES,
     cuts_bits,
     decoded_image,
+    describe_read_error,
     has_frames,
     open_image,
-    orientation,
     read_bytes,
-    reason,
+    read_orientation,
     refuse_broken_jpeg,
     to_rgb,
     turn_upright,
@@ -181,13 +181,13 @@ def _shot(image: Image.Image) -> Shot:
         # Some cameras fill the fields with zero bytes.
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
-        return Shot(orientation=orientation(image))
+        return Shot(orientation=read_orientation(image))
     written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
     try:
         taken_s = datetime.strptime(written, _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
         taken_s = None
-    return Shot(taken_s, camera, orientation(image))
+    return Shot(taken_s, camera, read_orientation(image))
 
 
 def _jpeg_quality(tables: Any) -> int:
@@ -216,7 +216,7 @@ class Survey:
     histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
     shots: tuple[Shot, ...]  # when and with what each image was taken
 
-    def without(self, rejected: Collection[Rejected]) -> Survey:
+    def without_images(self, rejected: Collection[Rejected]) -> Survey:
         """Return the survey without some of the images, which are listed as rejected."""
         paths = {row.path for row in rejected}
         indices = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
@@ -330,7 +330,7 @@ def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measur
         data, stamp = read_bytes(path)
         measured = measure(data, with_quality)
     except READ_ERRORS as error:
-        return reason(error)
+        return describe_read_error(error)
     return hashlib.sha256(data).hexdigest(), stamp, measured
 
 

@@ -34,8 +34,8 @@ from advisor.exporting._documents import (
     edgetpu,
     interpreter_code,
     model_card,
-    readme,
     render,
+    render_readme,
 )
 from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
 from advisor.reporting import Risk, app_growth, risks_of, summary_of
@@ -65,7 +65,7 @@ FIGURES = (
 """Quantities of an evaluation in ``bundle.json``."""
 
 
-def choices(decision: Decision) -> tuple[Evaluation, ...]:
+def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
     """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
     ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
     by_file: dict[str, Evaluation] = {}
@@ -79,8 +79,8 @@ def choices(decision: Decision) -> tuple[Evaluation, ...]:
 
 
 def choose(run: LoadedRun, pick: str | None) -> Evaluation:
-    """Return the evaluation to ship: a number of :func:`choices` from 1, a key, or None for the pick."""
-    offered = choices(run.decision)
+    """Return the evaluation to ship: a number of :func:`list_choices` from 1, a key, or None for the pick."""
+    offered = list_choices(run.decision)
     if not offered:
         raise UsageError(
             f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
@@ -205,7 +205,7 @@ def export(
             the way. Nothing is written then.
     """
     folder = checked(Path(to), force)
-    signed = None if sign is None else signer(Path(sign))
+    signed = None if sign is None else read_signer(Path(sign))
     stored = load_run(run)
     evaluation = choose(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
@@ -283,14 +283,14 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
     contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
-    texts["README.md"] = readme(shipping, evaluation, names)
+    texts["README.md"] = render_readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, all_risks)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return {**contents, SUMS: "".join(hashes).encode()}
 
 
-def signer(key: Path) -> Callable[[bytes], bytes]:
+def read_signer(key: Path) -> Callable[[bytes], bytes]:
     """Return what signs with a private Ed25519 key in PEM. UsageError: it is none, or a package is missing."""
     require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
     from cryptography.exceptions import UnsupportedAlgorithm

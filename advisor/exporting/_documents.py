@@ -301,7 +301,7 @@ def _show(value: float | None, unit: str) -> str:
     return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
+def render_readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
     present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | CHECKSUMS.keys()
     parts = parts_of([name.removesuffix("/") for name in present])

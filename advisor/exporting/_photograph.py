@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written, network_of
-from advisor.exporting._shipping import Found, prepare, shipping_of
+from advisor.exporting._shipping import Found, prepare_model, shipping_of
 from advisor.exporting.check import outputs
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import ensure_output_dir
@@ -315,11 +315,11 @@ def _require_all_pixels(photograph: Path, error: OSError) -> None:
 
 def _size(photograph: Path) -> tuple[int, int]:
     """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
-    from advisor.datasets import READ_ERRORS, Frame, open_image, orientation, read_bytes, reason
+    from advisor.datasets import READ_ERRORS, Frame, describe_read_error, open_image, read_bytes, read_orientation
 
     try:
         with open_image(BytesIO(read_bytes(photograph)[0]), reduced=True) as image:
-            size = Frame(image.size, orientation(image)).upright
+            size = Frame(image.size, read_orientation(image)).upright
             image.draft(None, (CHECKED_SIDE, CHECKED_SIDE))
             try:
                 image.load()
@@ -327,7 +327,9 @@ def _size(photograph: Path) -> tuple[int, int]:
                 _require_all_pixels(photograph, error)
             return size
     except READ_ERRORS as error:
-        raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
+        raise UsageError(
+            f"the photograph cannot be used: {describe_read_error(error)}", "give a JPEG or PNG file"
+        ) from None
 
 
 def forms_of(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
@@ -357,7 +359,7 @@ class _Model:
         self.shipping = shipping_of(run.question)
         file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
-        self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
+        self.shipped = prepare_model(file.read_bytes(), file.name, self._thresholds)
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
         self._interpreter.allocate_tensors()
 

@@ -81,7 +81,7 @@ class ShippedModel:
         return uneven or bool(self.types - {"float32"})
 
 
-def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
+def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
     """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.
 
     No edit changes the values that the network computes. Metadata is written last, because every edit drops it. Clients
@@ -166,7 +166,7 @@ class Found:
     box: tuple[float, ...] = ()
 
 
-def counted(found: Sequence[Found], _least: float) -> str:
+def count_objects(found: Sequence[Found], _least: float) -> str:
     """Return how many objects of each class were found, or nothing."""
     counts = Counter(result.label for result in found)
     return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
@@ -200,7 +200,7 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     return {f"test_vectors/{name}": content for name, content in files.items()}
 
 
-def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
+def make_runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
     """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -215,7 +215,7 @@ def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[An
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
-def agreed(
+def choose_vectors(
     model: ShippedModel,
     images: Crops,
     read: Callable[[list[Any]], NDArray[Any]],
@@ -227,7 +227,7 @@ def agreed(
     ``read`` takes the outputs. The tolerance is the smallest one of which half contains the difference (``apart``)
     between two kernels in enough of :data:`LOOKED_AT` images.
     """
-    runner, other = runners(model, images)
+    runner, other = make_runners(model, images)
     answers = [read(runner(place)) for place in range(len(images))]
     order = sorted(range(len(images)), key=lambda place: -worth(answers[place]))[:LOOKED_AT]
     differences = {place: apart(answers[place], read(other(place))) for place in order}
@@ -296,7 +296,7 @@ class Shipping:
     coreml: bool = False
     page: Page = field(default_factory=Page)
     least: float | None = None
-    said: Callable[[Sequence[Found], float], str] = counted
+    said: Callable[[Sequence[Found], float], str] = count_objects
     layer: Callable[[Sequence[Any], ShippedModel], bytes] | None = None
     package: str = "advisor.exporting"
 
@@ -350,7 +350,7 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
             replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
             file = more.file
             artefact = artefact_of(run, replacement)
-        return ExportedModel(run, shipping, evaluation, prepare(artefact, file, thresholds), artefact)
+        return ExportedModel(run, shipping, evaluation, prepare_model(artefact, file, thresholds), artefact)
     facts = evaluation.unknown
     if facts is None or not facts.file:
         raise UsageError(
@@ -358,7 +358,7 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
     replacement = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(artefact_of(run, replacement), facts.file, thresholds)
+    model = prepare_model(artefact_of(run, replacement), facts.file, thresholds)
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"

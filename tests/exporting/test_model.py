@@ -22,7 +22,7 @@ import tree_sitter_swift
 from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, choosable
 from advisor.datasets import InputSpec
 from advisor.engine import LoadedRun, load_run
-from advisor.exporting import Bundle, ShippedModel, Shipping, choices, prepare
+from advisor.exporting import Bundle, ShippedModel, Shipping, list_choices, prepare_model
 from advisor.exporting._bundle import choose
 from advisor.exporting._documents import interpreter_code, model_card, render
 from advisor.measurement import predict_pixels
@@ -90,7 +90,7 @@ def test_mediapipe_answers_fifty_images_as_litert_does(bundle: Bundle, many_imag
 def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels], form: str) -> None:
     evaluation = evaluation_of(trained, form)
     tolerance = ROUNDED_TOLERANCE if form == "dynamic_int8" else SCORE_TOLERANCE
-    agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
+    agree(prepare_model((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -122,7 +122,7 @@ def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels],
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
     mean, std = (123.0, 117.0, 104.0), (130.0, 120.0, 125.0)
     described = write_metadata(artefact, Metadata("x", ("a", "b", "c"), mean, std))
-    model = prepare(described, form)
+    model = prepare_model(described, form)
     assert (model.mean, model.std) == (0.0, 1.0)
     assert "happens inside the model" in model.edits[-1]
     images = many_images[::5]
@@ -140,9 +140,9 @@ def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) ->
     bare = select_output(artefact, "probabilities")
     assert read_metadata(bare) is None
     with pytest.raises(UsageError, match="has no metadata with labels"):
-        prepare(bare, "bare")
+        prepare_model(bare, "bare")
     with pytest.raises(UsageError, match=r"half\.tflite is not a usable"):
-        prepare(artefact[: len(artefact) // 2], "half.tflite")
+        prepare_model(artefact[: len(artefact) // 2], "half.tflite")
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
@@ -151,7 +151,7 @@ def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
 
 def test_one_artefact_is_one_choice_on_its_best_threads(tmp_path: Path) -> None:
     run = stored(tmp_path, evaluation("fast", "int8", 2, accuracy=84, half_width=1, latency=3, size=5e6))
-    assert [e.configuration.card for e in choices(run.decision)] == ["best", "fast", "small"]
+    assert [e.configuration.card for e in list_choices(run.decision)] == ["best", "fast", "small"]
     assert choose(run, None) == choose(run, "1") == run.decision.pick
     assert choose(run, "2").configuration.target.threads == 2
 

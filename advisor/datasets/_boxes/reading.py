@@ -177,7 +177,7 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
     by_path = {entry.path: entry for entry in listing.entries}
     images = survey(listing.images, progress, most)
     # Before the boxes are placed: a resized image would have them at other things.
-    images = images.without(list(_find_mismatched(by_path, images, relative)))
+    images = images.without_images(list(_find_mismatched(by_path, images, relative)))
     entries = [by_path[image.path] for image in images.dataset.images]
     frames = _frames(images)
     as_stored = are_drawn_as_stored(entries, frames, relative)
@@ -201,7 +201,7 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
         turned=turned,
     )
     if not read.count:
-        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        rejected = [f"'{images.dataset.show_path(row.path)}': {row.reason}" for row in images.dataset.rejected]
         reasons = [f"{fault.place}: {fault.reason}" for fault in faults] + rejected
         example = f"; {reasons[0]}" if reasons else ""
         raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)

@@ -39,7 +39,7 @@ from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, 
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._image_places import is_there, locate_image
-from advisor.datasets._images import READ_ERRORS, open_image, orientation
+from advisor.datasets._images import READ_ERRORS, open_image, read_orientation
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in, read_yaml
 
@@ -370,7 +370,7 @@ def _upright_size(image: Path) -> tuple[int, int] | None:
     try:
         with open_image(image, reduced=True) as opened:
             width, height = opened.size
-            return (height, width) if orientation(opened) >= 5 else (width, height)
+            return (height, width) if read_orientation(opened) >= 5 else (width, height)
     except READ_ERRORS:
         return None
 

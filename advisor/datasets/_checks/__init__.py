@@ -6,10 +6,10 @@ from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._checks.findings import Finding, Kind, counted, paths_of
-from advisor.datasets._checks.image_quality import check_captures, sizes
+from advisor.datasets._checks.findings import Finding, Kind, paths_of, phrase_count
+from advisor.datasets._checks.image_quality import check_captures, report_sizes
 from advisor.datasets._dataset import Dataset, members_of
-from advisor.datasets._duplicates import Pair, groups, near_duplicates
+from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
 from advisor.datasets._split import PARTS
 from advisor.datasets._survey import Survey
 
@@ -24,7 +24,7 @@ MIN_IMAGES_PER_CLASS = 8
 MAX_UNREADABLE_SHARE = 0.2
 
 
-def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
+def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
     alike = find_copies(dataset, pairs)
     across: list[Group] = []
@@ -56,7 +56,7 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
         is_same_class = labels[pair.first] == labels[pair.second]
         if is_same_class or not pair.turned:
             copies.append(pair)
-    return groups(copies, len(dataset.images))
+    return group_pairs(copies, len(dataset.images))
 
 
 def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str]) -> tuple[int, ...]:
@@ -85,13 +85,13 @@ def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Gro
     return tuple(leaks)
 
 
-def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
     by_name = members_of(image.group for image in dataset.images)
     # The images without a group have an empty name: they are no group together.
     by_name.pop("", None)
     named_groups = [tuple(group) for group in by_name.values() if len(group) > 1]
-    return (*groups(pairs, len(dataset.images)), *named_groups)
+    return (*group_pairs(pairs, len(dataset.images)), *named_groups)
 
 
 def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Find
             notes.append(" and ".join(dict.fromkeys(names)))
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
-            f"{counted(len(repeats), 'image lies', 'images lie')} in more than one class",
+            f"{phrase_count(len(repeats), 'image lies', 'images lie')} in more than one class",
             "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
             groups_of_paths,
             tuple(notes),
@@ -116,17 +116,17 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
     if leaking:
         yield Finding(
             Kind.LEAK,
-            f"{counted(len(leaking), 'image lies', 'images lie')} in more than one part of the split",
+            f"{phrase_count(len(leaking), 'image lies', 'images lie')} in more than one part of the split",
             "keep one of each: a test that shares images with training gives too high an accuracy",
             paths_of(dataset, leaking),
             tuple(_parts_of(dataset, group) for group in leaking),
             _superfluous_paths(dataset, leaking),
         )
-    shared = find_leaks(dataset, kept_together(dataset, ()))
+    shared = find_leaks(dataset, list_linked_groups(dataset, ()))
     if shared:
         yield Finding(
             Kind.LEAK,
-            f"{counted(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
+            f"{phrase_count(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
             "put each group into one part: otherwise the accuracy is too high",
             paths_of(dataset, shared),
             tuple(f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}" for group in shared),
@@ -137,11 +137,11 @@ def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[
     if not repeats:
         return
     if kind is Kind.EXACT_DUPLICATES:
-        images = counted(len(repeats), "image occurs twice or more", "images occur twice or more")
+        images = phrase_count(len(repeats), "image occurs twice or more", "images occur twice or more")
     else:
-        images = counted(len(repeats), "image has near copies", "images have near copies")
+        images = phrase_count(len(repeats), "image has near copies", "images have near copies")
     paths = _superfluous_paths(dataset, repeats)
-    message = f"{images}, {counted(len(paths), 'file')} too many"
+    message = f"{images}, {phrase_count(len(paths), 'file')} too many"
     advice = "keep one of each; a search keeps copies in one part of its split"
     yield Finding(kind, message, advice, paths_of(dataset, repeats), (), paths)
 
@@ -166,28 +166,28 @@ def _parts_of(dataset: Dataset, group: Group) -> str:
     return " and ".join(dict.fromkeys(filter(None, parts)))
 
 
-def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
+def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
     """Return the findings about a set, the most serious first; without ``alike``, similar images are searched."""
     dataset = survey.dataset
     return (
-        *unreadable(dataset),
+        *report_unreadable(dataset),
         *report_spellings(dataset.spellings),
         *_parts(dataset),
-        *repeated(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
+        *report_repeats(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
         *_classes(dataset),
-        *sizes(survey),
+        *report_sizes(survey),
         *check_captures(survey),
     )
 
 
-def unreadable(dataset: Dataset) -> Iterator[Finding]:
+def report_unreadable(dataset: Dataset) -> Iterator[Finding]:
     """Yield a finding on the files that were left out."""
     if dataset.rejected:
         reasons = Counter(row.reason for row in dataset.rejected).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
         yield Finding(
             Kind.UNREADABLE,
-            f"{counted(len(dataset.rejected), 'file')} cannot be used: {listed}",
+            f"{phrase_count(len(dataset.rejected), 'file')} cannot be used: {listed}",
             "replace or remove them",
             tuple((row.path,) for row in dataset.rejected),
             tuple(row.reason for row in dataset.rejected),
@@ -268,7 +268,7 @@ def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None
     bad = len(dataset.rejected)
     total = len(dataset.rejected) + len(dataset.images)
     if bad > MAX_UNREADABLE_SHARE * total:
-        examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
+        examples = "; ".join(f"'{dataset.show_path(row.path)}': {row.reason}" for row in dataset.rejected[:3])
         raise UsageError(
             f"--data: {bad} of {total} images in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
             f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",

@@ -16,13 +16,13 @@ from advisor.datasets._checks import (
     GOOD_CLASS,
     MAX_UNREADABLE_SHARE,
     MIN_IMAGES_PER_CLASS,
-    repeated,
+    report_repeats,
     report_spellings,
+    report_unreadable,
     require_readable,
-    unreadable,
 )
-from advisor.datasets._checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
-from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, sizes
+from advisor.datasets._checks.findings import Finding, Kind, more_columns, phrase_count, row_of, write_rows
+from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, report_sizes
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
 
@@ -55,7 +55,7 @@ class ObjectSizes:
     small: float
 
 
-def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
+def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     """Return the sizes of the objects at each of :data:`INPUTS`."""
     areas = []
     for (width, height), boxes in zip(read.sizes, read.boxes, strict=True):
@@ -70,7 +70,7 @@ def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     return tuple(sizes_at_inputs)
 
 
-def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
+def report_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     """Yield a finding if many objects are small at the input that most models take."""
     usual = next(size for size in sizes if size.input == MODEL_SIDE)
     if usual.small <= MAX_SMALL_SHARE:
@@ -92,16 +92,16 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
     """Return the findings about a set of images with boxes; ``alike`` are pairs of similar images, by index."""
     images = read.images
     return (
-        *unreadable(images.dataset),
+        *report_unreadable(images.dataset),
         *_unusable(read),
         *report_spellings(read.spellings),
         *_parts(read),
-        *repeated(images.dataset, alike),
+        *report_repeats(images.dataset, alike),
         *_check_marks(read),
         *_empty(read),
         *_classes(read),
-        *small_objects(object_sizes(read)),
-        *sizes(images),
+        *report_small_objects(measure_object_sizes(read)),
+        *report_sizes(images),
         *check_captures(images, OF_ANY_PLACE),
     )
 
@@ -112,7 +112,7 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
         counts = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
         yield Finding(
             Kind.UNUSABLE_BOXES,
-            f"{counted(len(read.faults), 'box was', 'boxes were')} left out: {counts}",
+            f"{phrase_count(len(read.faults), 'box was', 'boxes were')} left out: {counts}",
             "correct them where they are written; --fix writes the set without them",
             tuple((fault.path,) for fault in read.faults),
             tuple(f"{fault.place}: {fault.reason}" for fault in read.faults),
@@ -183,7 +183,7 @@ def _empty(read: BoxSurvey) -> Iterator[Finding]:
     if paths:
         yield Finding(
             Kind.NO_BOXES,
-            f"{counted(len(paths), 'image has', 'images have')} no box",
+            f"{phrase_count(len(paths), 'image has', 'images have')} no box",
             "keep them if they show no object: a model learns from them where nothing is; otherwise annotate them",
             tuple((path,) for path in paths),
         )
@@ -194,7 +194,7 @@ def _classes(read: BoxSurvey) -> Iterator[Finding]:
     images = read.images_per_class
     few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
     if few:
-        named = listed([f"'{name}' ({boxes[name]} in {counted(images[name], 'image')})" for name in few])
+        named = listed([f"'{name}' ({boxes[name]} in {phrase_count(images[name], 'image')})" for name in few])
         yield Finding(
             Kind.SMALL_CLASS,
             f"fewer than {GOOD_CLASS} boxes of {named}",
@@ -226,7 +226,7 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
     if loose:
         yield Finding(
             Kind.SPLIT,
-            f"{counted(len(loose), 'image is', 'images are')} in no part of your split",
+            f"{phrase_count(len(loose), 'image is', 'images are')} in no part of your split",
             "they are divided between the parts; put each of them into one if that is wrong",
             tuple(loose),
         )
@@ -251,7 +251,7 @@ def _report_boxes(
             notes.append(listed(places, most=2))
         yield Finding(
             kind,
-            f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
+            f"{phrase_count(total, f'box {one}', f'boxes {many}')}, in {phrase_count(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
             tuple(notes),
@@ -302,7 +302,7 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
         counts[part] = {name: boxes_by_class[name] for name in read.classes}
         if not boxes_by_class:
             raise UsageError(
-                f"--data: the {part} part has {counted(len(indices), 'image')}, but no box",
+                f"--data: the {part} part has {phrase_count(len(indices), 'image')}, but no box",
                 "put annotated images into it",
             )
     missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]

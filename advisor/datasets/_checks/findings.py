@@ -60,7 +60,7 @@ class Finding:
         return tuple(chain.from_iterable(self.groups))
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def phrase_count(number: int, one: str, many: str = "") -> str:
     """Return ``1 image`` or ``2 images``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -71,7 +71,7 @@ def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[P
     return tuple(tuple(paths[index] for index in group) for group in groups)
 
 
-def writable(path: Path) -> Path:
+def require_writable(path: Path) -> Path:
     """Return ``path`` if a manifest can be written there.
 
     Raises UsageError if the name is not that of a CSV file, the file exists, or its folder does not.

@@ -162,7 +162,7 @@ def class_name(value: object, names: Sequence[str]) -> str:
     return names[value] if value < len(names) else ""
 
 
-def unreadable(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
+def refuse_file(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
     """Return the error of a file that cannot be read as its kind."""
     what = f"--data: '{file}' cannot be read as {kind}: {reason_of(error)}"
     return UsageError(what, hint or "fetch or write the file again")

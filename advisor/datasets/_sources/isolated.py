@@ -18,7 +18,7 @@ from typing import Any
 
 from advisor.core import ContentError, StageError, UsageError
 from advisor.datasets._read_errors import reason_of
-from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, unreadable
+from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, refuse_file
 from advisor.isolation import IN_CHILD, MEMORY
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
@@ -119,13 +119,13 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
     Raises UsageError if it is no regular file, if the child crashed or exceeded a limit, and what the function raises.
     """
     if not file.is_file():  # a pipe would never end
-        raise unreadable(file, kind, ContentError("it is no regular file"))
+        raise refuse_file(file, kind, ContentError("it is no regular file"))
     if os.environ.get(IN_CHILD):
         return _call(function, (file, *arguments))
     try:
         return native_reader().call(function, file, *arguments)
     except StageError as error:
-        raise unreadable(file, kind, ContentError(f"its reader {error.message}")) from None
+        raise refuse_file(file, kind, ContentError(f"its reader {error.message}")) from None
 
 
 def holds_images(file: Path) -> bool:
@@ -202,5 +202,5 @@ def _archive(file: Path, kind: str) -> Archive:
     try:
         changed_ns = file.stat().st_mtime_ns
     except OSError as error:
-        raise unreadable(file, kind, error) from None
+        raise refuse_file(file, kind, error) from None
     return _open_once(kind, file, changed_ns)

@@ -21,7 +21,7 @@ from typing import Any
 from advisor.core import ContentError, UsageError, listed, plural, require_extra
 from advisor.datasets._category_files import require_beside
 from advisor.datasets._read_errors import reason_of
-from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
+from advisor.datasets._sources.base import ImageObjects, Member, class_name, refuse_file, within_limit
 from advisor.store import message_type, read_json, read_labels
 
 IMAGES = ("image", "image/encoded", "image_raw", "img", "jpg", "png")
@@ -63,7 +63,7 @@ class RecordFile:
             self._ends = list(pairwise(self._places()))
             self._first = self._readable()
         except (OSError, ValueError) as error:
-            raise unreadable(file, "TFRecord", error) from None
+            raise refuse_file(file, "TFRecord", error) from None
         self._image = self._find_feature("Image", IMAGES)
 
     def _places(self) -> Iterator[int]:

@@ -26,8 +26,8 @@ from advisor.datasets._sources.base import (
     name_fault,
     objects_of,
     plain_name,
+    refuse_file,
     system_folder_in,
-    unreadable,
     within_limit,
 )
 
@@ -58,7 +58,7 @@ class Shard:
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
             if not self._places:
                 hint = "a compressed tar cannot be read in any order: store it uncompressed"
-                raise unreadable(file, "a tar file", error, hint) from None
+                raise refuse_file(file, "a tar file", error, hint) from None
             self._fault = f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
 
     def _index(self, tar: tarfile.TarFile) -> None:

@@ -24,7 +24,7 @@ from advisor.datasets._sources.base import (
     Member,
     class_name,
     objects_of,
-    unreadable,
+    refuse_file,
     within_limit,
 )
 
@@ -60,7 +60,7 @@ class _Table(ABC):
         except UsageError:
             raise
         except Exception as error:  # a damaged file fails in many ways
-            raise unreadable(file, self.kind, error) from None
+            raise refuse_file(file, self.kind, error) from None
         rows = self._count_rows()
         if rows > MOST_ROWS:
             raise UsageError(
@@ -104,7 +104,7 @@ class _Table(ABC):
                 label = class_name(value, names)
                 yield Member(f"{row:07d}", label, "" if label else "no label")
         except Exception as error:
-            raise unreadable(self._file, self.kind, error) from None
+            raise refuse_file(self._file, self.kind, error) from None
 
     def objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of the column ``objects``, with the size in ``width`` and ``height``."""
@@ -120,7 +120,7 @@ class _Table(ABC):
             for row, (written, *size) in enumerate(zip(self._column(column), *sides, strict=False)):
                 yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
         except Exception as error:
-            raise unreadable(self._file, self.kind, error) from None
+            raise refuse_file(self._file, self.kind, error) from None
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""

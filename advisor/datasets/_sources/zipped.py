@@ -16,9 +16,9 @@ from advisor.datasets._sources.base import (
     is_hidden,
     name_fault,
     plain_name,
+    refuse_file,
     repeated_names,
     system_folder_in,
-    unreadable,
     within_limit,
 )
 from advisor.store import UNREADABLE_ZIP, guess_encodings
@@ -40,7 +40,7 @@ class ZipFile:
         try:
             self._zip = zipfile.ZipFile(file)
         except UNREADABLE_ZIP as error:
-            raise unreadable(file, "a zip file", error) from None
+            raise refuse_file(file, "a zip file", error) from None
         written = _names_of(self._zip.infolist())
         self._written = dict(zip(map(plain_name, written), written, strict=True))
         names = list(map(plain_name, written))
