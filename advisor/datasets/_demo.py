@@ -124,8 +124,8 @@ def draw_demo(folder: Path) -> Path:
         raise UsageError(f"'{folder}' exists and has no demonstration images", "name another folder with --out")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".demo-") as made:
-            images = Path(made) / "images"
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".demo-") as temporary:
+            images = Path(temporary) / "images"
             _write_images(images)
             # A folder that is complete takes the name at once: a search that is interrupted leaves no half of it.
             shutil.rmtree(folder, ignore_errors=True)

@@ -35,7 +35,7 @@ PIECES = 5  # Pieces of a hash
 PIECE = 12  # Bits of a piece
 
 _BITS = [1 << bit for bit in range(PIECE)]
-_CHANGES = (0, *_BITS, *(one ^ other for one, other in combinations(_BITS, 2)))
+_CHANGES = (0, *_BITS, *(first ^ second for first, second in combinations(_BITS, 2)))
 """Changes of a piece in two bits at most."""
 
 # Of crops, which are found by features and confirmed on the pixels:
@@ -257,12 +257,13 @@ def _compare_places(
 
 def correlate_thumbnails(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
-    one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
-    scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
+    centred = first.astype(np.float64) - first.mean()
+    other = second.astype(np.float64) - second.mean()
+    scale = float(np.sqrt((centred**2).sum() * (other**2).sum()))
     # Images of one colour have no correlation, so their level decides.
     if scale < 1e-9:
         return 1.0 if np.abs(first.astype(int) - second).max() <= 2 else 0.0
-    return float((one * two).sum()) / scale
+    return float((centred * other).sum()) / scale
 
 
 def group_pairs(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:

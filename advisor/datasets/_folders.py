@@ -200,7 +200,11 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     tops = sorted({names[0] for names in images if len(names) > 1})
     pairs = classes_with_parts(tops)
     if pairs:
-        placed = [PlacedImage(index, *pairs[names[0]]) for index, names in enumerate(images) if names[0] in pairs]
+        placed = []
+        for index, names in enumerate(images):
+            if names[0] in pairs:
+                label, part = pairs[names[0]]
+                placed.append(PlacedImage(index, label, part))
         return FolderReading(placed, sorted({label for label, _ in pairs.values()}))
     parts = parts_of_siblings(tops)
     if not parts:
@@ -268,7 +272,8 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
         for names in images:
             heads.add(names[0])
             inner.add(names[1] if len(names) > 2 else "")
-    return heads.pop() if len(heads) == 1 and len(inner) > 1 and "" not in inner else ""
+    holds_classes = len(inner) > 1 and "" not in inner
+    return heads.pop() if len(heads) == 1 and holds_classes else ""
 
 
 def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:

@@ -309,8 +309,9 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         raise UsageError(f"--data: '{path}' has a column for each pixel, as '{pixels[-1]}', and no images", AS_FILES)
     for name in wanted.needed:
         if name not in names:
-            shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
-            close = nearest(name, map(plain_text, columns))
+            plain_columns = list(map(plain_text, columns))
+            shown = ", ".join(f"'{column[:SHOWN]}'" for column in plain_columns[:12]) or "nothing"
+            close = nearest(name, plain_columns)
             raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", _hint_of(columns, wanted))
     return KnownColumns(names, others=_columns_of_other_classes(path, names, plain) if wanted is LABELLED else ())
 

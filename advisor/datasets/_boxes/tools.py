@@ -133,7 +133,9 @@ def list_tools(path: Path) -> BoxListing:
             rejected.append(Rejected(file, error.message if isinstance(error, UsageError) else str(error)))
             continue
         for image in marked:
-            places = [Path(os.path.normpath(base / image.name.replace("\\", "/"))) for base in bases[file.parent]]
+            # Written on Windows.
+            name = image.name.replace("\\", "/")
+            places = [Path(os.path.normpath(base / name)) for base in bases[file.parent]]
             # Tools state paths of the machine on which they ran, so several places are tried.
             place = next(filter(is_there, places), places[0])
             boxes = [box_of(label, edges, line) for line, (label, edges) in enumerate(image.boxes, start=1)]
@@ -377,8 +379,10 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes = []
         for label in objects_in(image.get("labels")):
             place = object_of(label.get("box2d"))
+            # Labels of lanes and drivable areas have no box.
             if place:
-                boxes.append((str(label.get("category", "")), [place.get(edge) for edge in ("x1", "y1", "x2", "y2")]))
+                edges = list(map(place.get, ("x1", "y1", "x2", "y2")))
+                boxes.append((str(label.get("category", "")), edges))
         yield MarkedImage(str(image.get("name", "")), boxes)
 
 

@@ -154,10 +154,15 @@ def _superfluous_paths(dataset: Dataset, repeats: Sequence[Group]) -> tuple[Path
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     """Return all but the one to keep: that of the last part, then the largest file, then the first."""
-    images = dataset.images
     order = ("", *_KEPT_LONGEST)
-    # The size of a file stands for its quality: of two copies, the smaller one was compressed again.
-    best = max(group, key=lambda index: (order.index(images[index].part), images[index].stamp[0], -index))
+
+    def rank_image(index: int) -> tuple[int, int, int]:
+        image = dataset.images[index]
+        size_bytes, _ = image.stamp
+        # The size of a file stands for its quality: of two copies, the smaller one was compressed again.
+        return order.index(image.part), size_bytes, -index
+
+    best = max(group, key=rank_image)
     return [index for index in group if index != best]
 
 

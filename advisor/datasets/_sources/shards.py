@@ -141,11 +141,12 @@ class Shard:
                 written[extension] = label
         if not written:
             return Member(name, fault="no label")
-        one = written.get("cls")
-        other = written.get("json")
+        in_cls = written.get("cls", "")
+        in_json = written.get("json", "")
         # A number in one and a name in the other may mean the same class.
-        if one and other and one != other and one.isdecimal() == other.isdecimal():
-            return Member(name, fault=f"its .cls says '{one[:80]}', and its .json '{other[:80]}'")
+        are_comparable = in_cls.isdecimal() == in_json.isdecimal()
+        if in_cls and in_json and in_cls != in_json and are_comparable:
+            return Member(name, fault=f"its .cls says '{in_cls[:80]}', and its .json '{in_json[:80]}'")
         return Member(name, next(iter(written.values())))
 
     def objects(self) -> Iterator[ImageObjects]:

@@ -307,7 +307,8 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
 
     features = _features(schema)
     named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
-    candidates = [name for name in LABELS if name in schema.names] or [name for name in named if name in schema.names]
+    present = set(schema.names)
+    candidates = [name for name in LABELS if name in present] or [name for name in named if name in present]
     if len(candidates) != 1 and not any(name in LABELS for name in candidates):
         raise UsageError(
             f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"
