@@ -282,7 +282,9 @@ def _store(path: Path) -> _Store:
 
 def _is_name(part: str) -> bool:
     """Return whether a part of the name of an object can be the name of a file or folder."""
-    return part not in ("", ".", "..") and "\0" not in part and len(part.encode(errors="replace")) <= _LONGEST_NAME
+    if part in ("", ".", "..") or "\0" in part:
+        return False
+    return len(part.encode(errors="replace")) <= _LONGEST_NAME
 
 
 def _version(facts: Mapping[str, Any]) -> str:
@@ -378,9 +380,15 @@ class _Fetch:
 
     def run(self, folder: Path) -> None:
         """Bring all objects; the first error stops the others."""
+
+        def bring_object(name: str) -> None:
+            size, version = self._objects[name]
+            self._bring(folder / name, name, size, version)
+
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             try:
-                list(pool.map(lambda name: self._bring(folder / name, name, *self._objects[name]), self._objects))
+                # As a list: an error is raised where its result is taken.
+                list(pool.map(bring_object, self._objects))
             except BaseException:
                 self._stopped.set()
                 raise

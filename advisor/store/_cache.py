@@ -105,9 +105,9 @@ class ArtifactCache:
         if self.has(folder):
             return folder
         try:
-            made = fill_folder(folder, make, waits)
+            result = fill_folder(folder, make, waits)
             self._trim()
-            return made
+            return result
         except (OSError, StageError) as error:
             if is_full_disk(error):
                 raise full_disk(self.root) from error

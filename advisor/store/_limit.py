@@ -182,7 +182,8 @@ def entries_of(root: Path) -> tuple[CacheEntry, ...]:
             if _RESULT.fullmatch(name) and (not suffix or f".{suffix}" in _PARTS):
                 parts[name].append(path)
         kind = stage.name.rpartition("-")[0] or stage.name
-        entries += [_describe_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
+        for name, paths in parts.items():
+            entries.append(_describe_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths))
     for kind in DOWNLOADS:
         if (root / kind).is_symlink():
             continue
@@ -280,7 +281,8 @@ def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
     else:
         mark.unlink(missing_ok=True)
     name = str(run.resolve())
-    return next((use for use in uses_of(root) if use.run == name), CacheUse(name, frozenset(), live=False, kept=False))
+    unused = CacheUse(name, frozenset(), live=False, kept=False)
+    return next((use for use in uses_of(root) if use.run == name), unused)
 
 
 def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:

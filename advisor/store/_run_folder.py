@@ -87,7 +87,8 @@ class RunFolder:
     def create(cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True) -> RunFolder:
         """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
-        name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
+        plain_slug = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")
+        name = f"{stamp}-{plain_slug[:40] or 'run'}"
         latest = out / "latest"
         if is_latest and latest.exists() and not latest.is_symlink():
             raise UsageError(

@@ -37,10 +37,11 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
     lines = run.evaluations_file.name
     seal = run.seal
     rows = run.rows()
-    faults = [Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED) for row in rows if row.fault]
-    yield from faults[:SHOWN]
-    if faults[SHOWN:]:
-        yield Problem(lines, f"has {len(faults)} such lines in all", CHANGED)
+    faulty = [row for row in rows if row.fault]
+    for row in faulty[:SHOWN]:
+        yield Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED)
+    if len(faulty) > SHOWN:
+        yield Problem(lines, f"has {len(faulty)} such lines in all", CHANGED)
     hashes = [row.hash for row in rows if row.hash]
     aged = [row for row in rows if row.evaluation and not row.hash]
     if not seal.hash and not hashes:
