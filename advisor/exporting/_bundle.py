@@ -72,8 +72,9 @@ def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
     for evaluation in ordered:
         if evaluation is None or not evaluation.artefact:
             continue
-        known = by_file.setdefault(evaluation.artefact, evaluation)
-        if known is not decision.pick and latency_of(evaluation) < latency_of(known):
+        listed_evaluation = by_file.setdefault(evaluation.artefact, evaluation)
+        # One file runs with several settings: its fastest ones stand for it, but those of the pick stay.
+        if listed_evaluation is not decision.pick and latency_of(evaluation) < latency_of(listed_evaluation):
             by_file[evaluation.artefact] = evaluation
     return tuple(by_file.values())
 
@@ -148,6 +149,7 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the folder, so that the move stays within one file system.
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise UsageError(
@@ -158,11 +160,13 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
             file = unfinished / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
+        # A temporary folder is made for its user alone, and a bundle is to be read by others.
         unfinished.chmod(0o755)
         if folder.is_dir():
             shutil.rmtree(folder)
         unfinished.replace(folder)
     except BaseException:
+        # An interruption with Ctrl-C leaves nothing behind either.
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
@@ -267,7 +271,10 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     shipping = exported.shipping
     evaluation = exported.evaluation
     model = exported.model
-    contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
+    contents = {MODEL: model.content}
+    if model.edits:
+        # The figures are those of the measured file, so it is in the bundle, too.
+        contents[MEASURED] = exported.artefact
     all_risks = risks_of(run.question, summary_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
@@ -279,6 +286,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         path, code = interpreter_code(shipping, evaluation)
         texts[path] = code
     if EDGETPU in targets:
+        # The program gives integers to the network, and an edited file takes floats.
         file = MEASURED if model.edits else MODEL
         texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
     contents |= {**vector_files(model, shipping.answering), **parts}
@@ -286,6 +294,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     texts["README.md"] = render_readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, all_risks)
     contents |= {name: text.encode() for name, text in texts.items()}
+    # In the form that sha256sum reads, and sorted: the same run gives the same bytes.
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return {**contents, SUMS: "".join(hashes).encode()}
 

@@ -215,8 +215,8 @@ def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
     )
 
 
-def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
-    """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
+def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]) -> str:
+    """Return the card as Markdown, with ``all_risks``; names of classes, cards and sources are escaped."""
     configuration = evaluation.configuration
     pick = run.decision.pick
     shipping = shipping_of(run.question)
@@ -240,8 +240,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
         on_all=on_all_images(evaluation),
         learnt_all=evaluation.on_all is not None and bool(evaluation.on_all.file),
-        warnings=[risk for risk in found if risk.warns],
-        risks=[risk for risk in found if not risk.warns],
+        warnings=[risk for risk in all_risks if risk.warns],
+        risks=[risk for risk in all_risks if not risk.warns],
         figures=list(_figures(run.question, evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),
@@ -303,7 +303,10 @@ def _show(value: float | None, unit: str) -> str:
 
 def render_readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
-    present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | CHECKSUMS.keys()
+    present = set(CHECKSUMS)
+    for path in files:
+        folder, slash, _ = path.partition("/")
+        present.add(f"{folder}/" if slash else path)
     parts = parts_of([name.removesuffix("/") for name in present])
     known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
     (device, figures), *others = devices_of(evaluation).items()

@@ -97,14 +97,16 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     types = frozenset(tensor.dtype for tensor in (*model.inputs, *model.outputs))
-    described, edits = _adapted(tables, types, metadata)
-    stated = _stated(thresholds, metadata.labels)
-    if stated and len(model.outputs[0].shape) < 4:  # no client reads one of a map
-        one = min(stated)
-        by_class = stated if thresholds.by_class else ()
-        said = f"{one:g}{', for some classes a higher one' if by_class else ''}"
-        described = replace(described, threshold=one, by_class=by_class)
-        edits = (*edits, f"{THRESHOLD} {said}")
+    described, edits = _adapt_tables(tables, types, metadata)
+    scores = _scores_of_labels(thresholds, metadata.labels)
+    # No client reads a threshold of a map.
+    is_map = len(model.outputs[0].shape) >= 4
+    if scores and not is_map:
+        least = min(scores)
+        by_class = scores if thresholds.by_class else ()
+        more = ", for some classes a higher one" if by_class else ""
+        described = replace(described, threshold=least, by_class=by_class)
+        edits = (*edits, f"{THRESHOLD} {least:g}{more}")
     return ShippedModel(
         content=describe(tables, model, described) if edits else artefact,
         labels=metadata.labels,
@@ -118,7 +120,7 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
     )
 
 
-def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
+def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
     """Return the score of each label for the metadata, with which clients compare it; empty if all answers count.
 
     Where scores differ, they are at least a half: no class is shown behind a more probable one that is left out.
@@ -128,11 +130,12 @@ def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float
     return tuple(max(0.5, thresholds.least(label)) for label in labels)
 
 
-def _adapted(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
+def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
     """Edit the tables of a file; return its description then, and what was edited."""
     from advisor.tflite import fold_normalization, take_floats
 
     edits = list[str]()
+    # MediaPipe 1.2 refuses integer inputs, and a normalization that differs by channel.
     if types != {"float32"}:
         take_floats(editable(tables))
         edits.append(f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}")
