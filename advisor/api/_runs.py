@@ -330,8 +330,8 @@ def _training() -> Iterator[Check]:
     from advisor.core import install_extra
     from advisor.devices import find_version
 
-    found = {package: find_version(package) for package in TRAINING}
-    versions = [f"{package} {version}" for package, version in found.items() if version]
+    versions_by_package = {package: find_version(package) for package in TRAINING}
+    versions = [f"{package} {version}" for package, version in versions_by_package.items() if version]
     hint = f"advisor search needs it: {install_extra('train')}"
     yield _check("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
 

@@ -50,8 +50,11 @@ def benchmark(
     from advisor.core import HOST
     from advisor.devices import canonical
 
-    elsewhere = canonical(given["device"] or "") not in ("", HOST) or given["accelerator"] not in (None, "", "cpu")
-    if elsewhere or any(given[name] for name in ("ssh", "adb", "benchmark_model", "cores")):
+    is_other_device = canonical(given["device"] or "") not in ("", HOST)
+    # This machine times files on its CPU alone.
+    is_other_unit = given["accelerator"] not in (None, "", "cpu")
+    has_connection = any(given[name] for name in ("ssh", "adb", "benchmark_model", "cores"))
+    if is_other_device or is_other_unit or has_connection:
         _benchmark_there(models, asked, given)
     else:
         _benchmark_here(models, asked, given)

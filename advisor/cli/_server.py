@@ -155,6 +155,7 @@ class LocalServer:
     async def read_body(request: Request, most: int) -> bytes:
         """Return the body of a request. UsageError: it has more than ``most`` bytes, or is not complete in time."""
         too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
+        # What the header states saves the upload; it may be wrong or missing, so the parts are counted as well.
         if int(request.headers.get("content-length") or 0) > most:
             raise too_large
         parts = []
@@ -184,6 +185,7 @@ class ImpatientConnection(H11Protocol):
         waits = self.cycle is None or self.cycle.response_complete
         if waits and self.cycle is last:
             self.transport.close()
+        # During an answer the mark is no request, so the wait for the next one begins anew.
         elif not self.transport.is_closing():
             self.loop.call_later(WAITS_S, self._look, self.cycle if waits else self)
 
