@@ -241,7 +241,7 @@ def compress(
 
     rows = FORMS.select(asked.sort, asked.only)
 
-    def compressed(**chosen: Any) -> Any:
+    def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:
             return api.compress(
                 model,
@@ -255,7 +255,7 @@ def compress(
                 **chosen,
             )
 
-    compression = with_readings(compressed, given)
+    compression = with_readings(compress_with, given)
     shown = rows.of(compression.forms)
     if asked.as_json:
         print_json(replace(compression, forms=tuple(shown)).to_json())

@@ -81,7 +81,7 @@ def list_archives(
         in_folders = list[str]()
         archive = archive_of(file)
         notes += _describe_unread(file, archive)
-        for count, member in enumerate(archive.members()):
+        for count, member in enumerate(archive.list_members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
             if member.fault:
@@ -89,7 +89,7 @@ def list_archives(
             # Tables and shards state a class for each image; zips have folders, which are read together below.
             elif member.label is not None:
                 entries.append(Entry(file / member.name, member.label, part))
-            elif is_candidate(Path(member.name)) and chosen.has(PurePosixPath(member.name).parts):
+            elif is_candidate(Path(member.name)) and chosen.includes_names(PurePosixPath(member.name).parts):
                 in_folders.append(member.name)
         # A single file holds the whole set, so its own name is no class.
         label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""

@@ -142,7 +142,7 @@ class Division:
     """Images of each part of the user's own split that copy images which are learnt from: they are in no part."""
     alike: int = 0  # images of which the set has near copies
 
-    def notes(self, dataset: Dataset) -> tuple[str, ...]:
+    def list_notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
         notes = list(dataset.notes)
         if is_demo(dataset.root):
@@ -178,9 +178,9 @@ class Division:
             notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
         return tuple(notes)
 
-    def overview(self, dataset: Dataset) -> Overview:
+    def make_overview(self, dataset: Dataset) -> Overview:
         """Return what a user may want to know of the split."""
-        return Overview.of_split(dataset, self.split, self.grouping, self.notes(dataset))
+        return Overview.of_split(dataset, self.split, self.grouping, self.list_notes(dataset))
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ def divide_boxes(
     boxes = boxes_in_parts(read, division.split)
     photos = phrase_count(read.turned, "photo is", "photos are")
     turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []
-    return division, boxes, (*division.notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
+    return division, boxes, (*division.list_notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
 
 
 def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:

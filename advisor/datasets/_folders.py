@@ -34,10 +34,10 @@ from advisor.datasets._parts import (
 )
 from advisor.datasets._stray_folders import (
     doubtful_folders,
+    find_unsorted_folders,
     piece_reason,
     repeating_folders,
     stray_folders,
-    unsorted_inside,
 )
 
 NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
@@ -135,7 +135,7 @@ def read_folders(
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
-        inside = unsorted_inside([names for names in images if len(names) > 2])
+        inside = find_unsorted_folders([names for names in images if len(names) > 2])
         if inside:
             others = root / name_without(inside)
             said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."

@@ -276,7 +276,7 @@ class InputSpec:
 
 
 @contextmanager
-def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Image, bool]]:
+def decode_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Image, bool]]:
     """Open and decode an image, a large JPEG at a reduced scale of at least ``side`` pixels.
 
     A JPEG that lacks its end marker is completed if all of its pixels are there. Yields the image, and whether it was
@@ -391,7 +391,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     animation is used. Raises StageError if the file is missing or cannot be decoded.
     """
     try:
-        with decoded_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
+        with decode_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
             small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(turn_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:

@@ -58,8 +58,8 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     """
     scan = scan_folder(path)
     if chosen != ALL_FOLDERS:
-        images = list(filter(chosen.has, scan.images))
-        scan = replace(scan, images=images, folders=list(filter(chosen.has, scan.folders)))
+        images = list(filter(chosen.includes_names, scan.images))
+        scan = replace(scan, images=images, folders=list(filter(chosen.includes_names, scan.folders)))
     # Who says which folders are the classes needs no guess about masks and tables.
     scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan.images)

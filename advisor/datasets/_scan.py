@@ -74,7 +74,7 @@ def scan_folder(root: Path) -> FolderScan:
     Links are followed, but for those to a folder that they are in. Raises UsageError if a folder cannot be read.
     """
 
-    def refuse(error: OSError) -> None:
+    def refuse_folder(error: OSError) -> None:
         raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
 
     images: list[Names] = []
@@ -82,7 +82,7 @@ def scan_folder(root: Path) -> FolderScan:
     system: set[str] = set()
     placeholders = 0
     raw = 0
-    for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
+    for place, inner, files in walk_folder(root, onerror=refuse_folder, followlinks=True):
         above = place.relative_to(root).parts
         system_names = set(filter(is_system_name, inner))
         system |= {name for name in system_names if _holds_images(place / name)}

@@ -92,7 +92,7 @@ def piece_reason(names: Collection[str]) -> str:
     return ""
 
 
-def unsorted_inside(images: Sequence[tuple[str, ...]]) -> set[str]:
+def find_unsorted_folders(images: Sequence[tuple[str, ...]]) -> set[str]:
     """Return the names of folders inside those of classes that hold what nobody sorted."""
     inside = set(chain.from_iterable(names[1:-1] for names in images))
     return {name for name in inside if _without_number(_plain(name)) in UNSORTED_NAMES}

@@ -29,7 +29,7 @@ from advisor.datasets._images import (
     SIXTEEN_BITS,
     WIDE_MODES,
     cuts_bits,
-    decoded_image,
+    decode_image,
     describe_read_error,
     has_frames,
     open_image,
@@ -105,7 +105,7 @@ class Measured:
     shot: Shot  # when and with what it was taken
 
 
-def measure(data: bytes, with_quality: bool = True) -> Measured:
+def measure_image(data: bytes, with_quality: bool = True) -> Measured:
     """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
 
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block. Without ``with_quality``,
@@ -116,7 +116,7 @@ def measure(data: bytes, with_quality: bool = True) -> Measured:
         quality = _jpeg_quality(getattr(image, "quantization", None))
         is_cut = cuts_bits(image)
         several = has_frames(image)
-    with decoded_image(BytesIO(data), SIDE) as (image, completed):
+    with decode_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
         is_wide = image.mode[0] in WIDE_MODES
         highest = float(np.asarray(image).max()) if is_wide or is_cut else largest
@@ -328,7 +328,7 @@ def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measur
     """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
     try:
         data, stamp = read_bytes(path)
-        measured = measure(data, with_quality)
+        measured = measure_image(data, with_quality)
     except READ_ERRORS as error:
         return describe_read_error(error)
     return hashlib.sha256(data).hexdigest(), stamp, measured

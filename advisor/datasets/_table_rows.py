@@ -18,7 +18,7 @@ from advisor.datasets._json_labels import row_of_line, rows_in_json
 from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
-from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
+from advisor.datasets._untitled_columns import LABEL, PATH, name_untitled_columns, split_line
 from advisor.store import MAX_BYTES, open_text, parse_json, read_text
 
 MAX_TABLE_BYTES = 2**30
@@ -97,7 +97,7 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
 
 
 def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
-    """Return the reader of a table; columns without titles get the names of :func:`.untitled_columns`."""
+    """Return the reader of a table; columns without titles get the names of :func:`.name_untitled_columns`."""
     header = file.readline()
     begin = 0
     # It is a comment only if the next line has more columns: some programs write `#path,label` as titles.
@@ -114,7 +114,7 @@ def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     delimiter = max(_DELIMITERS, key=header.count)
     file.seek(begin)
     rows = csv.reader(islice(file, PROBED), delimiter=delimiter, skipinitialspace=True)
-    columns = untitled_columns([row for row in rows if row])
+    columns = name_untitled_columns([row for row in rows if row])
     file.seek(begin)
     return csv.DictReader(file, columns, delimiter=delimiter, restval="", skipinitialspace=True)
 

@@ -21,7 +21,7 @@ _MXNET = re.compile(rf"\d+\s+(?P<rest>[\d.]+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
 
 
-def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
+def name_untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the names of the columns of the first rows of a table; None if the first row has titles.
 
     A row without titles has the name of an image. Four columns of numbers are the edges of a box. Columns that say

@@ -31,13 +31,13 @@ from advisor.exporting._documents import (
     PLATFORMS,
     benchmark_lines,
     devices_of,
-    edgetpu,
     interpreter_code,
     model_card,
-    render,
+    render_edgetpu,
     render_readme,
+    render_snippet,
 )
-from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
+from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, make_exported_model, parts_of, vector_files
 from advisor.reporting import Risk, app_growth, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
@@ -79,7 +79,7 @@ def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
     return tuple(by_file.values())
 
 
-def choose(run: LoadedRun, pick: str | None) -> Evaluation:
+def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
     """Return the evaluation to ship: a number of :func:`list_choices` from 1, a key, or None for the pick."""
     offered = list_choices(run.decision)
     if not offered:
@@ -105,7 +105,7 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
     return candidate
 
 
-def checked(folder: Path, force: bool) -> Path:
+def require_replaceable(folder: Path, force: bool) -> Path:
     """Return the folder if it is free, or a bundle to replace with ``force``; anything else is refused."""
     if folder.is_symlink():
         raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
@@ -145,7 +145,7 @@ def _other_files(folder: Path) -> list[str]:
     return others
 
 
-def write(folder: Path, contents: Mapping[str, bytes]) -> None:
+def replace_bundle(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -208,15 +208,15 @@ def export(
             with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
             the way. Nothing is written then.
     """
-    folder = checked(Path(to), force)
+    folder = require_replaceable(Path(to), force)
     signed = None if sign is None else read_signer(Path(sign))
     stored = load_run(run)
-    evaluation = choose(stored, pick)
+    evaluation = choose_candidate(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
     require_proof(stored, others)
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
-    exported = replace(exported_model(stored, evaluation, unknown_class), tiers=tiers)
+    exported = replace(make_exported_model(stored, evaluation, unknown_class), tiers=tiers)
     wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
     parts, without_page = _parts(exported, wanted, web is not False)
@@ -226,7 +226,7 @@ def export(
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         contents[SUMS] = f"# signed on {moment}\n".encode() + contents[SUMS]
         contents[SIGNATURE] = signed(contents[SUMS])
-    write(folder, contents)
+    replace_bundle(folder, contents)
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
 
 
@@ -280,7 +280,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
-        **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
+        **dict(render_snippet(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
     if "android" in targets:
         path, code = interpreter_code(shipping, evaluation)
@@ -288,7 +288,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     if EDGETPU in targets:
         # The program gives integers to the network, and an edited file takes floats.
         file = MEASURED if model.edits else MODEL
-        texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
+        texts[shipping.edgetpu] = render_edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
     contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = render_readme(shipping, evaluation, names)

@@ -116,7 +116,7 @@ def _environment(package: str, language: str) -> Environment:
     return environment
 
 
-def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
+def render_snippet(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
     path = shipping.snippets[platform]
     target = evaluation.configuration.target
@@ -148,7 +148,7 @@ def interpreter_code(shipping: Shipping, evaluation: Evaluation) -> tuple[str, s
     )
 
 
-def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+def render_edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
     """Return the snippet for a Coral Edge TPU.
 
     ``measured`` is the name of the file with int8 input and output; mean and deviation are those of RGB values 0..255.

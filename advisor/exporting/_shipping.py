@@ -341,7 +341,7 @@ class ExportedModel:
     tiers: int = 0
 
 
-def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
+def make_exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
     """Return the model of an evaluation as it ships, with one more class, which the search made of its pick, or not."""
     artefact = artefact_of(run, evaluation)
     shipping = shipping_of(run.question)

@@ -16,7 +16,7 @@ import numpy as np
 from advisor.core import Evaluation, Status, UsageError, accuracy_of, form_of, show_bytes
 from advisor.devices import CALIBRATED, Measurement, arm_cores
 from advisor.engine import DevicePredictor, TargetDevice
-from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, make_runners
+from advisor.exporting import ExportedModel, ShippedModel, Shipping, make_exported_model, make_runners
 from advisor.fleet._answer import FleetOption, fleet_answer
 from advisor.fleet._choice import Floats
 from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
@@ -219,7 +219,7 @@ class TiersPart:
             )
         answer = fleet_answer(run.question, run.evaluations)
         option = answer.with_files(wanted)
-        models = [exported_model(run, evaluation, False).model for evaluation in option.files]
+        models = [make_exported_model(run, evaluation, False).model for evaluation in option.files]
         limits = run.question.limits
         rules = rules_document(
             option.files,

@@ -48,7 +48,7 @@ def test_copies_of_images_that_are_learnt_from_judge_nothing_and_a_sentence_says
     names = {read.dataset.images[index].path.name for part in PARTS for index in getattr(division.split, part)}
     counts = [len(getattr(division.split, part)) for part in PARTS]
     assert (counts, {name for name in names if "copy" in name}) == ([40, 12, 12], set())
-    assert division.notes(read.dataset)[-1].startswith(
+    assert division.list_notes(read.dataset)[-1].startswith(
         "1 of 13 images of validation and 2 of 14 images of the hold-out copy images that are learnt from."
     )
 
@@ -66,6 +66,6 @@ def test_copies_stay_in_one_part_of_a_split_that_is_drawn_and_a_sentence_says_so
     division = divide_survey(read, 0)
     parts = [{read.dataset.images[index].sha256 for index in getattr(division.split, part)} for part in PARTS]
     assert sum(map(len, parts)) == len(set.union(*parts))
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "6 images have near copies in the set: copies stay in one part of the split.",
     )

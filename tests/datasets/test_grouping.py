@@ -190,7 +190,7 @@ def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> Non
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups=5))
     division = divide_survey(read, 0)
     assert division.grouping.source is Source.MANIFEST
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "Images come in 10 groups (column 'group' of the manifest): whole groups are held out.",
     )
     held = {read.dataset.images[index].group for index in division.split.holdout}
@@ -203,7 +203,7 @@ def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, c
     read = survey(_manifest(root, groups=0) if column else root)
     division = divide_survey(read, 3)
     assert division.split == draw_split(read.dataset, 3)
-    assert (division.notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
+    assert (division.list_notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
 
 
 def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows
     read = survey(path)
     division = divide_survey(read, 0)
     line = f"2 listed images are not used; the first: '{first.name}': cannot be read: No such file or directory."
-    assert division.notes(read.dataset) == (line,)
+    assert division.list_notes(read.dataset) == (line,)
     assert Overview.of_split(read.dataset, division.split, division.grouping, (line,)).lines[-1] == line
 
 
@@ -223,7 +223,7 @@ def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path)
     division = divide_survey(read, 0)
     for part, name in (("train", "train"), ("validation", "validation"), ("holdout", "holdout")):
         assert {read.dataset.images[index].part for index in getattr(division.split, part)} == {name}
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "Images come in 8 groups (column 'group' of the manifest): your own split is kept.",
     )
 
@@ -236,7 +236,7 @@ def test_a_validation_part_that_lacks_classes_is_joined_to_training_and_drawn_ag
     assert parts == ["holdout"] * 12
     assert {read.dataset.images[index].label for index in division.split.validation} == {0, 1}
     assert division.rejoined == ("dog",)
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "The validation part of your split lacks 1 of 2 classes (dog): it was joined to the training part, and "
         "another one was drawn.",
     )
@@ -249,7 +249,7 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
     path.write_text(text)
     read = survey(path)
     division = divide_survey(read, 0)
-    overview = Overview.of_split(read.dataset, division.split, division.grouping, division.notes(read.dataset))
+    overview = Overview.of_split(read.dataset, division.split, division.grouping, division.list_notes(read.dataset))
     assert overview.to_json()["missing"] == {"train": [], "validation": ["cat"], "holdout": []}
     assert "1 class has no image for validation, and no recall there (cat)." in overview.lines
 
@@ -259,7 +259,7 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)
     parts = draw_split(dataset, 0, grouping=grouping)
     division = Division(parts, grouping, group_numbers(dataset), (), ())
-    assert division.notes(dataset) == (
+    assert division.list_notes(dataset) == (
         "Images come in 7 groups (similar light and background): whole groups are held out. In 1 class with too few "
         "groups, one is divided between two parts.",
     )

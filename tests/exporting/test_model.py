@@ -23,8 +23,8 @@ from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, St
 from advisor.datasets import InputSpec
 from advisor.engine import LoadedRun, load_run
 from advisor.exporting import Bundle, ShippedModel, Shipping, list_choices, prepare_model
-from advisor.exporting._bundle import choose
-from advisor.exporting._documents import interpreter_code, model_card, render
+from advisor.exporting._bundle import choose_candidate
+from advisor.exporting._documents import interpreter_code, model_card, render_snippet
 from advisor.measurement import predict_pixels
 from advisor.reporting import Risk
 from advisor.reporting._risks import Level
@@ -152,16 +152,16 @@ def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
 def test_one_artefact_is_one_choice_on_its_best_threads(tmp_path: Path) -> None:
     run = stored(tmp_path, evaluation("fast", "int8", 2, accuracy=84, half_width=1, latency=3, size=5e6))
     assert [e.configuration.card for e in list_choices(run.decision)] == ["best", "fast", "small"]
-    assert choose(run, None) == choose(run, "1") == run.decision.pick
-    assert choose(run, "2").configuration.target.threads == 2
+    assert choose_candidate(run, None) == choose_candidate(run, "1") == run.decision.pick
+    assert choose_candidate(run, "2").configuration.target.threads == 2
 
 
 def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
     poor = evaluation("poor", accuracy=10, half_width=1, latency=40, size=9e6)
-    assert choose(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
+    assert choose_candidate(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
     failed = replace(evaluation("bad"), status=Status.FAILED, reason="converter crashed")
     with pytest.raises(UsageError, match="converter crashed"):
-        choose(stored(tmp_path, failed), failed.configuration.key)
+        choose_candidate(stored(tmp_path, failed), failed.configuration.key)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_s
 )
 def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        choose(stored(tmp_path), pick)
+        choose_candidate(stored(tmp_path), pick)
 
 
 @pytest.mark.parametrize("training", choosable())
@@ -234,7 +234,9 @@ def parsed(platform: str, source: str) -> list[str]:
 
 
 def written(shipping: Shipping, platform: str, accelerator: str) -> str:
-    return render(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
+    return render_snippet(
+        shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator)
+    )[1]
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
@@ -261,7 +263,7 @@ def of_package(source: str, name: str) -> str:
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:
     shipping, model = CLASSIFICATION.shipping(), replace(PARSED, thresholds=thresholds)
-    return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
+    return render_snippet(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 
 def unknown_names(platform: str, source: str) -> set[str]:

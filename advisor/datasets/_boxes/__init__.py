@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, parse_known
 from advisor.datasets._boxes.inside import files_inside, list_inside
-from advisor.datasets._boxes.marks import read_number, stated_size
+from advisor.datasets._boxes.marks import read_number, read_stated_size
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.values import (
     Box,
@@ -105,7 +105,7 @@ def list_coco(path: Path) -> BoxListing:
         paths = dict(zip(images, places, strict=True))
         boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
         for key, image in images.items():
-            size = stated_size(image.get("width"), image.get("height"))
+            size = read_stated_size(image.get("width"), image.get("height"))
             entries.append(BoxEntry(paths[key], tuple(boxes.get(key, ())), file, part, "", size))
     # COCO states a corner and sides, but converters often write two corners into its files.
     if not are_corners(entries):

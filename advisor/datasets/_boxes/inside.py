@@ -5,7 +5,7 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.datasets._archives import RECORDS, archives_in, part_in_name
-from advisor.datasets._boxes.marks import stated_size
+from advisor.datasets._boxes.marks import read_stated_size
 from advisor.datasets._boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
@@ -41,7 +41,7 @@ def list_inside(path: Path) -> BoxListing:
         part = part_in_name(file, path) if is_split else ""
         if not isinstance(archive, BoxedArchive):
             raise UsageError(f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder")
-        for image in archive.objects():
+        for image in archive.list_objects():
             place = file / image.name
             if image.fault:
                 rejected.append(Rejected(place, image.fault))
@@ -49,7 +49,7 @@ def list_inside(path: Path) -> BoxListing:
             boxes = []
             for number, (label, edges) in enumerate(image.boxes, start=1):
                 boxes.append(box_of(label, edges if len(edges) == 4 else _NOT_FOUR, number))
-            entries.append(BoxEntry(place, tuple(boxes), place, part, "", stated_size(*image.size)))
+            entries.append(BoxEntry(place, tuple(boxes), place, part, "", read_stated_size(*image.size)))
     if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):  # TFDS has corners
         entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")

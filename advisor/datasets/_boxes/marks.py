@@ -73,7 +73,7 @@ def edges_from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[
     )
 
 
-def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
+def read_stated_size(width: Any, height: Any) -> tuple[int, int] | None:
     """Return the size of an image as a file states it, None if it states none."""
     across = read_number(width)
     down = read_number(height)

@@ -25,7 +25,7 @@ from advisor.datasets._boxes.marks import (
     object_of,
     objects_in,
     read_number,
-    stated_size,
+    read_stated_size,
 )
 from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of
 from advisor.datasets._category_files import class_names_beside, key_of
@@ -47,7 +47,7 @@ def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
                 continue
             names = object_of(object_of(line.get(f"{job}-metadata")).get("class-map"))
             sizes = objects_in(said.get("image_size"))
-            size = stated_size(sizes[0].get("width"), sizes[0].get("height")) if sizes else None
+            size = read_stated_size(sizes[0].get("width"), sizes[0].get("height")) if sizes else None
             boxes = []
             for box in objects_in(said["annotations"]):
                 number_of_class = key_of(box.get("class_id"))
@@ -91,7 +91,7 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
     images = []
     for line in objects_in(content):
         boxes = objects_of(line.get("objects"), names)
-        size = stated_size(line.get("width"), line.get("height"))
+        size = read_stated_size(line.get("width"), line.get("height"))
         images.append(MarkedImage(str(line.get("file_name", "")), boxes, size))
     entries = []
     for image in images:
@@ -126,7 +126,7 @@ def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
         # The last key is the address of the image, which stands for a name at worst.
         name = next(filter(None, map(row.get, ("external_id", "global_key", "row_data"))), "")
         size = object_of(line.get("media_attributes"))
-        yield MarkedImage(str(name), boxes, stated_size(size.get("width"), size.get("height")))
+        yield MarkedImage(str(name), boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
 def _labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
@@ -177,7 +177,7 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
         image = object_of(item.get("image"))
         size = image.get("size")
         height, width = size if isinstance(size, list) and len(size) == 2 else (None, None)
-        yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, stated_size(width, height))
+        yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, read_stated_size(width, height))
 
 
 @cache

@@ -30,7 +30,7 @@ from advisor.datasets._boxes.marks import (
     object_of,
     objects_in,
     read_number,
-    stated_size,
+    read_stated_size,
 )
 from advisor.datasets._boxes.services import line_forms, service_forms
 from advisor.datasets._boxes.values import Box, BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, part_of
@@ -198,7 +198,7 @@ def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
             radius = ((across_there - across) ** 2 + (down_there - down) ** 2) ** 0.5
             edges = (across - radius, down - radius, across + radius, down + radius)
         boxes.append((str(shape.get("label", "")), edges))
-    size = stated_size(values.get("imageWidth"), values.get("imageHeight"))
+    size = read_stated_size(values.get("imageWidth"), values.get("imageHeight"))
     yield MarkedImage(str(values.get("imagePath") or f"{file.stem}.jpg"), boxes, size)
 
 
@@ -226,7 +226,7 @@ def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
             edges = edges_from_corner(*map(place.get, ("left", "top", "width", "height")))
             boxes += [(str(tag), edges) for tag in region.get("tags") or ()]
         size = object_of(asset.get("size"))
-        yield MarkedImage(str(asset.get("name", "")), boxes, stated_size(size.get("width"), size.get("height")))
+        yield MarkedImage(str(asset.get("name", "")), boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
 def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
@@ -289,7 +289,7 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
         size = None
         for region in regions:
             value = object_of(region.get("value")) or region
-            size = stated_size(region.get("original_width"), region.get("original_height")) or size
+            size = read_stated_size(region.get("original_width"), region.get("original_height")) or size
             labels = next((value[kind] for kind in _REGION_LABELS if isinstance(value.get(kind), list)), ())
             boxes += [(str(label), _label_studio_edges(value, size)) for label in labels]
         yield MarkedImage(name.rpartition("?d=")[2], boxes, size)
@@ -358,7 +358,7 @@ def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
             edges = _around_bitmap(object_of(item.get("bitmap")))
         boxes.append((str(item.get("classTitle", "")), edges))
     size = object_of(values.get("size"))
-    yield MarkedImage(file.stem, boxes, stated_size(size.get("width"), size.get("height")))
+    yield MarkedImage(file.stem, boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
 def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
@@ -396,7 +396,7 @@ def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
         for polygon in image.find_all("polygon"):
             points = [point.split(",") for point in polygon.attributes.get("points", "").split(";")]
             boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
-        size = stated_size(image.attributes.get("width"), image.attributes.get("height"))
+        size = read_stated_size(image.attributes.get("width"), image.attributes.get("height"))
         yield MarkedImage(image.attributes.get("name", ""), boxes, size)
 
 

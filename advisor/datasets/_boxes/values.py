@@ -12,7 +12,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import _parts as parts
-from advisor.datasets._boxes.marks import read_number, stated_size
+from advisor.datasets._boxes.marks import read_number, read_stated_size
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -213,7 +213,7 @@ def list_table(path: Path) -> BoxListing:
     faults: list[BoxFault] = []
     for line, row in read_rows(path, form):
         named = entry_of(path, line, row, form)
-        size = stated_size(row.get("width"), row.get("height"))
+        size = read_stated_size(row.get("width"), row.get("height"))
         entry = BoxEntry(named.path, (), path, named.part, named.group, size)
         # A table has a row for each box, so the facts of the image repeat.
         if images.setdefault(named.path, entry) != entry:

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError
-from advisor.datasets._boxes.marks import stated_size
+from advisor.datasets._boxes.marks import read_stated_size
 from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._boxes.values import BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, text_of
 from advisor.datasets._dataset import Rejected
@@ -186,7 +186,7 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
         edges = [box.find_first(edge).text for edge in EDGES]
         boxes.append(box_of(marked.find_first("name").text, edges, marked.line))
     size = root.find_first("size")
-    stated = stated_size(size.find_first("width").text, size.find_first("height").text)
+    stated = read_stated_size(size.find_first("width").text, size.find_first("height").text)
     return BoxEntry(image, tuple(boxes), file, part, "", stated)
 
 

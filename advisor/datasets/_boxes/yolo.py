@@ -117,7 +117,7 @@ def list_yolo(path: Path) -> BoxListing:
     stated = _read_stated_parts(file, root) if file is not None else {}
     entries = []
     for image, marked in shapes.items():
-        boxes = tuple(map(reading.place, marked))
+        boxes = tuple(map(reading.place_box, marked))
         entries.append(BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated)))
     rejected += _without_image(set(labels_of.values()))
     notes = (*notes, *_notes_on_folders(root, labels_of), *filter(None, [reading.note]))
@@ -308,7 +308,7 @@ class ValueReading:
         """Return whether edges are shares."""
         return self.meaning in (SHARES, PERCENTS)
 
-    def place(self, shape: MarkedShape) -> Box:
+    def place_box(self, shape: MarkedShape) -> Box:
         """Return the box that a row marks."""
         box = shape.box
         if not shape.are_edges and self.meaning == SIDES:
@@ -362,7 +362,7 @@ def _best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequ
     counts = {}
     for meaning in (CENTRES, CORNERS, SIDES):
         reading = ValueReading(meaning)
-        counts[meaning] = sum(_is_inside(reading.place(shape), size) for shape, size in sized)
+        counts[meaning] = sum(_is_inside(reading.place_box(shape), size) for shape, size in sized)
     return [meaning for meaning, count in counts.items() if count == max(counts.values())]
 
 
@@ -380,7 +380,7 @@ def _are_percents(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> bool:
     large = all(min(size) > 2 * PERCENT for _, size in sized)
     whole = (int(PERCENT), int(PERCENT))
     of_pixels = ValueReading(CENTRES)
-    return bool(sized) and large and all(_is_inside(of_pixels.place(shape), whole) for shape, _ in sized)
+    return bool(sized) and large and all(_is_inside(of_pixels.place_box(shape), whole) for shape, _ in sized)
 
 
 def _is_inside(box: Box, size: tuple[int, int]) -> bool:

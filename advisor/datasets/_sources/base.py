@@ -50,7 +50,7 @@ class ImageObjects:
 class BoxedArchive(Protocol):
     """A file that holds images with boxes. Edges are those of COCO (left, top, width, height) or of two corners."""
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """Yield the images in their order in the file, with their objects; UsageError if the file has none."""
 
 
@@ -61,10 +61,10 @@ class Archive(Protocol):
     path, and raises UsageError if the file cannot be read as its kind. Nothing is ever unpacked.
     """
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """Yield the images in their order in the file, with their labels; what cannot be read has a fault."""
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """Return the bytes of one image by its address below the file.
 
         Threads may read at the same time. Raises OSError or ValueError if there is no such image, it is damaged, or it
@@ -122,7 +122,7 @@ def plain_name(name: str) -> str:
     return str(PurePosixPath(name))
 
 
-def repeated_names(names: Iterable[str]) -> frozenset[str]:
+def find_repeated_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that occur more than once: which of the files is meant, nothing says."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 

@@ -159,7 +159,7 @@ class RecordFile:
         have = plural(len(self._ends), "whole record")
         return f"the file has {have}, and dataset_info.json states {stated}" if stated > len(self._ends) else ""
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""
         feature = self._find_feature("ClassLabel", LABELS)
         names = self._names(feature)
@@ -174,7 +174,7 @@ class RecordFile:
             yield Member(f"{row:07d}", label, "" if label else "no label")
         yield from self._end
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of ``objects/bbox``, which are top, left, bottom and right as shares."""
         boxes = next((name for name in sorted(self._first) if name.endswith("/bbox")), "")
         label_of = f"{boxes.removesuffix('bbox')}label"
@@ -198,7 +198,7 @@ class RecordFile:
             yield ImageObjects(f"{row:07d}", boxes_of_image)
         yield from (ImageObjects(record.name, fault=record.fault) for record in self._end)
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             values = self._features(int(name))[self._image]

@@ -97,7 +97,7 @@ class Shard:
             files[extension.lower()] = name
         return samples
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
         labelled = any(extension in LABELS for extension in chain.from_iterable(self._samples.values()))
         for files in self._samples.values():
@@ -134,7 +134,7 @@ class Shard:
             if self._places[file][1] > _MOST_LABEL_BYTES:
                 return Member(name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes")
             try:
-                label = _label(extension, self.read(file))
+                label = _label(extension, self.read_member(file))
             except (OSError, ValueError, RecursionError):
                 label = ""
             if label:
@@ -149,11 +149,11 @@ class Shard:
             return Member(name, fault=f"its .cls says '{in_cls[:80]}', and its .json '{in_json[:80]}'")
         return Member(name, next(iter(written.values())))
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of ``objects`` or ``annotations`` in the JSON file of a sample."""
         for files in self._samples.values():
             try:
-                said: Any = json.loads(self.read(files["json"]))
+                said: Any = json.loads(self.read_member(files["json"]))
                 written = next(said[key] for key in OBJECTS if key in said)
             except (KeyError, OSError, ValueError, TypeError, RecursionError, StopIteration):
                 said = {}
@@ -166,7 +166,7 @@ class Shard:
                 yield ImageObjects(name, objects_of(written), size, fault)
         yield from (ImageObjects(file.name, fault=file.fault) for file in self._unusable)
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         if name not in self._places:
             raise FileNotFoundError(f"the shard has no '{name}'")

@@ -96,7 +96,7 @@ class _Table(ABC):
     def _cell(self, row: int) -> Any:
         """Return the image of a row as Python values; IndexError if there is no such row."""
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
         column, names = label_column(self._file, self._schema)
         try:
@@ -106,7 +106,7 @@ class _Table(ABC):
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of the column ``objects``, with the size in ``width`` and ``height``."""
         column = next((name for name in OBJECTS if name in self._schema.names), "")
         if not column:
@@ -122,7 +122,7 @@ class _Table(ABC):
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             cell = self._cell(int(name) if name.isdecimal() else -1)

@@ -12,12 +12,12 @@ from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     REPEATED,
     Member,
+    find_repeated_names,
     is_archive_name,
     is_hidden,
     name_fault,
     plain_name,
     refuse_file,
-    repeated_names,
     system_folder_in,
     within_limit,
 )
@@ -45,10 +45,10 @@ class ZipFile:
         self._written = dict(zip(map(plain_name, written), written, strict=True))
         names = list(map(plain_name, written))
         self._infos = dict(zip(names, self._zip.infolist(), strict=True))
-        self._repeated = repeated_names(names)
+        self._repeated = find_repeated_names(names)
         self._shared = _overlapping(self._zip.infolist())
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
         for name, info in self._infos.items():
             kind = info.external_attr >> 28
@@ -76,7 +76,7 @@ class ZipFile:
             return INFLATED
         return "it is encrypted" if info.flag_bits & 1 else ""
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             info = self._infos[name]

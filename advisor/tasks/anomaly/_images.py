@@ -89,7 +89,7 @@ def read(question: Question, say: Say) -> Images:
     reading, masks = survey_faults(question.require_data(), advance(say), question.most_images)
     division, lost = divide_faults(reading, question.seed)
     dataset = reading.dataset
-    notes = division.notes(replace(dataset, classes=dataset.classes[:1]))
+    notes = division.list_notes(replace(dataset, classes=dataset.classes[:1]))
     if lost:
         notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")
     if len(dataset.classes) == 1:
@@ -137,7 +137,9 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     dataset = read.dataset
     content = Classes(read.dataset, (), NEXT)
     findings = [*report_unreadable(dataset), *report_repeats(dataset, pairs), *_odd(read), *report_sizes(read)]
-    return run_data_check(path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].overview(dataset))
+    return run_data_check(
+        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(dataset)
+    )
 
 
 def _odd(read: Survey) -> Iterator[Finding]:

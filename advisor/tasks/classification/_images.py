@@ -93,7 +93,7 @@ def read(question: Question, say: Say) -> Images:
     if question.judged_whole:
         return hold_out_all(read.dataset, question.seed)
     division = divide_survey(read, question.seed)
-    notes = division.notes(read.dataset)
+    notes = division.list_notes(read.dataset)
     if (train := len(division.split.train)) > TUNED_IMAGES:
         tuned = f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and a head from all."
         notes = (*notes, tuned)
@@ -171,7 +171,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
 
     def overview() -> Overview:
         require_usable(read.dataset)
-        return divide_survey(read, SEED, pairs).overview(read.dataset)
+        return divide_survey(read, SEED, pairs).make_overview(read.dataset)
 
     return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
 

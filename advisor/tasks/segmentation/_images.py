@@ -58,7 +58,7 @@ def read(question: Question, say: Say) -> Images:
         plain = hold_out_all(dataset, seed)
     else:
         division = divide_masks(read, seed)
-        plain = divide_images(dataset, division, division.notes(dataset), say)
+        plain = divide_images(dataset, division, division.list_notes(dataset), say)
     return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
 
 
@@ -163,7 +163,9 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     alike = without_classes(read).dataset
     findings = [*report_unreadable(dataset), *report_repeats(alike, pairs), *_faults(read), *report_sizes(read.images)]
     content = MaskContent(read)
-    return run_data_check(path, read.images, content, findings, lambda: divide_masks(read, SEED, pairs).overview(alike))
+    return run_data_check(
+        path, read.images, content, findings, lambda: divide_masks(read, SEED, pairs).make_overview(alike)
+    )
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:

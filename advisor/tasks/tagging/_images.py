@@ -156,7 +156,7 @@ def divide_tags(read: TagSurvey, seed: int, alike: tuple[Pair, ...] | None = Non
 
 def _list_notes(read: TagSurvey, division: Division) -> tuple[str, ...]:
     """Return a sentence about each thing that a reader may not expect of the images and their split."""
-    notes = [*read.notes, *division.notes(read.images.dataset)]
+    notes = [*read.notes, *division.list_notes(read.images.dataset)]
     judged = read.truth[list(division.split.holdout)]
     unjudged = [name for place, name in enumerate(read.classes) if not {0, 1} <= set(judged[:, place].tolist())]
     if unjudged:
@@ -252,7 +252,7 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     ]
 
     def overview() -> Any:
-        return divide_tags(read, SEED, pairs).overview(dataset)
+        return divide_tags(read, SEED, pairs).make_overview(dataset)
 
     return run_data_check(path, read.images, TagContent(read), findings, overview)
 

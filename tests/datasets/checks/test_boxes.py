@@ -27,7 +27,7 @@ from advisor.datasets._checks.boxes import (
     require_usable_boxes,
     same_places,
 )
-from advisor.datasets._survey import measure
+from advisor.datasets._survey import measure_image
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
 from tests.tables import with_cases
@@ -197,4 +197,4 @@ def test_absent_conditions_are_named(root: Path) -> None:
 def test_jpeg_quality_is_read_from_the_file_and_other_formats_have_none(tmp_path: Path, quality: int) -> None:
     for name, expected in (("a.jpg", pytest.approx(quality, abs=1)), ("a.png", 0)):
         image(1).save(tmp_path / name, quality=quality)
-        assert measure((tmp_path / name).read_bytes()).stats.jpeg_quality == expected
+        assert measure_image((tmp_path / name).read_bytes()).stats.jpeg_quality == expected

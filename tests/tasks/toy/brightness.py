@@ -24,7 +24,7 @@ class Brightness(Task):
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
         read = replace(read, dataset=replace(read.dataset, classes=(self.name,), images=alike))
         division = divide_survey(read, question.seed)
-        return divide_images(read.dataset, division, division.notes(read.dataset), say)
+        return divide_images(read.dataset, division, division.list_notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
         from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut, identity, input_spec
