@@ -63,13 +63,7 @@ def list_archives(
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
-    folders = {file.parent for file in files if _is_record(file)}
-    # TFDS writes this file beside the records of one data set.
-    sets = sorted(folder for folder in folders if folder.joinpath("dataset_info.json").is_file())
-    if len(sets) > 1:
-        shown = some_of([str(folder.relative_to(path)) for folder in sets])
-        readings = readings_of_data(sets, "the images of '{}' are used")
-        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
+    _ask_about_sets(path, files)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -112,6 +106,17 @@ def list_archives(
         notes += inside.notes
     _refuse_few_classes(path, entries, rejected, notes, unused)
     return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
+
+
+def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:
+    """Raise the question which data set of TFDS is meant, if there are several."""
+    folders = {file.parent for file in files if _is_record(file)}
+    # TFDS writes this file beside the records of one data set.
+    sets = sorted(folder for folder in folders if folder.joinpath("dataset_info.json").is_file())
+    if len(sets) > 1:
+        shown = some_of([str(folder.relative_to(path)) for folder in sets])
+        readings = readings_of_data(sets, "the images of '{}' are used")
+        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
 
 
 def _refuse_few_classes(

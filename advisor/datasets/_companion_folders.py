@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from advisor.datasets._folder_questions import Names
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+
+Names = tuple[str, ...]
+"""An image below a folder: the names of the folders that it is in, then its own."""
 
 _COMPANIONS = """
 annotation annotations annot annots label labels trimap trimaps mask masks segmentation segmentations segmentationclass

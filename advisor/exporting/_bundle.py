@@ -33,9 +33,9 @@ from advisor.exporting._documents import (
     devices_of,
     interpreter_code,
     model_card,
+    render_code,
     render_edgetpu,
     render_readme,
-    render_snippet,
 )
 from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, make_exported_model, parts_of, vector_files
 from advisor.reporting import Risk, app_growth, risks_of, summary_of
@@ -280,7 +280,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
-        **dict(render_snippet(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
+        **dict(render_code(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
     if "android" in targets:
         path, code = interpreter_code(shipping, evaluation)

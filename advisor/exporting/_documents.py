@@ -116,7 +116,7 @@ def _environment(package: str, language: str) -> Environment:
     return environment
 
 
-def render_snippet(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
+def render_code(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
     path = shipping.snippets[platform]
     target = evaluation.configuration.target

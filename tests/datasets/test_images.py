@@ -144,15 +144,11 @@ def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition) -> No
 @each
 def test_no_strength_changes_little_and_more_more(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
     assert _distance(apply_condition(image_of_capture, condition, 0.0, 1), image_of_capture) < 1.5
-    mild, strong = (
-        np.mean(
-            [
-                _distance(apply_condition(image_of_capture, condition, strength, seed), image_of_capture)
-                for seed in range(8)
-            ]
-        )
-        for strength in STRENGTHS
-    )
+    distances = []
+    for strength in STRENGTHS:
+        changed = [apply_condition(image_of_capture, condition, strength, seed) for seed in range(8)]
+        distances.append(np.mean([_distance(photo, image_of_capture) for photo in changed]))
+    mild, strong = distances
     assert 1.0 < mild < strong
 
 
@@ -164,9 +160,8 @@ def test_geometry_shows_nothing_from_outside_the_frame(name: str) -> None:
 
 
 def test_low_light_darkens_and_a_colour_cast_shifts_grey_off_grey(image_of_capture: np.ndarray) -> None:
-    mild, strong = (
-        apply_condition(image_of_capture, BY_NAME["low light"], strength, 0).mean() for strength in STRENGTHS
-    )
+    dark = BY_NAME["low light"]
+    mild, strong = (apply_condition(image_of_capture, dark, strength, 0).mean() for strength in STRENGTHS)
     assert strong < mild < 0.8 * image_of_capture.mean()
     grey = np.full((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE, 3), 120, np.uint8)
     channels = apply_condition(grey, BY_NAME["colour cast"], 1.0, 0)[0, 0].astype(int)

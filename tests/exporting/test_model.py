@@ -24,7 +24,7 @@ from advisor.datasets import InputSpec
 from advisor.engine import LoadedRun, load_run
 from advisor.exporting import Bundle, ShippedModel, Shipping, list_choices, prepare_model
 from advisor.exporting._bundle import choose_candidate
-from advisor.exporting._documents import interpreter_code, model_card, render_snippet
+from advisor.exporting._documents import interpreter_code, model_card, render_code
 from advisor.measurement import predict_pixels
 from advisor.reporting import Risk
 from advisor.reporting._risks import Level
@@ -234,9 +234,7 @@ def parsed(platform: str, source: str) -> list[str]:
 
 
 def written(shipping: Shipping, platform: str, accelerator: str) -> str:
-    return render_snippet(
-        shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator)
-    )[1]
+    return render_code(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
@@ -263,7 +261,7 @@ def of_package(source: str, name: str) -> str:
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:
     shipping, model = CLASSIFICATION.shipping(), replace(PARSED, thresholds=thresholds)
-    return render_snippet(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
+    return render_code(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 
 def unknown_names(platform: str, source: str) -> set[str]:

@@ -70,7 +70,7 @@ def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     return tuple(sizes_at_inputs)
 
 
-def report_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
+def find_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     """Yield a finding if many objects are small at the input that most models take."""
     usual = next(size for size in sizes if size.input == MODEL_SIDE)
     if usual.small <= MAX_SMALL_SHARE:
@@ -100,7 +100,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *_check_marks(read),
         *_empty(read),
         *_classes(read),
-        *report_small_objects(measure_object_sizes(read)),
+        *find_small_objects(measure_object_sizes(read)),
         *report_sizes(images),
         *check_captures(images, OF_ANY_PLACE),
     )

@@ -20,13 +20,7 @@ from advisor.datasets import (
     survey,
     survey_boxes,
 )
-from advisor.datasets._checks.boxes import (
-    INPUTS,
-    boxes_in_parts,
-    report_small_objects,
-    require_usable_boxes,
-    same_places,
-)
+from advisor.datasets._checks.boxes import INPUTS, boxes_in_parts, find_small_objects, require_usable_boxes, same_places
 from advisor.datasets._survey import measure_image
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
@@ -145,10 +139,10 @@ def test_sizes_are_roots_of_areas_in_pixels_of_the_input(tmp_path: Path) -> None
 
 
 def test_many_small_objects_alone_are_named_with_what_a_larger_input_gives(tmp_path: Path) -> None:
-    (finding,) = report_small_objects(measure_object_sizes(_read(tmp_path, 3, 5)))
+    (finding,) = find_small_objects(measure_object_sizes(_read(tmp_path, 3, 5)))
     assert finding.message == "38 % of your objects are under 8 pixels at 224 (0 % at 320)"
     assert "choose a larger input" in finding.advice
-    assert list(report_small_objects(measure_object_sizes(_read(tmp_path, 1, 12)))) == []
+    assert list(find_small_objects(measure_object_sizes(_read(tmp_path, 1, 12)))) == []
 
 
 @pytest.fixture
