@@ -168,10 +168,10 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for mark in objects_in(item.get("annotations")):
             place = read_number(mark.get("label_id"))
             label = names[int(place)] if 0 <= place < len(names) else ""
-            sides = mark.get("bbox")
-            values = sides if isinstance(sides, list) else []
-            if mark.get("type") == "bbox" and len(values) == len(SIDES):
-                boxes.append((label, edges_from_corner(*values)))
+            sides: Any = mark.get("bbox")
+            is_box = mark.get("type") == "bbox" and isinstance(sides, list)
+            if is_box and len(sides) == len(SIDES):
+                boxes.append((label, edges_from_corner(*sides)))
             elif mark.get("type") == "polygon":
                 boxes.append((label, edges_around(_pairs(mark.get("points")))))
         image = object_of(item.get("image"))
