@@ -156,20 +156,23 @@ def list_manifest(
         entry = entry_of(path, number, row, LABELLED)
         if number % LISTED_EVERY == 0:
             listed(number)
-        fault = "" if entry.label.strip().casefold() not in NO_LABEL else "no label"
-        if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
-            rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
+        place = f"row {number} of '{path.name}'"
+        if entry.label.strip().casefold() in NO_LABEL:
+            rejected.append(Rejected(entry.path, f"no label ({place})"))
+        elif entries.setdefault((entry.path, entry.label), entry) is not entry:
+            rejected.append(Rejected(entry.path, f"listed twice ({place})"))
         else:
             labels_of_image.setdefault(entry.path, []).append(entry.label)
     single: list[Entry] = []
     several: set[Path] = set()
     for entry in entries.values():
-        labels_of_one = labels_of_image[entry.path]
-        if len(labels_of_one) == 1:
+        labels = labels_of_image[entry.path]
+        if len(labels) == 1:
             single.append(entry)
+        # An image of several classes has an entry for each, and is reported once.
         elif entry.path not in several:
             several.add(entry.path)
-            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
     classes = {entry.label for entry in single}.union(more_labels)
     # Single images of several classes are mistakes; where most have several, they are attributes.
     if 2 * len(several) > len(single):
@@ -177,20 +180,18 @@ def list_manifest(
     _refuse_few_classes(path, classes, len(several))
     refuse_captions(path, classes, len(single))
     _refuse_values(path, classes, len(single))
-    names, notes = _names_of_numbers(path, classes)
-    notes = (*notes, *_other_columns(path), *_describe_joined_labels(classes))
+    names, notes_on_names = _names_of_numbers(path, classes)
     root = root or folder_of_images(path)
-    paths, moved = find_by_name(path, [entry.path for entry in single], root)
-    notes = (*notes, *moved)
+    paths, notes_on_places = find_by_name(path, [entry.path for entry in single], root)
+    notes = [*notes_on_names, *_other_columns(path), *_describe_joined_labels(classes), *notes_on_places]
     images = []
-    for entry, place in zip(single, paths, strict=True):
-        images.append(replace(entry, path=place, label=names.get(entry.label, entry.label)))
+    for entry, image_path in zip(single, paths, strict=True):
+        images.append(replace(entry, path=image_path, label=names.get(entry.label, entry.label)))
     if has_edges(path):
-        notes = (*notes, f"The boxes of '{path.name}' are not used: --task object-detection reads them.")
+        notes.append(f"The boxes of '{path.name}' are not used: --task object-detection reads them.")
     if absent:
-        note = f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show."
-        notes = (*notes, note)
-    return Listing(root, images, (), rejected, notes)
+        notes.append(f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show.")
+    return Listing(root, images, (), rejected, tuple(notes))
 
 
 def _refuse_attributes(path: Path) -> None:
