@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import load_catalogue
 from advisor.core import HEAD, Configuration, Evaluation, Quantity, Status, Target, with_new_conditions
-from advisor.datasets import Survey, divide, survey
+from advisor.datasets import Survey, divide_survey, survey
 from advisor.engine import share_of
 from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
 from advisor.training import expect_new_conditions, fit_head
@@ -122,7 +122,7 @@ def _surveyed(folder: Path) -> Survey:
 
 def _row(case: Case, name: str) -> Row:
     read = _surveyed(case.folder)
-    division, images = divide(read, case.split_seed), read.dataset.images
+    division, images = divide_survey(read, case.split_seed), read.dataset.images
     learnt, held = division.split.learnt, division.split.holdout
     kind = "grocery" if case.others else "trashnet"
     known = _features(name, kind)

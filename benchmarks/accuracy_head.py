@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
 from advisor.core import HeadFacts, paired_difference
-from advisor.datasets import Dataset, InputSpec, divide, near_duplicates, survey
+from advisor.datasets import Dataset, InputSpec, divide_survey, near_duplicates, survey
 from advisor.store import cache_root
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_search import TRASHNET
@@ -103,7 +103,7 @@ def main(options: Sequence[str] = ()) -> None:
         found = survey(INT8_FOLDERS[name])
         seeds = [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]
         alike = near_duplicates(found.thumbnails)
-        divisions = {seed: divide(found, seed, alike) for seed in seeds}
+        divisions = {seed: divide_survey(found, seed, alike) for seed in seeds}
         cards = chosen.cards or (INT8_CARDS if chosen.int8 else CARDS)
         for card in (load_catalogue()[each] for each in cards.split(",")):
             backbone, features, last = image_features(name, card, found.dataset)

@@ -39,7 +39,7 @@ from advisor.core import (
     latency_of,
     size_of,
 )
-from advisor.datasets import Dataset, Split, divide, near_duplicates, survey
+from advisor.datasets import Dataset, Split, divide_survey, near_duplicates, survey
 from advisor.measurement import Classifier
 from advisor.training import fit_head
 from advisor.training._features import OUTPUT_NAME
@@ -202,7 +202,7 @@ def candidates(name: str, seeds: Sequence[int], cards: Sequence[str]) -> dict[in
     """Return by seed the forms of the networks on a set. Answers are kept in the cache."""
     found = survey(INT8_FOLDERS[name])
     alike = near_duplicates(found.thumbnails)
-    splits = {seed: divide(found, seed, alike).split for seed in seeds}
+    splits = {seed: divide_survey(found, seed, alike).split for seed in seeds}
     by_seed: dict[int, list[Candidate]] = {seed: [] for seed in seeds}
     for card in (load_catalogue()[each] for each in cards):
         for seed, each_of in _candidates(name, card, found.dataset, splits).items():

@@ -199,9 +199,9 @@ def near_duplicate_search(folder: Path, _count: int, _classes: int) -> int:
 
 def splitting(folder: Path, _count: int, _classes: int) -> int:
     """Look for groups, and divide the images."""
-    from advisor.datasets import divide
+    from advisor.datasets import divide_survey
 
-    divide(read_survey(folder), 0, unpickled(folder / "pairs.pickle"))
+    divide_survey(read_survey(folder), 0, unpickled(folder / "pairs.pickle"))
     return 0
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.datasets import Dataset, Pair, Split, groups, survey_boxes
+from advisor.datasets import Dataset, Pair, Split, group_pairs, survey_boxes
 from advisor.engine import Boxes, Images, Question, Role, input_spec
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._on_maps import train
@@ -98,7 +98,7 @@ def tiles(light: int) -> Images:
             small.append(np.asarray(mask.convert("L").resize((48, 48), Image.Resampling.BOX), float).reshape(-1))
     alike = np.stack(small) / np.maximum(np.linalg.norm(small, axis=1, keepdims=True), 1e-9)
     near = np.argwhere(np.triu(alike @ alike.T > SAME_TILE, 1))
-    joined = groups([Pair(one, two, 1.0) for one, two in near.tolist()], len(faulty))
+    joined = group_pairs([Pair(one, two, 1.0) for one, two in near.tolist()], len(faulty))
     tile = {faulty[place]: number for number, group in enumerate(joined) for place in group}
     tile |= {place: -place for place in faulty if place not in tile}
     lit = [place for place, image in enumerate(dataset.images) if image.path.name.startswith(f"exp{light}")]

@@ -222,9 +222,9 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
         UsageError: no run folder, or a damaged one.
     """
     from advisor.engine import load_run
-    from advisor.exporting import choices
+    from advisor.exporting import list_choices
 
-    return choices(load_run(run).decision)
+    return list_choices(load_run(run).decision)
 
 
 def log_to(run: str | Path, place: str) -> str:

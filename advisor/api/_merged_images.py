@@ -56,9 +56,10 @@ class MergedImages:
         """Number of new images that are learnt from."""
         return sum(image.new and image.part != PARTS[0] for image in self.images)
 
-    def holdout(self, new: bool) -> list[GrownImage]:
+    def list_holdout(self, new: bool) -> list[GrownImage]:
         """Return the images that judge both files: the new ones, or those of the old hold-out."""
-        return [image for image in self.images if image.part == PARTS[0] and image.new is new]
+        judging = [image for image in self.images if image.part == PARTS[0]]
+        return [image for image in judging if image.new is new]
 
 
 def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
@@ -79,10 +80,10 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     of_run = [image for image in images if image.part]
     pairs = [(pair.first, pair.second) for pair in near_duplicates(read.thumbnails)]
     labels, known, corrected = _match_bytes(images, len(of_run))
-    merged = [
-        GrownImage(image.path, classes[labels.get(place, image.label)], image.part, image.group)
-        for place, image in enumerate(of_run)
-    ]
+    merged = []
+    for place, image in enumerate(of_run):
+        label = labels.get(place, image.label)
+        merged.append(GrownImage(image.path, classes[label], image.part, image.group))
     claims = _claim_copies(of_run, pairs)
     returned = 0
     free: list[int] = []
@@ -116,16 +117,21 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
 
     root = images_folder(earlier.folder)
     split = earlier.folder.read_json("split.json")
-    rows = [(part, row) for part in PARTS for row in split.get(part, ())]
-    if not rows:
+    old = []
+    hashes = {}
+    for part in PARTS:
+        for row in split.get(part, ()):
+            path = root / row["path"]
+            old.append(Entry(path, row["class"], part))
+            hashes[path] = row["sha256"]
+    if not old:
         raise UsageError(f"'{earlier.name}' does not say which images it learnt from", "search again")
-    old = [Entry(root / row["path"], row["class"], part) for part, row in rows]
     labels = {entry.path.resolve(): entry.label for entry in old}
     listing = list_files(data)
     # A list may name files of the run: with another label they are corrections, with the same one nothing is new.
     new = [replace(entry, part="") for entry in listing.entries if labels.get(entry.path.resolve()) != entry.label]
     read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
-    _require_old_images(earlier, {root / row["path"]: row["sha256"] for _, row in rows}, read)
+    _require_old_images(earlier, hashes, read)
     return read
 
 
@@ -135,15 +141,15 @@ def _claim_copies(of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, in
     # The hold-out claims first: an image that is learnt from must not judge.
     for old, new in pairs:
         if old < len(of_run) <= new:
-            parts = (of_run[old].part, claims.get(new, of_run[old].part))
-            claims[new] = min(parts, key=PARTS.index)
+            part = of_run[old].part
+            claims[new] = min(part, claims.get(new, part), key=PARTS.index)
     return claims
 
 
 def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Survey) -> None:
     """Refuse a run whose images are gone, cannot be read, or have changed."""
-    seen = {image.path: image.sha256 for image in read.dataset.images}
-    lost = [path for path, sha256 in hashes.items() if seen.get(path) != sha256]
+    present = {image.path: image.sha256 for image in read.dataset.images}
+    lost = [path for path, sha256 in hashes.items() if present.get(path) != sha256]
     if lost:
         what = f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as '{lost[0]}'"
         raise UsageError(what, "restore the images that the run learnt from, or search again")
@@ -183,6 +189,7 @@ def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]])
     Images that show the same, or that the user put in one group, stay together. The draw depends on the bytes alone.
     """
     images = read.dataset.images
+    # The images of a unit lead to one of them, from each through the one that it was joined to.
     leader = {place: place for place in free}
 
     def find_leader(place: int) -> int:
@@ -191,7 +198,7 @@ def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]])
         return place
 
     by_group: dict[str, int] = {}
-    linked = [pair for pair in pairs if pair[0] in leader and pair[1] in leader]
+    linked = [(first, second) for first, second in pairs if {first, second} <= leader.keys()]
     for place in free:
         group = images[place].group
         if group:

@@ -154,8 +154,8 @@ def check_data(
         UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``
             exists or cannot be written.
     """
-    from advisor.datasets import writable
-    from advisor.downloads import in_store, local
+    from advisor.datasets import require_writable
+    from advisor.downloads import copy_from_store, in_store
     from advisor.engine import data_check
 
     data = Path(data)
@@ -164,7 +164,7 @@ def check_data(
         why = "--fix: a manifest would name copies in the cache, which removes them in time"
         raise UsageError(why, "copy the objects into a folder, and check that")
     # Before minutes of reading: a manifest that cannot be written is an error at once.
-    manifest = writable(Path(options["fix"])) if options["fix"] else None
+    manifest = require_writable(Path(options["fix"])) if options["fix"] else None
     checker = None
     if options["labels"]:
         catalog = tuple(Path(path) for path in options["catalog"])
@@ -175,7 +175,7 @@ def check_data(
             options["mirror"],
             cache_size=cache_bytes(options["cache_size"]),
         )
-    there = local(data, say, options["offline"], cache_bytes(options["cache_size"]))
+    there = copy_from_store(data, say, options["offline"], cache_bytes(options["cache_size"]))
     checked = replace(data_check.check_data(there, checker, say, options["task"]), data=data)
     if manifest:
         checked.write_manifest(manifest)

@@ -44,8 +44,11 @@ TRAINING = ("tensorflow", "keras")
 MEMORY_BYTES = 4_000_000_000
 """A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
 
-PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
-"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
+PLAN_BYTES = (150_000_000, 550_000_000)
+"""Memory and addresses that the smallest plan takes."""
+
+SEARCH_BYTES = (850_000_000, 2_100_000_000)
+"""Those that the smallest search takes, which converts one model at a time, by TensorFlow."""
 
 DISK_BYTES = 3_000_000_000
 """The weights and results of a search with the default cards took 1.2 GB."""
@@ -350,8 +353,8 @@ def _training() -> Iterator[Check]:
     from advisor.core import install_extra
     from advisor.devices import find_version
 
-    found = {package: find_version(package) for package in TRAINING}
-    versions = [f"{package} {version}" for package, version in found.items() if version]
+    versions_by_package = {package: find_version(package) for package in TRAINING}
+    versions = [f"{package} {version}" for package, version in versions_by_package.items() if version]
     hint = f"advisor search needs it: {install_extra('train')}"
     yield _check("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
 

@@ -218,8 +218,8 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
     """Return which file should ship, by the answers of both to the old hold-out and to the new one."""
     from advisor.exporting import predict
 
-    old = merged.holdout(new=False)
-    new = merged.holdout(new=True)
+    old = merged.list_holdout(new=False)
+    new = merged.list_holdout(new=True)
     photographs = [image.path for image in (*old, *new)]
     answers = []
     for folder in (earlier.folder.path, run):
@@ -243,19 +243,22 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
         before: class that the earlier file gives to each image of the old and the new hold-out.
         after: that of the new file.
     """
-    old = merged.holdout(new=False)
-    new = merged.holdout(new=True)
-    true = [image.label for image in (*old, *new)]
-    right = [[answer == label for answer, label in zip(answers, true, strict=True)] for answers in (before, after)]
-    on_old = _judge(right[0][: len(old)], right[1][: len(old)])
-    on_new = _judge(right[0][len(old) :], right[1][len(old) :]) if new else None
-    every = _judge(*right)
+    old = merged.list_holdout(new=False)
+    new = merged.list_holdout(new=True)
+    labels = [image.label for image in (*old, *new)]
+    right_before = [answer == label for answer, label in zip(before, labels, strict=True)]
+    right_after = [answer == label for answer, label in zip(after, labels, strict=True)]
+    count = len(old)
+    on_old = _judge(right_before[:count], right_after[:count])
+    on_new = _judge(right_before[count:], right_after[count:]) if new else None
+    every = _judge(right_before, right_after)
     # The whole interval lies below zero: less would let chance keep a better file from shipping.
     loses = on_old.high < 0
-    of_new_classes = [
-        now for now, image in zip(right[1], (*old, *new), strict=True) if image.label in merged.new_classes
-    ]
-    learnt = every.gain > 0 and _beats_guess(of_new_classes, classes=len(set(true)))
+    of_new_classes = []
+    for is_right, label in zip(right_after, labels, strict=True):
+        if label in merged.new_classes:
+            of_new_classes.append(is_right)
+    learnt = every.gain > 0 and _beats_guess(of_new_classes, classes=len(set(labels)))
     ship = (every.low > 0 or learnt) and not loses
     gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, " if on_new else ""
     unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
@@ -323,8 +326,9 @@ def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequ
     worse = []
     for label in sorted({image.label for image in images}):
         places = [place for place, image in enumerate(images) if image.label == label]
-        counts = [sum(answers[place] == label for place in places) for answers in (before, after)]
-        if counts[1] < counts[0]:
+        count_before = sum(before[place] == label for place in places)
+        count_after = sum(after[place] == label for place in places)
+        if count_after < count_before:
             lost = [str(images[place].path) for place in places if before[place] == label != after[place]]
-            worse.append(WorseClass(label, counts[0], counts[1], len(places), tuple(lost[:SHOWN])))
+            worse.append(WorseClass(label, count_before, count_after, len(places), tuple(lost[:SHOWN])))
     return tuple(sorted(worse, key=lambda row: row.after - row.before))

@@ -155,7 +155,8 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
         )
     if bundle.without_page:
         note(bundle.without_page)
-    key, edits = bundle.evaluation.configuration.key, bundle.model.edits
+    key = bundle.evaluation.configuration.key
+    edits = bundle.model.edits
     if asked.as_json:
         facts = {"files": list(bundle.files), "edits": list(edits), "without_page": bundle.without_page}
         print_document(key=key, path=str(bundle.path), **facts)
@@ -254,7 +255,9 @@ def compare(
     from advisor import api
     from advisor.reporting import FIGURES, comparison_json, render_comparison
 
-    form, rows = _format(form, as_json), FIGURES.select(sort, only)
+    # Before the runs are read, so that a wrong option costs no time.
+    form = _format(form, as_json)
+    rows = FIGURES.select(sort, only)
     for run in (before, after):
         warn_of_problems(run)
     with progress("comparing the runs"):
@@ -349,7 +352,8 @@ def reevaluate(
     from advisor import api
     from advisor.reporting import RESULTS, reevaluations_json, render_reevaluations
 
-    form, rows = _format(asked.form, asked.as_json), RESULTS.select(asked.sort, asked.only)
+    form = _format(asked.form, asked.as_json)
+    rows = RESULTS.select(asked.sort, asked.only)
     if asked.every == (run is not None):
         problem = "a run and --all exclude each other" if asked.every else "no run is given"
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
@@ -358,10 +362,14 @@ def reevaluate(
     if asked.fleet is not None:
         _reevaluate_fleet(run, asked, form)
         return
-    devices, profiles = asked.device or (), asked.profiles or ()
     with progress("reading the runs") as tell:
         results = api.reevaluate(
-            run, runs=asked.runs, device=devices, profiles=profiles, since_last=asked.since_last, tell=tell
+            run,
+            runs=asked.runs,
+            device=asked.device or (),
+            profiles=asked.profiles or (),
+            since_last=asked.since_last,
+            tell=tell,
         )
     shown = rows.of(results)
     if form == "json":

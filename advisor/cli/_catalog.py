@@ -397,7 +397,9 @@ def calibrate(
                 name, here=here, models=models, budget=budget, kernels=kernels, candidates=chosen, tell=tell, **given
             )
     except StageError as error:
-        typer.echo(f"error: {error.message}" + f"\nhint:  {error.hint}" * bool(error.hint), err=True)
+        typer.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            typer.echo(f"hint:  {error.hint}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
     if as_json:
         print_document(**calibrated.to_json())

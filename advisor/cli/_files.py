@@ -50,8 +50,11 @@ def benchmark(
     from advisor.core import HOST
     from advisor.devices import canonical
 
-    elsewhere = canonical(given["device"] or "") not in ("", HOST) or given["accelerator"] not in (None, "", "cpu")
-    if elsewhere or any(given[name] for name in ("ssh", "adb", "benchmark_model", "cores")):
+    is_other_device = canonical(given["device"] or "") not in ("", HOST)
+    # This machine times files on its CPU alone.
+    is_other_unit = given["accelerator"] not in (None, "", "cpu")
+    has_connection = any(given[name] for name in ("ssh", "adb", "benchmark_model", "cores"))
+    if is_other_device or is_other_unit or has_connection:
         _benchmark_there(models, asked, given)
     else:
         _benchmark_here(models, asked, given)
@@ -238,7 +241,7 @@ def compress(
 
     rows = FORMS.select(asked.sort, asked.only)
 
-    def compressed(**chosen: Any) -> Any:
+    def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:
             return api.compress(
                 model,
@@ -252,7 +255,7 @@ def compress(
                 **chosen,
             )
 
-    compression = with_readings(compressed, given)
+    compression = with_readings(compress_with, given)
     shown = rows.of(compression.forms)
     if asked.as_json:
         print_json(replace(compression, forms=tuple(shown)).to_json())

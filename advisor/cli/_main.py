@@ -101,7 +101,7 @@ def doctor(
         raise typer.Exit(ExitCode.USAGE)
 
 
-def named(incomplete: str) -> list[str]:
+def complete_terms(incomplete: str) -> list[str]:
     """Return the names of terms that begin so, for the completion of a shell."""
     from advisor.reporting import terms
 
@@ -109,7 +109,7 @@ def named(incomplete: str) -> list[str]:
 
 
 def explain(
-    term: Annotated[list[str] | None, argument("TERM", "The term, such as p90 or hold-out.", named)] = None,
+    term: Annotated[list[str] | None, argument("TERM", "The term, such as p90 or hold-out.", complete_terms)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a term of the reports in a few sentences. Without a term, list those that are explained.
@@ -242,6 +242,7 @@ class PatientOutput(io.TextIOWrapper):
             self._lead_to_nowhere()
 
     def _lead_to_nowhere(self) -> None:
+        # The descriptor, because Python flushes the stream once more when it ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno())
         os.close(nowhere)
@@ -253,7 +254,8 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the system gives the lowest free number
+            # The system gives the lowest free number, which is this one: those below are open by now.
+            os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
@@ -272,4 +274,6 @@ def _complain(message: str, hint: str) -> None:
 def _readable(message: str) -> str:
     """Return a message without passwords and characters that steer a terminal, very long ones cut in the middle."""
     text = visible(without_password(message))
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"

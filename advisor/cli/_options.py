@@ -128,8 +128,8 @@ Std = Annotated[str | None, option("NUMBERS", "Value that the difference is divi
 
 def split(values: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the parts of an option that may be repeated, or joined by commas; None if the option is not given."""
-    parts = tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
-    return parts or None
+    words = [part.strip() for part in ",".join(values or ()).split(",")]
+    return tuple(filter(None, words)) or None
 
 
 def shape_of(text: str | None) -> tuple[int, ...] | None:
@@ -182,14 +182,16 @@ def takes(options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Declare options, by their annotations, before a command's own; it receives them as keywords, None by default."""
 
     def declare(command: Command) -> Command:
-        kind = inspect.Parameter.KEYWORD_ONLY
-        shared = [
-            inspect.Parameter(name, kind, default=None, annotation=annotation) for name, annotation in options.items()
-        ]
-        declared = inspect.signature(command, eval_str=True).parameters.values()
-        declared_options = [parameter for parameter in declared if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters = []
+        for name, annotation in options.items():
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(name, kind, default=None, annotation=annotation))
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            # The command receives the shared options in ``**given``, which Typer could not read.
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                parameters.append(parameter)
         # Arguments come before options.
-        parameters = sorted([*shared, *declared_options], key=lambda parameter: parameter.kind)
+        parameters.sort(key=lambda parameter: parameter.kind)
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return command
 
@@ -201,13 +203,13 @@ class GroupedCommand(TyperCommand):
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options of each group; an option without a group belongs to the output."""
-        for group in GROUPS:
-            shown = [
-                parameter
-                for parameter in self.get_params(ctx)
-                if (getattr(parameter, "rich_help_panel", "") or OUTPUT) == group
-            ]
-            _write(group, shown, ctx, formatter)
+        by_group: dict[str, list[Parameter]] = {group: [] for group in GROUPS}
+        for parameter in self.get_params(ctx):
+            group = getattr(parameter, "rich_help_panel", "") or OUTPUT
+            if group in by_group:
+                by_group[group].append(parameter)
+        for group, parameters in by_group.items():
+            _write_group(group, parameters, ctx, formatter)
 
 
 class SearchCommand(GroupedCommand):
@@ -228,8 +230,9 @@ class SearchCommand(GroupedCommand):
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
-        shown = [name for name, row in SEARCH.items() if row.first] + ["demo", "help_all", "help"]
-        _write("Options", [parameter for parameter in self.get_params(ctx) if parameter.name in shown], ctx, formatter)
+        names = {name for name, row in SEARCH.items() if row.first} | {"demo", "help_all", "help"}
+        parameters = [parameter for parameter in self.get_params(ctx) if parameter.name in names]
+        _write_group("Options", parameters, ctx, formatter)
 
 
 def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
@@ -239,8 +242,9 @@ def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
         ctx.exit()
 
 
-def _write(title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
-    rows = [record for parameter in options if (record := parameter.get_help_record(ctx))]
+def _write_group(title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
+    # A hidden option has no record.
+    rows = list(filter(None, [parameter.get_help_record(ctx) for parameter in options]))
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
@@ -281,9 +285,11 @@ class AllCommands(TyperGroup):
         """Every command by its name."""
         for name in registered(INTEGRATIONS):
             if name not in self._found:
-                alone, added = Commands(add_completion=False, rich_markup_mode=None), integration(INTEGRATIONS, name)
-                alone.command(name, short_help=added.short_help)(added.run)
-                self._found[name] = typer.main.get_command(alone)
+                # Typer makes a command of a function only in an app, so each has an app for itself.
+                app = Commands(add_completion=False, rich_markup_mode=None)
+                added = integration(INTEGRATIONS, name)
+                app.command(name, short_help=added.short_help)(added.run)
+                self._found[name] = typer.main.get_command(app)
         return self._found
 
     @commands.setter

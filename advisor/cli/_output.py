@@ -59,6 +59,7 @@ def fold_line(line: str, width: int) -> str:
     if len(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]
+    # The wrapper breaks at blanks, so those inside a command are hidden from it.
     unbroken = COMMAND.sub(lambda command: command[0].replace(" ", "\0"), line)
     folder = textwrap.TextWrapper(
         width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
@@ -113,6 +114,7 @@ class SlowSteps:
         self._changed = threading.Condition()
         self._step = self._told = first
         self._since = BEGAN.get() or time.monotonic()
+        # As if a line had been written so long ago that the next one is due after ``wait_s``.
         self._written = self._since + wait_s - every_s
         self.has_written = False  # whether there was a line
         self._ended = False

@@ -78,6 +78,7 @@ def search(
     from advisor import api
     from advisor.reporting import continue_command, make_answer_rows
 
+    # Before the search, which may take hours.
     check_place(log_to)
     if demo:
         with progress("drawing the images of the demonstration"):
@@ -121,13 +122,13 @@ def _ask_question() -> dict[str, str]:
     def ask(question: str, default: str = "") -> str:
         return str(typer.prompt(question, default=default, show_default=bool(default), err=True)).strip()
 
-    def known(task: str) -> str:
+    def require_task(task: str) -> str:
         if task.strip() not in TASKS:
             raise typer.BadParameter(f"unknown task '{task}'{nearest(task, TASKS)}")
         return task.strip()
 
     given = {
-        "task": typer.prompt(f"Task: {', '.join(TASKS)}", DEFAULT_TASK, value_proc=known, err=True),
+        "task": typer.prompt(f"Task: {', '.join(TASKS)}", DEFAULT_TASK, value_proc=require_task, err=True),
         "data": ask("Folder of labelled images, with one sub-folder for each class (empty: published accuracies)"),
         "budget": ask("Latency limit (empty: none)", "50ms"),
         "device": ask("Device to ship on, as advisor devices list names it (empty: this machine)"),
@@ -184,11 +185,11 @@ def plan(
 
     rows = ROWS.select(sort, only)
 
-    def planned(**chosen: Any) -> Any:
+    def plan_with(**chosen: Any) -> Any:
         with progress("planning"):
             return api.plan(**chosen)
 
-    view = with_readings(planned, options)
+    view = with_readings(plan_with, options)
     shown = rows.of(view.forecasts)
     if as_json:
         print_json({**view.to_json(), "candidates": [forecast.to_json() for forecast in shown]})
@@ -229,9 +230,10 @@ def check(
         from advisor import api
         from advisor.reporting import FAULTS, print_data_check, render
 
-    rows, sheet = FAULTS.select(sort, only), Path(html)
+    rows = FAULTS.select(sort, only)
+    sheet = Path(html)
 
-    def checked_images(**chosen: Any) -> Any:
+    def check_with(**chosen: Any) -> Any:
         with progress("reading the images") as tell:
             checked = api.check_data(tell=tell, **chosen)
             try:
@@ -241,7 +243,7 @@ def check(
                 raise UsageError(problem, "name another file with --html") from None
         return checked
 
-    checked = with_readings(checked_images, {"data": data, **given})
+    checked = with_readings(check_with, {"data": data, **given})
     shown = rows.of(checked.findings)
     if as_json:
         print_json(replace(checked, findings=shown).to_json())

@@ -84,7 +84,9 @@ class LocalServer:
         names = (self.host, "localhost") if self.host == LOOPBACK else (self.host,)
         if host not in [f"{name}:{self.port}" for name in names]:
             return "This server answers requests to its own address only."
-        if origin != f"{self.scheme}://{host}" and not (origin is None and method in READS):
+        # Browsers leave the origin out of requests that only read.
+        reads_only = origin is None and method in READS
+        if origin != f"{self.scheme}://{host}" and not reads_only:
             return "This server takes changes from its own pages only."
         expected, given = self.keys_of(path.removeprefix("/").split("/"))
         if not hmac.compare_digest(expected.encode(), given.encode()):
@@ -153,6 +155,7 @@ class LocalServer:
     async def read_body(request: Request, most: int) -> bytes:
         """Return the body of a request. UsageError: it has more than ``most`` bytes, or is not complete in time."""
         too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
+        # What the header states saves the upload; it may be wrong or missing, so the parts are counted as well.
         if int(request.headers.get("content-length") or 0) > most:
             raise too_large
         parts = []
@@ -182,6 +185,7 @@ class ImpatientConnection(H11Protocol):
         waits = self.cycle is None or self.cycle.response_complete
         if waits and self.cycle is last:
             self.transport.close()
+        # During an answer the mark is no request, so the wait for the next one begins anew.
         elif not self.transport.is_closing():
             self.loop.call_later(WAITS_S, self._look, self.cycle if waits else self)
 

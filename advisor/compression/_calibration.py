@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError
-from advisor.datasets import InputSpec, is_candidate, load, quiet
+from advisor.datasets import InputSpec, ignore_warnings, is_candidate, load
 from advisor.store import files_below
 from advisor.tflite import Metadata, Model
 
@@ -106,7 +106,7 @@ def find_images(folder: Path) -> tuple[Path, ...]:
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
     files = list(filter(is_candidate, files_below(folder)))
-    with quiet():
+    with ignore_warnings():
         verdicts = [(file, _reason_of(file)) for file in files]
     good = tuple(file for file, reason in verdicts if not reason)
     if len(good) < FEWEST:

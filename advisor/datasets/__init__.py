@@ -13,40 +13,52 @@ if TYPE_CHECKING:
     from advisor.datasets._boxes import base_of, coco_files, formats_of, images_of, lists_of
     from advisor.datasets._boxes.reading import BoxSurvey, Frame, survey_boxes
     from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in, part_folders, part_of, text_of
-    from advisor.datasets._capture import STAYING, TESTS, VERSION, Test, captures, random_capture, seed_of
+    from advisor.datasets._capture import STAYING, TESTS, VERSION, Test, draw_captures, random_capture, seed_of
     from advisor.datasets._category_files import key_of, require_beside
-    from advisor.datasets._checks import check, kept_together, repeated, require_usable, unreadable
-    from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, object_sizes, write_boxes
+    from advisor.datasets._checks import (
+        check_survey,
+        list_linked_groups,
+        report_repeats,
+        report_unreadable,
+        require_usable,
+    )
+    from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, measure_object_sizes, write_boxes
     from advisor.datasets._checks.findings import (
         Finding,
         Kind,
-        counted,
         more_columns,
+        phrase_count,
+        require_writable,
         row_of,
-        writable,
         write_manifest,
         write_rows,
     )
     from advisor.datasets._checks.image_measure import Measure
-    from advisor.datasets._checks.image_quality import MEASURES, OF_ANY_PLACE, MeasureDistribution, conditions, sizes
+    from advisor.datasets._checks.image_quality import (
+        MEASURES,
+        OF_ANY_PLACE,
+        MeasureDistribution,
+        measure_conditions,
+        report_sizes,
+    )
     from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, Rejected, class_order, members_of
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
-    from advisor.datasets._division import Division, Overview, divide, divide_boxes, stratified
-    from advisor.datasets._duplicates import Pair, cropped_copies, groups, near_duplicates
-    from advisor.datasets._grouping import silhouettes
+    from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey, make_stratifier
+    from advisor.datasets._duplicates import Pair, find_cropped_copies, group_pairs, near_duplicates
+    from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_groups import Grouping
     from advisor.datasets._image_places import find_by_name
     from advisor.datasets._images import (
         READ_ERRORS,
         InputSpec,
-        decoded,
+        decode_images,
+        describe_read_error,
+        ignore_warnings,
         is_candidate,
         load,
         open_image,
-        orientation,
-        quiet,
         read_bytes,
-        reason,
+        read_orientation,
         require_unchanged,
         sha256_of,
     )
@@ -67,7 +79,7 @@ if TYPE_CHECKING:
         Split,
         copies_sentence,
         group_numbers,
-        halved,
+        split_halves,
     )
     from advisor.datasets._survey import Progress, Survey, survey
     from advisor.datasets._table_rows import columns_of
@@ -120,66 +132,66 @@ __all__ = [
     "Test",
     "address_of",
     "base_of",
-    "captures",
-    "check",
     "check_boxes",
+    "check_survey",
     "class_order",
     "coco_files",
     "columns_of",
-    "conditions",
     "copies_sentence",
-    "counted",
-    "cropped_copies",
-    "decoded",
-    "divide",
+    "decode_images",
+    "describe_read_error",
     "divide_boxes",
+    "divide_survey",
+    "draw_captures",
     "draw_demo",
     "entry_of",
     "find_by_name",
+    "find_cropped_copies",
     "folder_in",
     "formats_of",
     "group_numbers",
-    "groups",
-    "halved",
+    "group_pairs",
+    "ignore_warnings",
     "images_in",
     "images_of",
     "is_candidate",
-    "kept_together",
     "key_of",
     "list_files",
+    "list_linked_groups",
     "lists_of",
     "load",
+    "make_stratifier",
+    "measure_conditions",
+    "measure_object_sizes",
+    "measure_silhouettes",
     "members_of",
     "missing_hint",
     "more_columns",
     "near_duplicates",
-    "object_sizes",
     "open_image",
-    "orientation",
     "part_folders",
     "part_of",
-    "quiet",
+    "phrase_count",
     "random_capture",
     "read_bytes",
     "read_each",
+    "read_orientation",
     "read_rows",
     "read_thumbnail",
-    "reason",
-    "repeated",
+    "report_repeats",
+    "report_sizes",
+    "report_unreadable",
     "require_beside",
     "require_unchanged",
     "require_usable",
+    "require_writable",
     "row_of",
     "seed_of",
     "sha256_of",
-    "silhouettes",
-    "sizes",
-    "stratified",
+    "split_halves",
     "survey",
     "survey_boxes",
     "text_of",
-    "unreadable",
-    "writable",
     "write_boxes",
     "write_manifest",
     "write_rows",

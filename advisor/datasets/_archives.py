@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 from advisor.core import AmbiguousInput, Reading, UsageError
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
+from advisor.datasets._companion_folders import companion_folders
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import (
     HINT,
-    companion_folders,
     describe_system_folders,
     is_below,
     is_system_name,
@@ -42,11 +42,13 @@ def archives_in(folder: Path) -> list[Path]:
     paths = []
     for place, inner, names in walk_folder(folder):
         # In place: the walk goes on from this list.
-        inner[:] = [name for name in inner if not is_system_name(name)]
-        paths += [place / name for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
-    # A table without images is a manifest, which another reader takes.
+        inner[:] = filterfalse(is_system_name, inner)
+        visible = filterfalse(is_system_name, names)
+        paths += [place / name for name in visible if kind_of(Path(name)) in SOURCES]
     files = [file for file in paths if file.is_file()]
-    return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
+    # A table without images is a manifest, which another reader takes.
+    manifests = {file for file in files if file.suffix.lower() in PARQUET and not holds_images(file)}
+    return sorted(set(files) - manifests)
 
 
 def list_archives(
@@ -61,24 +63,19 @@ def list_archives(
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
-    records = (file for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file))
-    sets = sorted({file.parent for file in records})
-    if len(sets) > 1:
-        shown = some_of([str(folder.relative_to(path)) for folder in sets])
-        readings = readings_of_data(sets, "the images of '{}' are used")
-        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
+    _ask_about_sets(path, files)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
     unused: list[UsageError] = []
     # One part alone is a download without its other files, and no split.
-    several = len({part_in_name(file, path) for file in files} - {""}) > 1
+    is_split = len({part_in_name(file, path) for file in files} - {""}) > 1
     for file in files:
-        part = part_in_name(file, path) if several else ""
+        part = part_in_name(file, path) if is_split else ""
         in_folders = list[str]()
         archive = archive_of(file)
         notes += _describe_unread(file, archive)
-        for count, member in enumerate(archive.members()):
+        for count, member in enumerate(archive.list_members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
             if member.fault:
@@ -86,7 +83,7 @@ def list_archives(
             # Tables and shards state a class for each image; zips have folders, which are read together below.
             elif member.label is not None:
                 entries.append(Entry(file / member.name, member.label, part))
-            elif is_candidate(Path(member.name)) and chosen.has(PurePosixPath(member.name).parts):
+            elif is_candidate(Path(member.name)) and chosen.includes_names(PurePosixPath(member.name).parts):
                 in_folders.append(member.name)
         # A single file holds the whole set, so its own name is no class.
         label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""
@@ -111,6 +108,17 @@ def list_archives(
     return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
 
 
+def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:
+    """Raise the question which data set of TFDS is meant, if there are several."""
+    folders = {file.parent for file in files if _is_record(file)}
+    # TFDS writes this file beside the records of one data set.
+    sets = sorted(folder for folder in folders if folder.joinpath("dataset_info.json").is_file())
+    if len(sets) > 1:
+        shown = some_of([str(folder.relative_to(path)) for folder in sets])
+        readings = readings_of_data(sets, "the images of '{}' are used")
+        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
+
+
 def _refuse_few_classes(
     path: Path,
     entries: Sequence[Entry],
@@ -124,7 +132,9 @@ def _refuse_few_classes(
     if not labels and unused:
         raise unused[0]
     if not labels:
-        why = f"; the first: {rejected[0].reason}" if rejected else "".join(f". {note}" for note in notes[:1])
+        why = f". {notes[0]}" if notes else ""
+        if rejected:
+            why = f"; the first: {rejected[0].reason}"
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
     if len(labels) == 1:
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
@@ -149,9 +159,14 @@ def _is_record(file: Path) -> bool:
 def part_in_name(file: Path, root: Path) -> str:
     """Return the part of a split that the name of a file with images says, or a folder below ``root`` that it is in."""
     first, *others = _WORD.split(file.stem)
-    last = [word for word in others if word and _is_record(file)]  # ``animals-train`` of TFDS
-    words = [*last[-1:], first, *(file.relative_to(root).parts[:-1] if file != root else ())]
-    parts = (part_of(word) for word in words)
+    words = [first]
+    last = list(filter(None, others))[-1:]
+    if _is_record(file):
+        # TFDS has the part last: ``animals-train.tfrecord-00000-of-00001``.
+        words = [*last, first]
+    if file != root:
+        words += file.relative_to(root).parts[:-1]
+    parts = [part_of(word) for word in words]
     return next((part for part in parts if part not in ("", UNLABELLED)), "")
 
 

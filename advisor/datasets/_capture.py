@@ -3,12 +3,13 @@
 TensorFlow's "Optimizing for mobile" names bad framing, bad light and lens distortion as the main causes of accuracy
 problems on phones. Colour cast, motion blur, JPEG and perspective are added here.
 
-A condition is applied to an image at the model's size: ``apply(load(path, size), condition, strength, seed)``. Its
+A condition is applied to an image at the size of a model, by ``apply_condition(load(path, size), ...)``. The
 strength is 0 for none, 1 for everyday, 2 for strong but usable. None needs pixels from outside the image.
 """
 
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -43,17 +44,18 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
 
 Test = tuple[CaptureCondition, float]
 
-TESTS = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)  # The robustness test
+TESTS = tuple(product(CONDITIONS, STRENGTHS))  # The robustness test
 STAYING = tuple(test for test in TESTS if not test[0].moves)  # That of objects, whose places are known
 
 
-def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int) -> Pixels:
+def apply_condition(image: Pixels, condition: CaptureCondition, strength: float, seed: int) -> Pixels:
     """Return the image, uint8 (S, S, 3) in RGB, under one of ``CONDITIONS``; equal seeds give equal pixels.
 
     The strength is 0 for none; the test takes 1 and 2. Raises ValueError if the array is not a square RGB image, or the
     strength is negative.
     """
-    if image.ndim != 3 or image.shape[0] != image.shape[1] or image.shape[2] != 3 or image.dtype != np.uint8:
+    side = image.shape[:1]
+    if image.shape != (*side, *side, 3) or image.dtype != np.uint8:
         raise ValueError(f"a square RGB image of uint8 is needed, got {image.dtype} {image.shape}")
     if not strength >= 0:
         raise ValueError(f"a strength of 0 or more is needed, got {strength}")
@@ -63,12 +65,12 @@ def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int
     return changed
 
 
-def captures(path: Path, size: int, tests: Sequence[Test] = TESTS) -> Iterator[Pixels]:
+def draw_captures(path: Path, size: int, tests: Sequence[Test] = TESTS) -> Iterator[Pixels]:
     """Yield an image under each of some of ``TESTS``; equal files of equal name give equal pixels."""
     image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):
         if (condition, strength) in tests:
-            yield apply(image, condition, strength, seed_of(path) + number)
+            yield apply_condition(image, condition, strength, seed_of(path) + number)
 
 
 def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
@@ -78,7 +80,7 @@ def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
     """
     draw = np.random.default_rng([*seed, VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
-    return apply(image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
+    return apply_condition(image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
 
 
 def seed_of(path: Path) -> int:

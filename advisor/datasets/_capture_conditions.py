@@ -44,9 +44,11 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 def dim_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
     # In linear light, where half as many photons are half the value; the table spares a power for each pixel.
-    light = ((np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength))[photo]
+    table = (np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength)
+    light = table[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
-    light += grain * np.sqrt(light * np.float32(0.002 * strength) + np.float32(1e-6 * strength))
+    variance = light * np.float32(0.002 * strength) + np.float32(1e-6 * strength)
+    light += grain * np.sqrt(variance)
     return _pixels(np.maximum(light, 0) ** np.float32(1 / GAMMA) * 255)
 
 
@@ -56,7 +58,8 @@ def cast_colour(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     warm = math.cos(angle)
     green = 0.5 * math.sin(angle)
     # The three exponents add up to 0, so the image gets no lighter.
-    gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
+    exponents = np.array([warm - green / 2, green, -warm - green / 2])
+    gains = np.exp(0.2 * strength * exponents)
     return _pixels(photo * gains.astype(np.float32))
 
 
@@ -98,10 +101,15 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     rows = []
     quad = []
     for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
-        x, y = (edge - inset if edge else inset for edge, inset in ((u, across), (v, down)))
-        rows += [[u, v, 1, 0, 0, 0, -x * u, -x * v], [0, 0, 0, u, v, 1, -y * u, -y * v]]
+        x = u - across if u else across
+        y = v - down if v else down
+        # Two equations for the eight numbers of Pillow's transform, which maps each target point to its source:
+        # x = (a u + b v + c) / (g u + h v + 1), and y = (d u + e v + f) / (g u + h v + 1).
+        rows.append([u, v, 1, 0, 0, 0, -x * u, -x * v])
+        rows.append([0, 0, 0, u, v, 1, -y * u, -y * v])
         quad += [x, y]
-    return _transform_photo(photo, "PERSPECTIVE", np.linalg.solve(np.array(rows), np.array(quad)).tolist())
+    coefficients = np.linalg.solve(np.array(rows), np.array(quad))
+    return _transform_photo(photo, "PERSPECTIVE", coefficients.tolist())
 
 
 def bend_lens(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
@@ -114,9 +122,13 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     """Return target boxes with their source corners, for Pillow's mesh transform."""
     cells = min(_MESH, side)  # a cell has at least one pixel
     edges = [round(side * place / cells) for place in range(cells + 1)]
-    x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
-    grown = (1 + curve * (x * x + y * y)) / (1 + 2 * curve)
-    across, down = ((values * grown + 1) * side / 2 for values in (x, y))
+    # From -1 to 1, so that the middle of the image is 0 and its corners have a squared radius of 2.
+    axis_places = 2 * np.array(edges) / side - 1
+    x, y = np.meshgrid(axis_places, axis_places)
+    growth = 1 + curve * (x * x + y * y)
+    scale = growth / (1 + 2 * curve)
+    across = (x * scale + 1) * side / 2
+    down = (y * scale + 1) * side / 2
     mesh = []
     for row, column in product(range(cells), range(cells)):
         box = edges[column], edges[row], edges[column + 1], edges[row + 1]

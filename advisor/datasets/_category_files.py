@@ -11,6 +11,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str
     """
     if not classes or not all(map(_SYNSET.fullmatch, classes)):
         return "", {}
-    places = [place / name for place in (folder, folder.parent) for name in SYNSETS]
+    places = [place / name for place, name in product((folder, folder.parent), SYNSETS)]
     for file in filter(Path.is_file, places):
         words: dict[str, str] = {}
         for line in read_text(require_beside(file), MAX_DESCRIPTIONS_BYTES).splitlines():
@@ -125,9 +126,13 @@ def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str
         # A list of another release lacks some, and half of the names would be worse than none.
         if not all(map(words.get, classes)):
             continue
-        first = {name: words[name].partition(",")[0] for name in classes}
-        counts = Counter(first.values())
-        return file.name, {name: short if counts[short] == 1 else words[name] for name, short in first.items()}
+        first_words = {name: words[name].partition(",")[0] for name in classes}
+        counts = Counter(first_words.values())
+        names = {}
+        for name, short in first_words.items():
+            # Two synsets may begin with one word, such as a crane that is a bird and one that lifts.
+            names[name] = short if counts[short] == 1 else words[name]
+        return file.name, names
     return "", {}
 
 
@@ -158,9 +163,13 @@ def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
 
 def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
     """Return names without the numbers behind them if these count the lines from 0: ``/a/airfield 0``."""
-    pairs = [name.rsplit(maxsplit=1) for name in names]
-    counted = [pair[-1] for pair in pairs] == [str(place) for place in range(len(names))]
-    return [pair[0] for pair in pairs] if counted and all(len(pair) > 1 for pair in pairs) else names
+    plain_names = []
+    for place, name in enumerate(names):
+        words = name.rsplit(maxsplit=1)
+        if len(words) < 2 or words[1] != str(place):
+            return names
+        plain_names.append(words[0])
+    return plain_names
 
 
 def first_number(numbers: Collection[int], names: int) -> int | None:

@@ -19,9 +19,11 @@ class ChosenFolders:
     only: frozenset[str] = frozenset()  # names of the upper folders that count; all if it is empty
     left_out: frozenset[str] = frozenset()  # names of folders that do not count, wherever they are
 
-    def has(self, names: Names) -> bool:
+    def includes_names(self, names: Names) -> bool:
         """Return whether an image or a folder counts, by its folders and its own name."""
-        return not (self.only and names[0] not in self.only) and self.left_out.isdisjoint(names)
+        if self.only and names[0] not in self.only:
+            return False
+        return self.left_out.isdisjoint(names)
 
 
 def read_choice(path: Path) -> ChosenFolders:

@@ -93,7 +93,7 @@ class Dataset:
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
-    def shown(self, path: Path) -> str:
+    def show_path(self, path: Path) -> str:
         """Return an image's path relative to the root, with bytes that are no UTF-8 as escapes."""
         return utf8(Path(os.path.relpath(path, self.root)).as_posix())
 
@@ -109,27 +109,34 @@ def draw_files(listing: Listing, most: int) -> Listing:
         return listing
     share = most / len(listing.entries)
     chosen = set[int]()
-    for places in members_of((plain(entry.label), entry.part) for entry in listing.entries).values():
+    strata = members_of((plain(entry.label), entry.part) for entry in listing.entries)
+    for places in strata.values():
         wanted = max(round(share * len(places)), min(LEAST, len(places)))
-        taken = 0
         run = min(RUN, max(1, wanted // RUN))
         # Negative numbers for single images, so that they never meet the number of a row.
         runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
-        for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
-            if taken < wanted:
-                chosen.update(places[index] for index in unit)
-                taken += len(unit)
+        units = [[places[index] for index in indices] for indices in members_of(runs).values()]
+        units.sort(key=lambda unit: _rank(listing.entries[unit[0]]))
+        taken = 0
+        for unit in units:
+            if taken >= wanted:
+                break
+            chosen.update(unit)
+            taken += len(unit)
     return replace(listing, entries=[listing.entries[place] for place in sorted(chosen)])
 
 
 def _rank(entry: Entry) -> bytes:
-    return hashlib.sha256("/".join((entry.label, *entry.path.parts[-2:])).encode("utf-8", "surrogateescape")).digest()
+    # The folder and the file, and not the whole path: a copy of the set elsewhere gives the same files.
+    name = "/".join((entry.label, *entry.path.parts[-2:]))
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
 
 
 def compute_fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     """Return the SHA-256 of the sorted (class name, file hash) pairs."""
     rows = sorted((classes[image.label], image.sha256) for image in images)
-    return hashlib.sha256("".join(f"{name}\0{sha256}\n" for name, sha256 in rows).encode()).hexdigest()
+    text = "".join(f"{name}\0{sha256}\n" for name, sha256 in rows)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:

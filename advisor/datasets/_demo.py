@@ -36,8 +36,11 @@ Licence: CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/. Do with th
 IMAGES = 64
 """Images of each class: enough for ten in the validation part."""
 
-SIDE, SCALE = 160, 2
-"""Side of an image in pixels, and how much larger it is drawn, so that edges become smooth."""
+SIDE = 160
+"""Side of an image in pixels."""
+
+SCALE = 2
+"""How much larger an image is drawn, so that edges become smooth."""
 
 MUTED = 0.4
 """Share of a random colour in that of a table; the rest is grey."""
@@ -121,8 +124,8 @@ def draw_demo(folder: Path) -> Path:
         raise UsageError(f"'{folder}' exists and has no demonstration images", "name another folder with --out")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".demo-") as made:
-            images = Path(made) / "images"
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".demo-") as temporary:
+            images = Path(temporary) / "images"
             _write_images(images)
             # A folder that is complete takes the name at once: a search that is interrupted leaves no half of it.
             shutil.rmtree(folder, ignore_errors=True)
@@ -198,8 +201,9 @@ def _put_fruit(scene: Image.Image, fruit: Fruit, rng: np.random.Generator) -> No
     size = side * rng.uniform(0.16, 0.34)
     centre = side * rng.uniform(0.32, 0.68, 2)
     turn = rng.uniform(-0.7, 0.7) + (math.pi if rng.random() < 0.15 else 0.0)
+    outline = _place_outline(_edge(fruit, rng), size, centre, turn)
     mask = Image.new("L", (side, side))
-    ImageDraw.Draw(mask).polygon(_place_outline(_edge(fruit, rng), size, centre, turn), fill=255)
+    ImageDraw.Draw(mask).polygon(outline, fill=255)
     _put_shadow(scene, mask, rng)
     scene.paste(_skin(fruit, size, centre, rng), mask=mask)
     if fruit.top and rng.random() < 0.75:  # a leaf can be lost
@@ -209,12 +213,17 @@ def _put_fruit(scene: Image.Image, fruit: Fruit, rng: np.random.Generator) -> No
 def _edge(fruit: Fruit, rng: np.random.Generator) -> np.ndarray:
     """Return the points of an outline around the origin; no two fruits are equal."""
     angle = np.linspace(-math.pi, math.pi, 120, endpoint=False)
-    waves = sum(rng.normal(0, 0.025) * np.cos(count * angle + rng.uniform(0, 6)) for count in (1, 2, 3, 4))
+    waves = np.zeros_like(angle)
+    for count in (1, 2, 3, 4):
+        strength = rng.normal(0, 0.025)
+        waves += strength * np.cos(count * angle + rng.uniform(0, 6))
     radius = fruit.outline(angle) + waves
     width, height = np.array(fruit.stretch) * rng.uniform(0.9, 1.1, 2)
     x = width * radius * np.cos(angle)
     y = height * radius * np.sin(angle)
-    return np.stack([x, y + fruit.bend * (1 - (x / width) ** 2) - fruit.bend / 2], axis=1)
+    # The middle is pushed down, and the whole up by half of that, so that the fruit stays where it is.
+    bent = y + fruit.bend * (1 - (x / width) ** 2) - fruit.bend / 2
+    return np.stack([x, bent], axis=1)
 
 
 def _place_outline(points: np.ndarray, size: float, centre: np.ndarray, turn: float) -> list[tuple[float, float]]:
@@ -239,7 +248,8 @@ def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generato
     across = x - centre[0] / size
     down = y - centre[1] / size
     direction = rng.uniform(0, 2 * math.pi)
-    ripe = np.clip(0.5 + 0.6 * (across * math.cos(direction) + down * math.sin(direction)), 0, 1)[..., None]
+    along = across * math.cos(direction) + down * math.sin(direction)
+    ripe = np.clip(0.5 + 0.6 * along, 0, 1)[..., None]
     light = rng.uniform(-0.5, 0.5, 2)
     away = (across - light[0]) ** 2 + (down - light[1]) ** 2
     shade = np.clip(1.18 - 0.42 * away, 0.35, 1.2)[..., None]
@@ -264,7 +274,9 @@ def _put_top(
     points = 10
     angle = np.linspace(0, 2 * math.pi, points, endpoint=False)
     radius = np.where(np.arange(points) % 2, 0.12, 0.42)
-    star = np.stack([radius * np.cos(angle), 0.6 * radius * np.sin(angle) - 0.55], axis=1)
+    x = radius * np.cos(angle)
+    y = 0.6 * radius * np.sin(angle) - 0.55
+    star = np.stack([x, y], axis=1)
     draw.polygon(_place_outline(star, size, centre, turn), fill=green)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
 from advisor.core import UsageError, listed, plain
 from advisor.datasets._boxes.reading import BoxSurvey
-from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, kept_together
+from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, list_linked_groups
 from advisor.datasets._checks.boxes import Counts, boxes_in_parts, name_lacking_classes, require_usable_boxes
-from advisor.datasets._checks.findings import counted
+from advisor.datasets._checks.findings import phrase_count
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair, near_duplicates
@@ -34,30 +35,39 @@ from advisor.datasets._survey import Survey
 
 LEAST = 10  # Groups of images in a stratum: fewer do not give two to the hold-out
 
-NO_BOX, OTHERS = "no boxes", "others"
+NO_BOX = "no boxes"
+OTHERS = "others"
 _CROWD = ("few boxes", "some boxes", "many boxes")
 
 Stratum = tuple[str, ...]
 Stratify = Callable[[Sequence[int]], Dataset]  # From the group of each image to the images with strata as classes
 
-MOST_HELD, MOST_COMPARED = 10_000, 5_000
-"""Images that are drawn for the hold-out and for validation, at most. 10,000 images tell an accuracy of 90 % to 0.6
-points with 95 %. 5,000 images tell two files apart that differ in 5 % of their answers, by 0.7 points or more."""
+MOST_HELD = 10_000
+"""Images that are drawn for the hold-out, at most: they tell an accuracy of 90 % to 0.6 points with 95 %."""
+
+MOST_COMPARED = 5_000
+"""Images that are drawn for validation, at most.
+
+They tell two files apart that differ in 5 % of their answers, by 0.7 points or more.
+"""
 
 NAMED = 5  # Classes named in a sentence, at most
 
 
-def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
+def make_stratifier(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
     """Return a function that takes the group of each image, and returns the images with their strata as classes.
 
     So each part of a split gets its share of classes and crowded images. ``contents`` are the classes in each image.
     """
 
     def with_strata(groups: Sequence[int]) -> Dataset:
-        labels = list_strata(contents, groups, [image.part for image in dataset.images])
-        names = tuple(sorted(set(labels)))
-        place = {name: number for number, name in enumerate(names)}
-        images = (replace(image, label=place[name]) for image, name in zip(dataset.images, labels, strict=True))
+        parts = [image.part for image in dataset.images]
+        strata = list_strata(contents, groups, parts)
+        names = tuple(sorted(set(strata)))
+        label_of = {name: label for label, name in enumerate(names)}
+        images = []
+        for image, stratum in zip(dataset.images, strata, strict=True):
+            images.append(replace(image, label=label_of[stratum]))
         return replace(dataset, classes=names, images=tuple(images))
 
     return with_strata
@@ -69,41 +79,53 @@ def list_strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: 
     A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each part of the user's
     own split. Others are joined.
     """
-    fine = _fine(contents)
+    fine = _list_fine_strata(contents)
     # Too small with the number of boxes: then the class alone decides, and at last all rare classes together.
-    classes = {stratum[0] for stratum in _small(fine, groups, parts)}
-    coarse = [stratum[:1] if stratum[0] in classes else stratum for stratum in fine]
-    small = _small(coarse, groups, parts)
-    joined = [(OTHERS,) if stratum in small else stratum for stratum in coarse]
-    if (OTHERS,) in _small(joined, groups, parts):
-        large = Counter(stratum for stratum in joined if stratum != (OTHERS,)).most_common(1)
-        joined = [large[0][0] if large and stratum == (OTHERS,) else stratum for stratum in joined]
+    small_classes = {stratum[0] for stratum in _find_small(fine, groups, parts)}
+    coarse = [stratum[:1] if stratum[0] in small_classes else stratum for stratum in fine]
+    small = _find_small(coarse, groups, parts)
+    others = (OTHERS,)
+    joined = [others if stratum in small else stratum for stratum in coarse]
+    if others in _find_small(joined, groups, parts):
+        # Even together they are too few to be drawn from, so the largest stratum takes them.
+        large = Counter(stratum for stratum in joined if stratum != others).most_common(1)
+        if large:
+            largest, _ = large[0]
+            joined = [largest if stratum == others else stratum for stratum in joined]
     return tuple(", ".join(stratum) for stratum in joined)
 
 
-def _fine(contents: Sequence[Counter[str]]) -> list[Stratum]:
-    images = Counter(label for content in contents for label in content)
+def _list_fine_strata(contents: Sequence[Counter[str]]) -> list[Stratum]:
+    # Iterating over the counter of an image gives each of its classes once.
+    images = Counter(chain.from_iterable(contents))
     counts = [content.total() for content in contents if content]
     limits = np.quantile(counts, (1 / 3, 2 / 3)) if counts else np.zeros(2)
 
-    def stratum(content: Counter[str]) -> Stratum:
+    def choose_stratum(content: Counter[str]) -> Stratum:
         if not content:
             return (NO_BOX,)
+        # A common class gets its share of each part however the images are drawn, a rare one does not.
         rarest = min(content, key=lambda label: (images[label], label))
-        return rarest, _CROWD[int(np.searchsorted(limits, content.total()))]
+        crowd = int(np.searchsorted(limits, content.total()))
+        return rarest, _CROWD[crowd]
 
-    return [stratum(content) for content in contents]
+    return list(map(choose_stratum, contents))
 
 
-def _small(image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
+def _find_small(image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
     """Return the strata with too few groups, or without an image in a part of the user's split."""
     groups_of = defaultdict(set)
     parts_of = defaultdict(set)
     for stratum, group, part in zip(image_strata, groups, parts, strict=True):
         groups_of[stratum].add(group)
         parts_of[stratum].add(part)
-    everywhere = set(parts) - {""}
-    return {one for one in groups_of if len(groups_of[one]) < LEAST or not parts_of[one] >= everywhere}
+    named_parts = set(parts) - {""}
+    small = set()
+    for stratum, its_groups in groups_of.items():
+        lacks_part = not parts_of[stratum] >= named_parts
+        if len(its_groups) < LEAST or lacks_part:
+            small.add(stratum)
+    return small
 
 
 @dataclass(frozen=True)
@@ -120,7 +142,7 @@ class Division:
     """Images of each part of the user's own split that copy images which are learnt from: they are in no part."""
     alike: int = 0  # images of which the set has near copies
 
-    def notes(self, dataset: Dataset) -> tuple[str, ...]:
+    def list_notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
         notes = list(dataset.notes)
         if is_demo(dataset.root):
@@ -133,31 +155,32 @@ class Division:
                 f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as many as the time "
                 "limit leaves time for. A longer one reads more."
             )
-        lost = dataset.rejected
-        if lost:
-            which = counted(len(lost), "listed image is", "listed images are")
-            notes.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
-        copied = copies_sentence(self.copies, {part: len(getattr(self.split, part)) for part in PARTS})
+        if dataset.rejected:
+            first = dataset.rejected[0]
+            which = phrase_count(len(dataset.rejected), "listed image is", "listed images are")
+            notes.append(f"{which} not used; the first: '{plain(first.path.name)}': {first.reason}.")
+        sizes = {part: len(getattr(self.split, part)) for part in PARTS}
+        copied = copies_sentence(self.copies, sizes)
         if copied:
             notes.append(copied)
         elif self.alike and not self.split.given:
-            which = counted(self.alike, "image has", "images have")
+            which = phrase_count(self.alike, "image has", "images have")
             notes.append(f"{which} near copies in the set: copies stay in one part of the split.")
         if self.rejoined:
             notes.append(
                 f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "
                 f"({_join_names(self.rejoined)}): it was joined to the training part, and another one was drawn."
             )
-        there = _counts(self.split, dataset)[VALIDATION]
-        missing = [name for label, name in enumerate(dataset.classes) if not there[label]]
+        counts = _count_classes(self.split, dataset)[VALIDATION]
+        missing = [name for label, name in enumerate(dataset.classes) if not counts[label]]
         if missing:
-            which = counted(len(missing), "class has", "classes have")
+            which = phrase_count(len(missing), "class has", "classes have")
             notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
         return tuple(notes)
 
-    def overview(self, dataset: Dataset) -> Overview:
+    def make_overview(self, dataset: Dataset) -> Overview:
         """Return what a user may want to know of the split."""
-        return Overview.of(dataset, self.split, self.grouping, self.notes(dataset))
+        return Overview.of_split(dataset, self.split, self.grouping, self.list_notes(dataset))
 
 
 @dataclass(frozen=True)
@@ -179,43 +202,48 @@ class Overview:
     boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
+    def of_split(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
         """Return the overview of a split."""
-        counts = _counts(parts, dataset)
         by_name = {}
-        for part in PARTS:
-            by_name[part] = {name: counts[part][label] for label, name in enumerate(dataset.classes)}
+        for part, counts in _count_classes(parts, dataset).items():
+            by_name[part] = {name: counts[label] for label, name in enumerate(dataset.classes)}
         return cls(by_name, grouping, parts.given, notes)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The overview as sentences."""
         train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
-        boxes = [f"{sum(counts.values()):,}" for counts in self.boxes.values()]
+        lines = [
+            f"Split: {train} images for training, {validation} to compare candidates (validation), {holdout} held out."
+        ]
+        if self.boxes:
+            train, validation, holdout = (f"{sum(self.boxes[part].values()):,}" for part in PARTS)
+            lines.append(f"Boxes: {train} for training, {validation} in validation, {holdout} held out.")
         count = self.grouping.count
-        largest = counted(self.grouping.largest, "image")
-        groups = f"{count:,}, the largest with {largest}" if count else "none found, so single images are drawn"
-        return (
-            f"Split: {train} images for training, {validation} to compare candidates (validation), {holdout} held out.",
-            *(["Boxes: {} for training, {} in validation, {} held out.".format(*boxes)] if boxes else []),
-            f"Groups: {groups}.",
-            *self.notes,
-        )
+        if count:
+            largest = phrase_count(self.grouping.largest, "image")
+            lines.append(f"Groups: {count:,}, the largest with {largest}.")
+        else:
+            lines.append("Groups: none found, so single images are drawn.")
+        return (*lines, *self.notes)
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object with the groups, the images or boxes of each class in each part, and the sentences."""
         per_class = self.boxes or self.parts
+        missing = {}
+        for part, counts in per_class.items():
+            missing[part] = [name for name, count in counts.items() if not count]
         return {
             "grouping": self.grouping.to_json(),
             "own_split": list(self.own_split),
             "images": {part: sum(counts.values()) for part, counts in self.parts.items()},
             "boxes_per_class" if self.boxes else "images_per_class": per_class,
-            "missing": {part: [name for name, n in counts.items() if not n] for part, counts in per_class.items()},
+            "missing": missing,
             "notes": list(self.notes),
         }
 
 
-def divide(
+def divide_survey(
     read: Survey, seed: int, alike: tuple[Pair, ...] | None = None, stratify: Stratify | None = None
 ) -> Division:
     """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
@@ -227,7 +255,7 @@ def divide(
     """
     dataset = read.dataset
     pairs = near_duplicates(read.thumbnails) if alike is None else alike
-    together = kept_together(dataset, pairs)
+    together = list_linked_groups(dataset, pairs)
     grouping = find_groups(read)
     groups = group_numbers(dataset, [*together, *grouping.members])
     # Images with boxes have no class of their own: their stratum stands for it while parts are drawn.
@@ -240,8 +268,18 @@ def divide(
     compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
     parts = draw_split(shared, seed, held, together, given, compared, grouping)
     judged, unjudged = _without_copies(dataset, parts, same)
-    named = find_leaks(dataset, kept_together(dataset, ()))
-    return Division(judged, grouping, groups, together, named, rejoined, unjudged, sum(map(len, same)))
+    # Without pairs of similar images, only the groups of the manifest are left.
+    leaks = find_leaks(dataset, list_linked_groups(dataset, ()))
+    return Division(
+        judged,
+        grouping,
+        groups,
+        together,
+        leaks,
+        rejoined=rejoined,
+        copies=unjudged,
+        alike=sum(map(len, same)),
+    )
 
 
 def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]) -> tuple[Split, Mapping[str, int]]:
@@ -253,21 +291,24 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
     # In a split that was drawn, copies are in one part already.
     if not parts.given:
         return parts, {}
-    part_of = {index: name for name in PARTS for index in getattr(parts, name)}
+    part_of = {}
+    for name in PARTS:
+        part_of.update(dict.fromkeys(getattr(parts, name), name))
     left_out = set(copies_of_learnt(alike, part_of))
     if not left_out:
         return parts, {}
-    judging = {name: tuple(index for index in getattr(parts, name) if index not in left_out) for name in PARTS}
-    present = {dataset.images[index].label for index in judging[HOLDOUT]}
+    validation = tuple(index for index in parts.validation if index not in left_out)
+    holdout = tuple(index for index in parts.holdout if index not in left_out)
+    present = {dataset.images[index].label for index in holdout}
     missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if label not in present]
-    if missing or not judging[VALIDATION]:
+    if missing or not validation:
         where = "hold-out" if missing else VALIDATION
         what = f" of {listed(missing, NAMED)}" if missing else ""
         raise UsageError(
             f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
             "put other images there, or remove the split: one is drawn then",
         )
-    judged = replace(parts, validation=judging[VALIDATION], holdout=judging[HOLDOUT])
+    judged = replace(parts, validation=validation, holdout=holdout)
     return judged, dict(Counter(part_of[index] for index in sorted(left_out)))
 
 
@@ -279,11 +320,11 @@ def divide_boxes(
     Raises UsageError if the set cannot be used or divided, a part has no box, or the training part lacks a class.
     """
     require_usable_boxes(read)
-    division = divide(read.images, seed, alike, stratified(read.images.dataset, read.contents))
+    division = divide_survey(read.images, seed, alike, make_stratifier(read.images.dataset, read.contents))
     boxes = boxes_in_parts(read, division.split)
-    photos = counted(read.turned, "photo is", "photos are")
+    photos = phrase_count(read.turned, "photo is", "photos are")
     turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []
-    return division, boxes, (*division.notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
+    return division, boxes, (*division.list_notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
 
 
 def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
@@ -293,30 +334,44 @@ def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[s
         return given, ()
     part_of = {index: part for index, part in enumerate(given) if part in PARTS}
     left_out = set(copies_of_learnt(alike, part_of))
-    compared = (index for index, part in part_of.items() if part == VALIDATION and index not in left_out)
-    there = {dataset.images[index].label for index in compared}
-    lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in there)
-    return (tuple(TRAIN if part == VALIDATION else part for part in given) if lacking else given), lacking
+    present = set()
+    for index, part in part_of.items():
+        if part == VALIDATION and index not in left_out:
+            present.add(dataset.images[index].label)
+    lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in present)
+    if lacking:
+        # What the user held out stays held out; only validation is drawn anew.
+        given = tuple(TRAIN if part == VALIDATION else part for part in given)
+    return given, lacking
 
 
-def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
-    return {name: Counter(dataset.images[index].label for index in getattr(parts, name)) for name in PARTS}
+def _count_classes(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
+    """Return how many images of each class each part has."""
+    labels = dataset.labels
+    counts = {}
+    for name in PARTS:
+        indices: tuple[int, ...] = getattr(parts, name)
+        counts[name] = Counter(labels[index] for index in indices)
+    return counts
 
 
 def _on_groups(division: Division, dataset: Dataset) -> str:
     grouping = division.grouping
     given = division.split.given
-    come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"
+    come = f"Images come in {phrase_count(grouping.count, 'group')} ({grouping.source.value})"
     if HOLDOUT in given:
         return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."
     part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
+    # A group with images of several classes may be divided for one of them alone.
     parts_of: dict[tuple[int, int], set[str]] = defaultdict(set)
     for index, number in enumerate(grouping.of):
-        parts_of[dataset.images[index].label, number].add(part_of.get(index, TRAIN))
-    divided = len({label for (label, _), parts in parts_of.items() if len(parts) > 1})
+        label = dataset.images[index].label
+        parts_of[label, number].add(part_of.get(index, TRAIN))
+    divided_classes = {label for (label, _), parts in parts_of.items() if len(parts) > 1}
+    divided = len(divided_classes)
     if not divided:
         return f"{come}: whole groups are held out."
-    which = counted(divided, "class", "classes")
+    which = phrase_count(divided, "class", "classes")
     return f"{come}: whole groups are held out. In {which} with too few groups, one is divided between two parts."
 
 

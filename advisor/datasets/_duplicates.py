@@ -35,7 +35,7 @@ PIECES = 5  # Pieces of a hash
 PIECE = 12  # Bits of a piece
 
 _BITS = [1 << bit for bit in range(PIECE)]
-_CHANGES = (0, *_BITS, *(one ^ other for one, other in combinations(_BITS, 2)))
+_CHANGES = (0, *_BITS, *(first ^ second for first, second in combinations(_BITS, 2)))
 """Changes of a piece in two bits at most."""
 
 # Of crops, which are found by features and confirmed on the pixels:
@@ -70,10 +70,13 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the 64-bit hash of each grey thumbnail: uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,)."""
     from scipy.fft import dctn
 
-    low = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
-    frequencies = low[:, 1 : BITS + 1]
-    bits = frequencies > np.median(frequencies, axis=1, keepdims=True)
-    return np.asarray(np.packbits(bits, axis=1).view(">u8").reshape(-1), np.uint64)
+    frequencies = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")
+    low = frequencies[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
+    # The first frequency is the brightness of the whole image, which a copy may have changed.
+    pattern = low[:, 1 : BITS + 1]
+    bits = pattern > np.median(pattern, axis=1, keepdims=True)
+    packed = np.packbits(bits, axis=1).view(">u8").reshape(-1)
+    return np.asarray(packed, np.uint64)
 
 
 def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
@@ -85,15 +88,21 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     match is confirmed on the small grey versions. Of equal images, the first one stands for all: each other one is
     paired with it, and with the first of those that are similar.
     """
-    copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
-    pairs = [Pair(members[0], copy, 1.0) for members in copies for copy in members[1:]]
-    firsts = [members[0] for members in copies]
+    digests = (sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails)
+    groups_of_copies = list(members_of(digests).values())
+    pairs = []
+    firsts = []
+    for members in groups_of_copies:
+        first, *copies = members
+        firsts.append(first)
+        pairs += [Pair(first, copy, 1.0) for copy in copies]
     # Of equal images only the first is compared: all pairs of many copies would be far too many.
-    for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
-        one = copies[near.first]
-        two = copies[near.second]
-        pairs += [_order_pair(one[0], copy, near) for copy in two]
-        pairs += [_order_pair(copy, two[0], near) for copy in one[1:]]
+    distinct = thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]
+    for near in _near(distinct):
+        copies = groups_of_copies[near.first]
+        others = groups_of_copies[near.second]
+        pairs += [_order_pair(copies[0], other, near) for other in others]
+        pairs += [_order_pair(copy, others[0], near) for copy in copies[1:]]
     return tuple(sorted(pairs, key=_ends))
 
 
@@ -113,7 +122,8 @@ def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
         changed = transform_thumbnails(thumbnails, symmetry)
         turned = symmetry != SYMMETRIES[0]
         others = _hashes(changed) if turned else hashes
-        for first, second in sorted(close_pairs(hashes, others) if len(hashes) > MANY else all_close(hashes, others)):
+        close = close_pairs(hashes, others) if len(hashes) > MANY else all_close(hashes, others)
+        for first, second in sorted(close):
             value = compute_likeness(thumbnails[first], changed[second], turned)
             known = best.get((first, second))
             if value and (known is None or value > known.similarity):
@@ -197,7 +207,8 @@ def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterato
     """Yield the places of close hashes in two arrays of equal length (first < second), by comparing all in blocks."""
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
-            distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ others[None, column : column + _BLOCK])
+            differing = hashes[row : row + _BLOCK, None] ^ others[None, column : column + _BLOCK]
+            distances = np.bitwise_count(differing)
             for first, second in np.argwhere(distances <= MAX_DISTANCE):
                 if column + second > row + first:
                     yield row + int(first), column + int(second)
@@ -246,25 +257,27 @@ def _compare_places(
 
 def correlate_thumbnails(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
-    one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
-    scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
+    centred = first.astype(np.float64) - first.mean()
+    other = second.astype(np.float64) - second.mean()
+    scale = float(np.sqrt((centred**2).sum() * (other**2).sum()))
     # Images of one colour have no correlation, so their level decides.
     if scale < 1e-9:
         return 1.0 if np.abs(first.astype(int) - second).max() <= 2 else 0.0
-    return float((one * two).sum()) / scale
+    return float((centred * other).sum()) / scale
 
 
-def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
+def group_pairs(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
     """Return groups of images that are connected by pairs; single images are left out."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     links = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    _, names = connected_components(coo_array((np.ones(len(pairs)), links), (count, count)), directed=False)
+    graph = coo_array((np.ones(len(pairs)), links), (count, count))
+    _, names = connected_components(graph, directed=False)
     return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)
 
 
-def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
+def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
     """Return the sorted pairs of images in which one is a crop of the other, or nearly equal to it.
 
     Candidates have similar features (N, F), of any classifier's backbone, which change little with a crop. They are
@@ -300,7 +313,8 @@ def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
         best = np.argpartition(cosines, -nearest, axis=1)[:, -nearest:]
         for row, column in zip(np.repeat(rows, nearest), best.ravel(), strict=True):
             if cosines[row, column] >= MIN_COSINE:
-                pairs.add((min(start + int(row), int(column)), max(start + int(row), int(column))))
+                first, second = sorted((start + int(row), int(column)))
+                pairs.add((first, second))
     return sorted(pairs)
 
 
@@ -332,8 +346,11 @@ def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: in
     if strength < side:  # a deviation of less than one level: nothing to match
         return 0.0
     windows = np.lib.stride_tricks.sliding_window_view(whole, (side, side)).reshape(-1, side * side)
-    spread = np.sqrt(np.einsum("ij,ij->i", windows, windows) - windows.sum(axis=1) ** 2 / side**2)
-    return float(((windows @ template) / np.maximum(spread * strength, 1e-3)).max())
+    squares = np.einsum("ij,ij->i", windows, windows)
+    # The sum of squares around the mean of each window, without a copy of all windows.
+    spread = np.sqrt(squares - windows.sum(axis=1) ** 2 / side**2)
+    correlations = (windows @ template) / np.maximum(spread * strength, 1e-3)
+    return float(correlations.max())
 
 
 def _grey(path: Path) -> NDArray[np.float32]:

@@ -13,6 +13,8 @@ from advisor.datasets._parts import TRAIN, part_of
 UPPER = "*"
 DEEPEST = "**"
 
+SHOWN_NAMES = 3  # Of several folders or classes in a message
+
 Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
 
@@ -61,9 +63,11 @@ def refuse_disjoint(root: Path, tops: Sequence[str], labels: Sequence[str]) -> N
     classes: dict[str, set[str]] = {}
     for top, label in zip(tops, labels, strict=True):
         classes.setdefault(top, set()).add(label)
+    # The training part first: its classes are those that a model learns.
     first, *others = sorted(classes, key=lambda top: part_of(top) != TRAIN)
     known = set(map(plain, classes[first]))
-    if others and all(known.isdisjoint(map(plain, classes[top])) for top in others):
+    are_disjoint = all(known.isdisjoint(map(plain, classes[top])) for top in others)
+    if others and are_disjoint:
         raise UsageError(
             f"--data: the parts of '{root}' have no class in common: '{first}' has {some_of(classes[first])}, and "
             f"'{others[0]}' has {some_of(classes[others[0]])}",
@@ -111,7 +115,10 @@ def quote_names(names: Collection[str]) -> str:
 
 def some_of(names: Collection[str]) -> str:
     """Return the first three of several names, for a message."""
-    return ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+    shown = [f"'{name}'" for name in sorted(names)[:SHOWN_NAMES]]
+    if len(names) > SHOWN_NAMES:
+        shown.append("...")
+    return ", ".join(shown)
 
 
 def name_without(names: Collection[str]) -> str:

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError, plural
+from advisor.datasets._companion_folders import is_companion_name
 from advisor.datasets._folder_questions import (
     DEEPEST,
     UPPER,
@@ -33,10 +34,10 @@ from advisor.datasets._parts import (
 )
 from advisor.datasets._stray_folders import (
     doubtful_folders,
+    find_unsorted_folders,
     piece_reason,
     repeating_folders,
     stray_folders,
-    unsorted_inside,
 )
 
 NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
@@ -71,17 +72,8 @@ SYSTEM_FOLDERS = frozenset(
 )
 """Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
 
-_COMPANIONS = """
-annotation annotations annot annots label labels trimap trimaps mask masks segmentation segmentations segmentationclass
-segmentationobject groundtruth gt depth heatmap heatmaps saliency
-"""
-COMPANION_WORDS = frozenset(_COMPANIONS.split())
-"""Words for folders with images that say something of other images, such as masks."""
-
 WITHOUT_LABELS = frozenset({"unlabeled", "unlabelled"}) | NEUTRAL_WORDS
 """Words of a folder of images without classes."""
-
-COMPANIONS = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
 
 _DIGIT = re.compile(r"\d")
 
@@ -138,11 +130,12 @@ def read_folders(
     if outer:
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
-        folders = [names[len(outer) :] for names in folders if names[: len(outer)] == outer and names != outer]
+        inner = [names for names in folders if names[: len(outer)] == outer]
+        folders = [names[len(outer) :] for names in inner if names != outer]
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
-        inside = unsorted_inside([names for names in images if len(names) > 2])
+        inside = find_unsorted_folders([names for names in images if len(names) > 2])
         if inside:
             others = root / name_without(inside)
             said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
@@ -158,8 +151,12 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
 
     Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
     """
-    equal, alike = (set(), set()) if depth else repeating_folders(images)
-    alike = {name for name in alike if not is_companion_name(name)}  # masks lie in folders named as their images
+    equal: set[str] = set()
+    alike: set[str] = set()
+    if not depth:
+        equal, alike = repeating_folders(images)
+    # Masks lie in folders that are named as those of their images.
+    alike = {name for name in alike if not is_companion_name(name)}
     if alike:
         raise ask_repeated_folders(root, alike)
     if not equal:
@@ -176,8 +173,9 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     """
     strays = stray_folders(reading.classes)
     with_images = {image.label for image in reading.images}
-    if named := [name for name in strays if name in with_images]:
-        raise ask_stray_folder(root, named, strays[named[0]])
+    doubtful = [name for name in strays if name in with_images]
+    if doubtful:
+        raise ask_stray_folder(root, doubtful, strays[doubtful[0]])
     notes = []
     for name in strays:
         notes.append(f"The folder '{name}' is empty, and is not read as a class.")
@@ -185,50 +183,6 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
         notes.append(f"'{name}' is read as a class; --data '{root / name_without([name])}' leaves it out.")
     classes = [name for name in reading.classes if name not in strays]
     return replace(reading, classes=classes, notes=(*reading.notes, *notes))
-
-
-def companion_folders(images: Sequence[Names]) -> set[Names]:
-    """Return the folders whose images belong to other images, such as masks: none of them is a class.
-
-    Such a folder is named so, and is beside one with a neutral name (``images``), or has the names of images elsewhere.
-    """
-    siblings: dict[Names, set[str]] = {}
-    for names in images:
-        for depth in range(len(names) - 1):
-            siblings.setdefault(names[:depth], set()).add(names[depth])
-    companions: set[Names] = set()
-    for place, inner in siblings.items():
-        named = {name for name in inner if is_companion_name(name)}
-        others = inner - named
-        if not named or not others:
-            continue
-        # Beside classes, `masks` could be a class itself, unless its images are named as those of the others.
-        beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
-        for name in named:
-            folder = (*place, name)
-            if beside_images or _repeats_names(folder, images):
-                companions.add(folder)
-    return companions
-
-
-def is_companion_name(name: str) -> bool:
-    """Return whether a folder is named as one of masks or annotations."""
-    joined = "".join(filter(str.isalpha, name.casefold()))
-    words = {joined} if joined in COMPANION_WORDS else set(words_of(name))
-    return bool(words & COMPANION_WORDS) and words <= COMPANION_WORDS | NEUTRAL_WORDS
-
-
-def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
-    """Return whether nearly all images of a folder have the name of another image, in a folder of the same name."""
-    inside: list[Names] = []
-    elsewhere: set[Names] = set()
-    for names in images:
-        key = (*names[-2:-1], PurePath(names[-1]).stem)
-        if names[: len(folder)] == folder:
-            inside.append(key)
-        else:
-            elsewhere.add(key)
-    return sum(key in elsewhere for key in inside) >= COMPANIONS * len(inside)
 
 
 def sole_folders(images: Sequence[Names]) -> Names:
@@ -246,15 +200,26 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     tops = sorted({names[0] for names in images if len(names) > 1})
     pairs = classes_with_parts(tops)
     if pairs:
-        placed = [PlacedImage(index, *pairs[names[0]]) for index, names in enumerate(images) if names[0] in pairs]
+        placed = []
+        for index, names in enumerate(images):
+            if names[0] in pairs:
+                label, part = pairs[names[0]]
+                placed.append(PlacedImage(index, label, part))
         return FolderReading(placed, sorted({label for label, _ in pairs.values()}))
     parts = parts_of_siblings(tops)
     if not parts:
         return None
-    below = {top: [names[1:] for names in images if names[0] == top] for top in parts}
+    below: dict[str, list[Names]] = {top: [] for top in parts}
+    for names in images:
+        if names[0] in below:
+            below[names[0]].append(names[1:])
     common = _common_folder(list(below.values()))
-    inner = {top: _inside_part(top, names, common) for top, names in below.items()}
-    with_classes = [top for top in parts if any(len(names) > 1 for names in inner[top][1])]
+    doubled = {}
+    with_classes = []
+    for top, names_of_part in below.items():
+        doubled[top], inner = _inside_part(top, names_of_part, common)
+        if any(len(names) > 1 for names in inner):
+            with_classes.append(top)
     others = [top for top in tops if top not in parts]
     # Folders such as `unlabeled` beside two classes or more are neither classes nor parts.
     if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
@@ -265,7 +230,7 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
         return None
     if not with_classes:
         raise UsageError(f"--data: the parts {quote_names(sorted(parts))} of '{root}' hold no class folders", HINT)
-    return _place_parts(root, images, folders, parts, {top: doubled for top, (doubled, _) in inner.items()}, depth)
+    return _place_parts(root, images, folders, parts, doubled, depth)
 
 
 def _without_unlabelled(
@@ -307,7 +272,8 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
         for names in images:
             heads.add(names[0])
             inner.add(names[1] if len(names) > 2 else "")
-    return heads.pop() if len(heads) == 1 and len(inner) > 1 and "" not in inner else ""
+    holds_classes = len(inner) > 1 and "" not in inner
+    return heads.pop() if len(heads) == 1 and holds_classes else ""
 
 
 def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:
@@ -353,13 +319,14 @@ def _place_parts(
         if below and parts.get(names[0], UNLABELLED) != UNLABELLED:
             class_folders.add(below[0])
     labels, classes = _label_images(root, inner, class_folders, depth)
-    several = len({parts[images[index][0]] for index in indices}) > 1
-    if several:
-        refuse_disjoint(root, [images[index][0] for index in indices], labels)
-    placed = [
-        PlacedImage(index, label, parts[images[index][0]] if several else "")
-        for index, label in zip(indices, labels, strict=True)
-    ]
+    tops = [images[index][0] for index in indices]
+    # One part alone is a download without its other parts, and no split.
+    is_split = len({parts[top] for top in tops}) > 1
+    if is_split:
+        refuse_disjoint(root, tops, labels)
+    placed = []
+    for index, label, top in zip(indices, labels, tops, strict=True):
+        placed.append(PlacedImage(index, label, parts[top] if is_split else ""))
     return FolderReading(placed, classes, _describe_unused(unused))
 
 
@@ -369,7 +336,8 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
     inner = [images[index] for index in indices]
     parts = {} if depth else _parts_below_classes(inner)
     if not parts and not depth:
-        if reason := piece_reason({names[0] for names in inner}):
+        reason = piece_reason({names[0] for names in inner})
+        if reason:
             raise ask_pieces(root, inner, reason)
         _refuse_same_folders(root, inner)
         _refuse_neutral(root, inner)
@@ -422,13 +390,15 @@ def _label_images(
 def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
     """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``, recur in several."""
     upper = {names[0] for names in images}
-    places = {(names[0], names[-2]) for names in images if len(names) > 2}
+    nested = [names for names in images if len(names) > 2]
+    places = {(names[0], names[-2]) for names in nested}
     lower = {name for _, name in places}
-    nested = sum(len(names) > 2 for names in images)
-    recurring = len(places) - len(lower)
-    if nested <= NESTED * len(images) or len(lower) <= len(upper) or recurring > len(lower) / 2:
+    if len(nested) <= NESTED * len(images) or len(lower) <= len(upper):
         return
-    raise ask_two_levels(root, upper, lower)
+    # A name that recurs, such as `images` in each class, is no class itself.
+    recurring = len(places) - len(lower)
+    if recurring <= len(lower) / 2:
+        raise ask_two_levels(root, upper, lower)
 
 
 def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
@@ -440,8 +410,10 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
     for names in images:
         lower.setdefault(names[0], set()).add(names[1] if len(names) > 2 else "")
     shared = next(iter(lower.values()), set())
-    alike = len(lower) > 1 and len(shared) > 1 and all(inner == shared for inner in lower.values())
-    if alike and all(_may_be_class(name) for name in shared):
+    if len(lower) < 2 or len(shared) < 2:
+        return
+    are_equal = all(inner == shared for inner in lower.values())
+    if are_equal and all(map(_may_be_class, shared)):
         raise ask_two_levels(root, set(lower), shared)
 
 
@@ -450,12 +422,11 @@ def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
     inner: dict[str, set[str]] = {}
     for names in images:
         inner.setdefault(names[0], set()).add(names[1] if len(names) > 3 else "")
+    if len(inner) < 2:
+        return
     for name in sorted(inner):
-        if (
-            set(words_of(name)) <= NEUTRAL_WORDS
-            and len(inner) > 1
-            and parts_of_siblings(inner[name]).keys() == inner[name]
-        ):
+        is_neutral = set(words_of(name)) <= NEUTRAL_WORDS
+        if is_neutral and parts_of_siblings(inner[name]).keys() == inner[name]:
             readings = (
                 Reading({"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"),
                 Reading({"data": str(root / UPPER)}, f"the model tells {some_of(inner)} apart"),
@@ -480,9 +451,11 @@ def _refuse_homonyms(images: Sequence[Names]) -> None:
     for names in images:
         places.setdefault(names[-2], set()).add("/".join(names[:-1]))
         lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
-    if piece_reason(lower) or (len(lower) > 1 and len(set(map(frozenset, lower.values()))) == 1):
+    contents = set(map(frozenset, lower.values()))
+    if piece_reason(lower) or (len(lower) > 1 and len(contents) == 1):
         return
-    if homonyms := sorted(name for name, several in places.items() if len(several) > 1):
+    homonyms = sorted(name for name, folders in places.items() if len(folders) > 1)
+    if homonyms:
         raise UsageError(
             f"--data: the class '{homonyms[0]}' would be several folders: {some_of(places[homonyms[0]])}",
             "rename them, or list the images in a manifest",

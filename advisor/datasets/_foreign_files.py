@@ -146,7 +146,8 @@ def is_annotation_name(name: str) -> bool:
 def file_of_boxes(path: Path) -> Path | None:
     """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
     with os.scandir(path) as entries:
-        inner = sorted(entry.path for entry in entries if entry.is_dir() and not is_system_name(entry.name))
+        visible = [entry for entry in entries if not is_system_name(entry.name)]
+        inner = sorted(entry.path for entry in visible if entry.is_dir())
     for folder in (path, *map(Path, inner)):
         is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
         for file in sorted(folder.iterdir()):

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,7 @@ def groups_tell_classes(
     return float(without_own.mean()) > TOLD and _excess(colours, histograms, labels, groups, tested) >= CLEAR
 
 
-def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+def measure_silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the silhouette (N,) of each image, -1 to 1: how much nearer its own cluster is than the next; 0 if alone.
 
     Clusters are numbered from 0. Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied
@@ -133,10 +134,10 @@ def _choose_images(labels: Sequence[int]) -> list[int]:
     # By hash: classes that are neighbours in the alphabet often belong together.
     ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
     for number, label in enumerate(ordered):
-        some = members[label][: TESTED // 2]
+        images = members[label][: TESTED // 2]
         # Two classes at least, however large: with one class every answer would be right.
-        if number < 2 or len(chosen) + len(some) <= TESTED:
-            chosen += some
+        if number < 2 or len(chosen) + len(images) <= TESTED:
+            chosen += images
     return sorted(chosen)
 
 
@@ -174,8 +175,8 @@ def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], truth: N
     classes = np.unique(class_of_group)
     best = np.full((len(to_group), len(classes)), np.inf, np.float32)
     for column, label in enumerate(classes):
-        some = to_group[:, class_of_group == label]
-        nearest = np.sort(some, axis=1)[:, :2]
+        to_class = to_group[:, class_of_group == label]
+        nearest = np.sort(to_class, axis=1)[:, :2]
         # Every other class loses its nearest group as well, so that single photos lose nothing.
         other = nearest[:, 1] if nearest.shape[1] > 1 else np.inf
         best[:, column] = np.where(truth == label, nearest[:, 0], other)
@@ -212,16 +213,19 @@ def _excess(
     images = 0
     for label in np.unique(label_of):
         places = np.array(tested)[label_of == label][:MEASURED]
-        small, shares = (values[places].astype(np.float32) for values in (flat, histograms))
-        small, shares = (values - values.mean(axis=0) for values in (small, shares))
-        numbers = np.unique([groups[place] for place in places], return_inverse=True)[1].astype(np.int64)
+        small = flat[places].astype(np.float32)
+        small = small - small.mean(axis=0)
+        shares = histograms[places].astype(np.float32)
+        shares = shares - shares.mean(axis=0)
+        # Silhouettes need numbers from 0 without gaps, and the class has only some of the groups.
+        _, numbers = np.unique([groups[place] for place in places], return_inverse=True)
         reference = 0.0
         for _ in range(REFERENCES):
             # Mixtures of the class's own images have their spread, and no groups.
             mixing: Floats = random.normal(size=(len(places),) * 2).astype(np.float32)
             mixing /= len(places) ** 0.5
             reference += _silhouette(mixing @ shares, _clusters(mixing @ small)) / REFERENCES
-        excess += len(places) * (_silhouette(shares, numbers) - reference)
+        excess += len(places) * (_silhouette(shares, numbers.astype(np.int64)) - reference)
         images += len(places)
     return excess / images
 
@@ -229,7 +233,7 @@ def _excess(
 def _silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
     distances = np.sqrt(_distances(values)).astype(np.float64)
     np.fill_diagonal(distances, 0.0)
-    return float(silhouettes(distances, numbers).mean())
+    return float(measure_silhouettes(distances, numbers).mean())
 
 
 def _lose_answers(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
@@ -238,8 +242,12 @@ def _lose_answers(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
     better = int((~before & after).sum())
     if worse <= better or (worse - better) < SIGNIFICANT * (worse + better) ** 0.5:
         return False
-    odds = [(right.sum() + 0.5) / ((~right).sum() + 0.5) for right in (before, after)]
-    return bool(odds[0] >= ODDS * odds[1])
+    return bool(_odds(before) >= ODDS * _odds(after))
+
+
+def _odds(right: NDArray[np.bool_]) -> float:
+    """Return the odds of a right answer; half an answer is added to both sides, so that none is 0."""
+    return float((right.sum() + 0.5) / ((~right).sum() + 0.5))
 
 
 def find_groups(read: Survey) -> Grouping:
@@ -279,12 +287,14 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
         return ()
     groups = [-1] * len(shots)
     number = -1
-    last: tuple[str, float] | None = None
-    for camera, taken_s, index in sorted((shots[i].camera, shots[i].taken_s or 0.0, i) for i in timed):
-        if last is None or last[0] != camera or taken_s - last[1] > PAUSE_S:
+    last_camera: str | None = None
+    last_s = 0.0
+    for camera, taken_s, index in sorted((shots[index].camera, shots[index].taken_s or 0.0, index) for index in timed):
+        if camera != last_camera or taken_s - last_s > PAUSE_S:
             number += 1
         groups[index] = number
-        last = (camera, taken_s)
+        last_camera = camera
+        last_s = taken_s
     return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(groups))
 
 
@@ -312,18 +322,22 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
         steps.append(np.linalg.norm(np.diff(flat[indices], axis=0), axis=1))
     # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
     # tell so where there are no classes that differ too.
-    compared = [row for rows in ordered for row in rows] if len(dataset.classes) == 1 else []
-    if not _near(flat, ordered, steps, [index for _, index in compared]):
+    others = [index for _, index in chain.from_iterable(ordered)] if len(dataset.classes) == 1 else []
+    if not _are_near(flat, ordered, steps, others):
         return ()
     numbers = {}
     number = 0
     for rows, distances in zip(ordered, steps, strict=True):
         limit = JUMP * float(np.median(distances)) if len(distances) else 0.0
         gap = GAP * _usual_step([written for written, _ in rows])
+        number += 1
+        last = rows[0][0]
         for place, (written, index) in enumerate(rows):
-            if place == 0 or written - rows[place - 1][0] > gap or distances[place - 1] > limit:
+            is_jump = place > 0 and distances[place - 1] > limit
+            if written - last > gap or is_jump:
                 number += 1
             numbers[index] = number
+            last = written
     return tuple(numbers.get(index, number + 1 + index) for index in range(len(dataset.images)))
 
 
@@ -344,7 +358,7 @@ def _number_names(names: Sequence[object]) -> tuple[int, ...]:
     return tuple(known[name] for name in names)
 
 
-def _near(
+def _are_near(
     flat: Floats,
     ordered: Sequence[Sequence[tuple[int, int]]],
     steps: Sequence[NDArray[np.floating]],
@@ -355,14 +369,20 @@ def _near(
     With ``others``, more than these images and those of the sequence.
     """
     random = np.random.default_rng(0)
-    near = far = 0.0
+    near = 0.0
+    far = 0.0
     for rows, distances in zip(ordered, steps, strict=True):
-        if len(rows) > 2:
-            indices = np.array([index for _, index in rows])
-            one = random.permutation(indices)
-            other = random.permutation(np.array(others) if len(others) else indices)[: len(indices)]
-            unequal = one != other
-            apart = np.linalg.norm(flat[one[unequal]] - flat[other[unequal]], axis=1)
-            near += float(distances.mean()) * len(rows)
-            far += float(apart.mean()) * len(rows) if len(apart) else float(distances.mean()) * len(rows)
+        # Of two images, the neighbours are all that there is to compare with.
+        if len(rows) <= 2:
+            continue
+        indices = np.array([index for _, index in rows])
+        firsts = random.permutation(indices)
+        pool = np.array(others) if len(others) else indices
+        seconds = random.permutation(pool)[: len(indices)]
+        unequal = firsts != seconds
+        apart = np.linalg.norm(flat[firsts[unequal]] - flat[seconds[unequal]], axis=1)
+        near_mean = float(distances.mean())
+        far_mean = float(apart.mean()) if len(apart) else near_mean
+        near += near_mean * len(rows)
+        far += far_mean * len(rows)
     return far > 0 and near < ALIKE * far

@@ -47,13 +47,17 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
         images: the names of the folders that each image is in, then its own.
     """
     for form in (_NUMBER_BEFORE, _NUMBER_BEHIND):
-        fitted = [(names[:-1], form.fullmatch(names[-1])) for names in images]
-        matches = [(place, match) for place, match in fitted if match]
-        kinds = Counter((folder, _pattern_of(match)) for folder, match in matches)
-        if not kinds:
+        labels_of_folders: dict[tuple[str, ...], set[str]] = {}
+        patterns: Counter[tuple[tuple[str, ...], str]] = Counter()
+        for *folders, name in images:
+            match = form.fullmatch(name)
+            if match:
+                labels_of_folders.setdefault(tuple(folders), set()).add(match["label"])
+                patterns[tuple(folders), _pattern_of(match)] += 1
+        if not patterns:
             continue
-        (folder, pattern), count = kinds.most_common(1)[0]
-        labels = sorted({match["label"] for place, match in matches if place == folder})
+        (folder, pattern), count = patterns.most_common(1)[0]
+        labels = sorted(labels_of_folders[folder])
         if len(labels) >= 2 and count >= IMAGES_PER_CLASS * len(labels):
             return folder, pattern, labels
     return (), "", []

@@ -28,7 +28,8 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
     places = places_of_images(root)
     places_of_paths = []
     for path in paths:
-        places_of_paths.append(next(filter(None, map(places.get, _names_of(path))), None))
+        places_of_name = map(places.get, _names_of(path))
+        places_of_paths.append(next(filter(None, places_of_name), None))
     folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
     if not folders:
         return paths, ()
@@ -38,6 +39,7 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
 
 def _names_of(path: Path) -> Iterator[str]:
     """Yield the names by which an image of a table may be found, the surest first; see :func:`places_of_images`."""
+    # Label Studio writes the address of its own server, with the path behind ``?d=``.
     name = path.name.rpartition("?d=")[2]
     if "%" in name:
         name = unquote(name)
@@ -73,10 +75,12 @@ def places_of_images(root: Path) -> dict[str, Path | None]:
     for folder, inner, files in walk_folder(root):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for file in files:
-            if is_candidate(Path(file)) and not is_system_name(file):
-                path = folder / file
-                for name in filter(None, (file, path.stem, f"{path.parent.name}/{file}", _number_in(path.stem))):
-                    places[name] = None if name in places else path
+            if is_system_name(file) or not is_candidate(Path(file)):
+                continue
+            path = folder / file
+            names = (file, path.stem, f"{folder.name}/{file}", _number_in(path.stem))
+            for name in filter(None, names):
+                places[name] = None if name in places else path
     return places
 
 

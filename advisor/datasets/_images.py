@@ -94,7 +94,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
         raise ContentError("its path has a name that is not UTF-8: rename it")
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
-    if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
+    if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in list_formats():
         raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     # Images in a table or an archive have no file of their own: the stamp of the one around them is theirs.
     inside = address_of(path)
@@ -117,7 +117,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
 
 
 @cache
-def formats() -> tuple[str, ...]:
+def list_formats() -> tuple[str, ...]:
     """Return the formats that are read, as Pillow names them: what iPhones write, too, if its reader is installed."""
     known = (*FORMATS, "AVIF") if features.check("avif") else FORMATS
     if find_spec("pi_heif") is None:
@@ -134,7 +134,7 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     ``reduced``: a JPEG will be decoded at a reduced scale, so it may have ``MAX_JPEG_PIXELS`` pixels.
 
     Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
-    file is not an image in one of :func:`formats`.
+    file is not an image in one of :func:`list_formats`.
     """
     if isinstance(source, Path) and address_of(source) is not None:
         source = BytesIO(read_bytes(source)[0])
@@ -144,7 +144,7 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     # Pillow warns from it on, and refuses twice as many.
     Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS
     try:
-        image = Image.open(source, formats=formats())
+        image = Image.open(source, formats=list_formats())
     except UnidentifiedImageError:
         what = name_content(_head_of(source))
         if not what:
@@ -181,7 +181,7 @@ def name_content(head: bytes) -> str:
     return ""
 
 
-def orientation(image: Image.Image) -> int:
+def read_orientation(image: Image.Image) -> int:
     """Return how an image must be turned to be upright, from its EXIF data: 1 (not at all) to 8."""
     try:
         turn = image.getexif().get(_ORIENTATION_TAG, 1)
@@ -191,7 +191,7 @@ def orientation(image: Image.Image) -> int:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def ignore_warnings() -> Iterator[None]:
     """Suppress Pillow's warnings about metadata and large images; the limits of this module apply instead.
 
     Enter it in the thread that starts the workers, as the filter applies to the whole process.
@@ -201,7 +201,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def reason(error: Exception) -> str:
+def describe_read_error(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
         return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, PPM, AVIF or HEIC image"
@@ -276,7 +276,7 @@ class InputSpec:
 
 
 @contextmanager
-def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Image, bool]]:
+def decode_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Image, bool]]:
     """Open and decode an image, a large JPEG at a reduced scale of at least ``side`` pixels.
 
     A JPEG that lacks its end marker is completed if all of its pixels are there. Yields the image, and whether it was
@@ -307,7 +307,9 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
 
 def cuts_bits(image: Image.Image) -> bool:
     """Return whether Pillow will keep the upper 8 bits of colours of 16: its tiles say so until they are decoded."""
-    return image.mode[0] not in WIDE_MODES and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
+    if image.mode[0] in WIDE_MODES:
+        return False
+    return any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
 
 
 def has_frames(image: Image.Image) -> bool:
@@ -322,7 +324,8 @@ def _refuse_colours(image: Image.Image) -> None:
     """Refuse colours that Pillow cannot turn into RGB, and values above 8 bits that count from white to black."""
     if image.mode in ("LAB", "HSV"):
         raise ContentError(f"its colours are {image.mode}; save it in RGB")
-    if image.format == "TIFF" and image.mode[0] in WIDE_MODES and image.getexif().get(_PHOTOMETRIC_TAG) == 0:
+    is_wide_tiff = image.format == "TIFF" and image.mode[0] in WIDE_MODES
+    if is_wide_tiff and image.getexif().get(_PHOTOMETRIC_TAG) == 0:
         raise ContentError("its values count from white to black, in more than 8 bits; save it as PNG")
 
 
@@ -388,22 +391,22 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     animation is used. Raises StageError if the file is missing or cannot be decoded.
     """
     try:
-        with decoded_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
+        with decode_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
             small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(turn_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
-            f"the image '{path}' cannot be read: {reason(error)}", "did the folder change during the run?"
+            f"the image '{path}' cannot be read: {describe_read_error(error)}", "did the folder change during the run?"
         ) from error
 
 
-def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
+def decode_images(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
     """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
     if len(images) * size * size * 3 > KEPT_BYTES:
         return (load(path, size) for path in images)
-    return _keep_decoded(
-        tuple(images), size, tuple(map(_stamp, images))
-    )  # reading says what is wrong with a missing one
+    # A file that is missing has no stamp; reading it says what is wrong.
+    stamps = tuple(map(_stamp, images))
+    return _keep_decoded(tuple(images), size, stamps)
 
 
 @lru_cache(maxsize=1)
@@ -426,7 +429,8 @@ def value_range(image: Image.Image) -> float:
     low = values.min()
     high = values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
-    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
+    is_finite = math.isfinite(low) and math.isfinite(high)
+    if not is_finite or low < 0 or high > ranges[-1]:
         raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
     return next(largest for largest in ranges if high <= largest)
 
@@ -455,5 +459,5 @@ def turn_upright(small: Image.Image, original: Image.Image) -> Image.Image:
         *(None, None, kinds.FLIP_LEFT_RIGHT, kinds.ROTATE_180, kinds.FLIP_TOP_BOTTOM),
         *(kinds.TRANSPOSE, kinds.ROTATE_270, kinds.TRANSVERSE, kinds.ROTATE_90),
     )
-    turn = turns[orientation(original)]
+    turn = turns[read_orientation(original)]
     return small.transpose(turn) if turn is not None else small

@@ -18,7 +18,8 @@ _RESTARTS = 8
 _BETWEEN_SCANS = frozenset({0xC4, _SCAN, 0xDB, 0xDC, _RESTART_INTERVAL, 0xFE, *range(0xE0, 0xF0)})
 _ALONE = frozenset({0x01, 0xD8, *range(_FIRST_RESTART, _FIRST_RESTART + _RESTARTS)})  # Markers without a length
 _IN_PIXELS = re.compile(rb"\xff[^\x00\xff]")  # FF 00 is a byte of the pixels
-_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
+_PROGRESSIVE = 0xC2
+_FRAMES = frozenset({0xC0, 0xC1, _PROGRESSIVE})
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,12 @@ def read_stream(data: bytes) -> JpegStream:
         if marker is None or marker == _END:
             return JpegStream(first, len(data) if marker is None else begin - 2, False, is_progressive)
         is_behind_scan = first < len(data)
-        if is_behind_scan and marker != _SCAN and data[end : end + 1] != b"\xff":  # The marker was none
+        # Behind each segment is the next marker. Where none is, two bytes of the pixels only looked like a marker.
+        if is_behind_scan and marker != _SCAN and data[end : end + 1] != b"\xff":
             return JpegStream(first, begin, True, is_progressive)
         place = end
         if marker in _FRAMES:
-            is_progressive = marker == 0xC2
+            is_progressive = marker == _PROGRESSIVE
             blocks = _count_blocks(data[begin:end])
         elif marker == _RESTART_INTERVAL:
             interval = int.from_bytes(data[begin : begin + 2])
@@ -57,16 +59,23 @@ def read_stream(data: bytes) -> JpegStream:
             if last is None:
                 return JpegStream(first, len(data), False, is_progressive)
             numbers = [restart - _FIRST_RESTART for restart, _ in restarts if restart is not None]
+            # They count rows of blocks from 0 to 7 and again from 0, so a gap tells that blocks are missing.
             in_turn = numbers == [number % _RESTARTS for number in range(len(numbers))]
-            expected = (blocks - 1) // interval if interval and blocks and not is_progressive else 0
+            # A scan of a progressive image has other blocks than those that its frame counts.
+            is_countable = bool(interval and blocks) and not is_progressive
+            expected = (blocks - 1) // interval if is_countable else 0
             is_known = last == _END or last in _BETWEEN_SCANS
-            if not is_known or not in_turn or (numbers and not interval) or len(numbers) < expected:
+            has_unannounced = bool(numbers) and not interval
+            if not is_known or not in_turn or has_unannounced or len(numbers) < expected:
                 return JpegStream(first, place, True, is_progressive)
 
 
 def _segment(data: bytes, place: int) -> tuple[int | None, int, int]:
     """Return the next marker, and where its content begins and ends; None where there is none."""
-    while place + 1 < len(data) and (data[place] != 0xFF or data[place + 1] in (0x00, 0xFF)):
+    # FF 00 is a byte of the pixels, and FF before another FF fills.
+    while place + 1 < len(data):
+        if data[place] == 0xFF and data[place + 1] not in (0x00, 0xFF):
+            break
         place += 1
     if place + 1 >= len(data):
         return None, place, place
@@ -98,8 +107,15 @@ def _count_blocks(frame: bytes) -> int:
     height = int.from_bytes(frame[1:3])
     width = int.from_bytes(frame[3:5])
     factors = [frame[7 + 3 * component] for component in range(frame[5])]
-    across = max(factor >> 4 for factor in factors) if len(factors) > 1 else 1
-    down = max(factor & 15 for factor in factors) if len(factors) > 1 else 1
+    across = 1
+    down = 1
+    # A single component has blocks of 8 x 8 pixels, whatever its factors are.
+    if len(factors) > 1:
+        across = max(factor >> 4 for factor in factors)
+        down = max(factor & 15 for factor in factors)
     if not (across and down and height):
         return 0
-    return -(-width // (8 * across)) * -(-height // (8 * down))
+    # Both are rounded up: the blocks at the edges reach over the image.
+    columns = -(-width // (8 * across))
+    rows = -(-height // (8 * down))
+    return columns * rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from advisor.datasets._image_names import is_image_name
@@ -11,6 +12,8 @@ from advisor.store import parse_json
 
 Row = dict[str, str]
 CHOICES = "choices"  # Type of a class of an image in Label Studio
+LABELBOX_NAMES = ("external_id", "global_key", "row_data")
+"""Keys of the name of an image in a Labelbox export; the last is its address, which stands for a name at worst."""
 
 
 def rows_in_json(content: Any) -> list[Row] | None:
@@ -20,43 +23,77 @@ def rows_in_json(content: Any) -> list[Row] | None:
     (``classes`` and ``labels``) and Edge Impulse (``info.labels``).
     """
     if isinstance(content, list):
-        if content and all(isinstance(value, list) and len(value) == 2 and _is_image(value[0]) for value in content):
-            return [{PATH: name, **_label_of(label)} for name, label in content]
-        objects = [value for value in content if isinstance(value, dict)]
-        if not objects or len(objects) < len(content):
-            return None
-        if all("data" in value and "annotations" in value for value in objects):
-            return [row for value in objects for row in _label_studio_rows(value)]
-        return [flat_values(value) for value in objects]
+        return _rows_in_list(content)
     if not isinstance(content, dict) or not content:
         return None
-    if len(content) == 1 and isinstance(next(iter(content.values())), list | dict):
+    if len(content) == 1:
+        # One key that holds everything, such as ``images``. The names of images are those of one class instead.
         inner = next(iter(content.values()))
-        rows = None if all(map(_is_image, inner)) else rows_in_json(inner)
+        is_wrapper = isinstance(inner, list | dict) and not all(map(_is_image, inner))
+        rows = rows_in_json(inner) if is_wrapper else None
         if rows:
             return rows
     images = content.get("_via_img_metadata", content)
     if isinstance(images, dict) and all(map(_is_via_image, images.values())):
         return [_via_row(value) for value in images.values()]
-    if _are_lists_of_columns(content):
-        columns = [list(map(text_of_value, values)) for values in content.values()]
-        return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
-    are_columns = len(content) > 1 and all(isinstance(value, dict) for value in content.values())
-    if are_columns and not any(map(is_image_name, content)) and len(set(map(frozenset, content.values()))) == 1:
-        # pandas writes the numbers of the rows in each column.
-        numbers = next(iter(content.values()))
-        return [{name: text_of_value(cells[row]) for name, cells in content.items()} for row in numbers]
+    # A table may have a column ``files`` or ``labels``, which are keys of tools, so columns come first.
+    for rows_of_form in (_rows_of_columns, _rows_of_tool, _rows_of_names):
+        rows = rows_of_form(content)
+        if rows is not None:
+            return rows
+    return None
+
+
+def _rows_in_list(values: Sequence[Any]) -> list[Row] | None:
+    """Return the rows of pairs of an image and a class, of tasks of Label Studio, or of objects that are rows."""
+    if values and all(map(_is_pair, values)):
+        return [{PATH: name, **_label_of(label)} for name, label in values]
+    objects = [value for value in values if isinstance(value, dict)]
+    if not objects or len(objects) < len(values):
+        return None
+    if all("data" in value and "annotations" in value for value in objects):
+        return list(chain.from_iterable(map(_label_studio_rows, objects)))
+    return [flat_values(value) for value in objects]
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and _is_image(value[0])
+
+
+def _rows_of_tool(content: Mapping[str, Any]) -> list[Row] | None:
+    """Return the rows of a file of Datumaro, Edge Impulse or FiftyOne; None if it is none."""
     if isinstance(content.get("items"), list) and isinstance(content.get("categories"), dict):
         return list(_datumaro_rows(content["items"], content["categories"].get("label")))
     if isinstance(content.get("files"), list):
         return [_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)]
     if isinstance(content.get("labels"), dict):
         return list(_read_numbered_rows(content["labels"], content.get("classes")))
+    return None
+
+
+def _rows_of_columns(content: Mapping[str, Any]) -> list[Row] | None:
+    """Return the rows of an object with a key for each column, as pandas writes it; None if it is none."""
+    if _are_lists_of_columns(content):
+        columns = [list(map(text_of_value, values)) for values in content.values()]
+        return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    if not _are_numbered_columns(content):
+        return None
+    rows = []
+    for number in next(iter(content.values())):
+        rows.append({name: text_of_value(cells[number]) for name, cells in content.items()})
+    return rows
+
+
+def _rows_of_names(content: Mapping[str, Any]) -> list[Row] | None:
+    """Return the rows of an object with the class of each image, or the images of each class; None if it is none."""
     if all(map(is_image_name, content)):
         return [{PATH: name, **_label_of(value)} for name, value in content.items()]
-    if all(isinstance(value, list) and value and all(map(_is_image, value)) for value in content.values()):
-        return [{PATH: name, LABEL: label} for label, names in content.items() for name in names]
-    return None
+    rows = []
+    for label, names in content.items():
+        if not isinstance(names, list) or not names or not all(map(_is_image, names)):
+            return None
+        rows += [{PATH: name, LABEL: label} for name in names]
+    return rows
 
 
 def flat_values(values: Mapping[str, Any]) -> Row:
@@ -83,10 +120,12 @@ def text_of_value(value: object) -> str:
 def labels_in_cell(cell: str) -> list[str]:
     """Return the labels of a cell that holds a list, such as ``['cat']`` or ``{"choices": ["cat"]}``; else none."""
     text = cell.strip()
-    if not (text[:1] in ("[", "{") and text[-1:] in ("]", "}")):
+    if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):
         return []
+    # Python writes a list of texts with single quotes, and pandas puts it into a cell so.
+    as_json = text if '"' in text else text.replace("'", '"')
     try:
-        content = parse_json(text if '"' in text else text.replace("'", '"'))
+        content = parse_json(as_json)
     except ValueError:
         return []
     listed = content.get(CHOICES) if isinstance(content, dict) else content
@@ -95,11 +134,24 @@ def labels_in_cell(cell: str) -> list[str]:
 
 def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
     """Return whether an object has a column of images, and others of as many cells."""
-    columns = list(content.values())
-    if len(columns) < 2 or not all(isinstance(column, list) and column for column in columns):
+    columns = [column for column in content.values() if isinstance(column, list) and column]
+    if len(columns) < 2 or len(columns) < len(content):
         return False
-    images = [all(map(_is_image, column)) for column in columns]
-    return sum(images) == 1 and len(set(map(len, columns))) == 1
+    # Two columns of images would be the images of two classes.
+    are_images = [all(map(_is_image, column)) for column in columns]
+    lengths = set(map(len, columns))
+    return sum(are_images) == 1 and len(lengths) == 1
+
+
+def _are_numbered_columns(content: Mapping[str, Any]) -> bool:
+    """Return whether an object has the cells of several columns by the numbers of the rows, as pandas writes them."""
+    columns = [column for column in content.values() if isinstance(column, dict)]
+    if len(columns) < 2 or len(columns) < len(content):
+        return False
+    if any(map(is_image_name, content)):
+        return False
+    numbers = set(map(frozenset, columns))
+    return len(numbers) == 1
 
 
 def _is_image(value: object) -> bool:
@@ -117,11 +169,16 @@ def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
     annotations = [value for value in task["annotations"] or () if isinstance(value, dict)]
     labels: dict[str, None] = {}
     for annotation in annotations:
-        results = annotation.get("result") if not annotation.get("was_cancelled") else []
-        for result in results if isinstance(results, list) else ():
-            value = result.get("value") if isinstance(result, dict) and result.get("type") == CHOICES else None
-            chosen = value.get(CHOICES) or () if isinstance(value, dict) else ()
-            labels.update(dict.fromkeys(map(text_of_value, chosen)))
+        results = annotation.get("result")
+        # A cancelled annotation is one that its author skipped.
+        if annotation.get("was_cancelled") or not isinstance(results, list):
+            continue
+        for result in results:
+            if not isinstance(result, dict) or result.get("type") != CHOICES:
+                continue
+            value = result.get("value")
+            choices = value.get(CHOICES) if isinstance(value, dict) else ()
+            labels.update(dict.fromkeys(map(text_of_value, choices or ())))
     for label in labels:
         yield {PATH: path, LABEL: label}
 
@@ -132,8 +189,8 @@ def row_of_line(line: Mapping[str, Any]) -> Row:
     projects = line.get("projects")
     if not isinstance(row, dict) or not isinstance(projects, dict):
         return flat_values(line)
-    answers = [answer for value in projects.values() for answer in _labelbox_answers(value)]
-    path = next((row[key] for key in ("external_id", "global_key", "row_data") if row.get(key)), "")
+    answers = list(chain.from_iterable(map(_labelbox_answers, projects.values())))
+    path = next(filter(None, map(row.get, LABELBOX_NAMES)), "")
     return {PATH: text_of_value(path), LABEL: answers[0] if answers else ""}
 
 

@@ -14,7 +14,7 @@ from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
 from advisor.datasets._captions import Listed
 from advisor.datasets._category_files import class_names_beside, first_number, synset_names
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
-from advisor.datasets._dataset import Entry, Listing, without_blanks
+from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import (
     HINT,
@@ -58,8 +58,9 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     """
     scan = scan_folder(path)
     if chosen != ALL_FOLDERS:
-        images = list(filter(chosen.has, scan.images))
-        scan = replace(scan, images=images, folders=list(filter(chosen.has, scan.folders)))
+        images = list(filter(chosen.includes_names, scan.images))
+        scan = replace(scan, images=images, folders=list(filter(chosen.includes_names, scan.folders)))
+    # Who says which folders are the classes needs no guess about masks and tables.
     scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan.images)
     if any(table.stem.casefold() == METADATA for table in tables):
@@ -86,8 +87,10 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
             return listing
     entries = [Entry(path.joinpath(*scan.images[image.index]), image.label, image.part) for image in reading.images]
     _refuse_undecodable(reading.classes)
-    rejected = [row for part in listed for row in part.rejected]
-    entries += [entry for part in listed for entry in part.entries]
+    rejected: list[Rejected] = []
+    for part in listed:
+        entries += part.entries
+        rejected += part.rejected
     listing = Listing(path, entries, reading.classes, rejected, (*reading.notes, *scan.notes))
     folder = path.joinpath(*sole_folders(scan.images))
     return name_numbers(name_synsets(listing, folder), folder)
@@ -130,7 +133,8 @@ def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str
 
 def _without_classes(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
-    tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES and entry.is_file()]
+    named_as_tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
+    tables = [entry for entry in named_as_tables if entry.is_file()]
     foreign = None if scan.images else foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
@@ -199,9 +203,10 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     """
     listing = without_blanks(_list_files(path, listed))
     labels = {entry.label for entry in listing.entries}
-    bad = sorted(label for label in labels if len(label) > LONGEST_LABEL or CONTROL.search(label))
-    if bad:
-        raise _refuse_label(path, bad)
+    unfit = {label for label in labels if len(label) > LONGEST_LABEL}
+    unfit |= set(filter(CONTROL.search, labels))
+    if unfit:
+        raise _refuse_label(path, sorted(unfit))
     return listing
 
 
@@ -216,15 +221,15 @@ def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
             f"than {LONGEST_LABEL} characters",
             "write another name of the class",
         )
-    readings = "; ".join(
-        f"as {encoding.name} {some_of(list(map(plain, text.splitlines())))}"
-        for encoding, text in guesses[:MOST_GUESSES]
-    )
+    readings = []
+    for encoding, text in guesses[:MOST_GUESSES]:
+        names = list(map(plain, text.splitlines()))
+        readings.append(f"as {encoding.name} {some_of(names)}")
     rename = "rename the folder"
     if path.suffix.lower() == ".zip":
         rename = f"unpack it: unzip -O {guesses[0][0].tool} {shlex.quote(str(path))} -d FOLDER"
     return UsageError(
-        f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read {readings}",
+        f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read {'; '.join(readings)}",
         f"{rename}; the names of classes must be UTF-8",
     )
 
@@ -250,15 +255,19 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         path = path.parent
     if not path.exists():
         if _STORE.match(str(path)):
-            hint = "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here"
+            # A path joins the two slashes of an address into one.
+            address = without_password(str(path).replace(":/", "://", 1))
             raise UsageError(
-                f"--data: '{without_password(str(path).replace(':/', '://', 1))}' is in a store that is not read here",
-                hint,
+                f"--data: '{address}' is in a store that is not read here",
+                "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here",
             )
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_folder(path, depth, chosen)
-    if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
+    is_archive = path.is_file() and kind_of(path) in SOURCES
+    # A Parquet table without images names files: it is a manifest.
+    is_manifest = is_archive and path.suffix.lower() in PARQUET and not holds_images(path)
+    if is_archive and not is_manifest:
         return list_archives(path, [path], listed, depth, chosen)
     if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, listed)
@@ -290,8 +299,11 @@ def list_named_images(pattern: Path) -> Listing:
     if len(labels) < 2:
         what = f"gives one class only, '{labels.pop()}'" if labels else "fits the name of no image"
         raise UsageError(f"--data: the pattern '{pattern.name}' {what}", "write for example 'photos/{class}_#.jpg'")
-    note = f"{plural(others, 'image does', 'images do')} not fit '{pattern.name}', and {'is' if others == 1 else 'are'}"
-    return Listing(folder, entries, notes=(f"{note} not used.",) if others else ())
+    if not others:
+        return Listing(folder, entries)
+    verb = "is" if others == 1 else "are"
+    note = f"{plural(others, 'image does', 'images do')} not fit '{pattern.name}', and {verb} not used."
+    return Listing(folder, entries, notes=(note,))
 
 
 def missing_hint(path: Path, layouts: str) -> str:

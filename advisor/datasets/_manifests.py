@@ -148,7 +148,7 @@ def list_manifest(
     entries: dict[tuple[Path, str], Entry] = {}
     labels_of_image: dict[Path, list[str]] = {}
     rejected: list[Rejected] = []
-    absent = 0
+    absent = 0  # rows that say what an image does not show
     for number, row in read_rows(path, LABELLED):
         if row.get("confidence", "").strip() in NO_CONFIDENCE:
             absent += 1
@@ -156,20 +156,23 @@ def list_manifest(
         entry = entry_of(path, number, row, LABELLED)
         if number % LISTED_EVERY == 0:
             listed(number)
-        fault = "" if entry.label.strip().casefold() not in NO_LABEL else "no label"
-        if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
-            rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
+        place = f"row {number} of '{path.name}'"
+        if entry.label.strip().casefold() in NO_LABEL:
+            rejected.append(Rejected(entry.path, f"no label ({place})"))
+        elif entries.setdefault((entry.path, entry.label), entry) is not entry:
+            rejected.append(Rejected(entry.path, f"listed twice ({place})"))
         else:
             labels_of_image.setdefault(entry.path, []).append(entry.label)
     single: list[Entry] = []
     several: set[Path] = set()
     for entry in entries.values():
-        labels_of_one = labels_of_image[entry.path]
-        if len(labels_of_one) == 1:
+        labels = labels_of_image[entry.path]
+        if len(labels) == 1:
             single.append(entry)
+        # An image of several classes has an entry for each, and is reported once.
         elif entry.path not in several:
             several.add(entry.path)
-            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
     classes = {entry.label for entry in single}.union(more_labels)
     # Single images of several classes are mistakes; where most have several, they are attributes.
     if 2 * len(several) > len(single):
@@ -177,20 +180,18 @@ def list_manifest(
     _refuse_few_classes(path, classes, len(several))
     refuse_captions(path, classes, len(single))
     _refuse_values(path, classes, len(single))
-    names, notes = _names_of_numbers(path, classes)
-    notes = (*notes, *_other_columns(path), *_describe_joined_labels(classes))
+    names, notes_on_names = _names_of_numbers(path, classes)
     root = root or folder_of_images(path)
-    paths, moved = find_by_name(path, [entry.path for entry in single], root)
-    notes = (*notes, *moved)
+    paths, notes_on_places = find_by_name(path, [entry.path for entry in single], root)
+    notes = [*notes_on_names, *_other_columns(path), *_describe_joined_labels(classes), *notes_on_places]
     images = []
-    for entry, place in zip(single, paths, strict=True):
-        images.append(replace(entry, path=place, label=names.get(entry.label, entry.label)))
+    for entry, image_path in zip(single, paths, strict=True):
+        images.append(replace(entry, path=image_path, label=names.get(entry.label, entry.label)))
     if has_edges(path):
-        notes = (*notes, f"The boxes of '{path.name}' are not used: --task object-detection reads them.")
+        notes.append(f"The boxes of '{path.name}' are not used: --task object-detection reads them.")
     if absent:
-        note = f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show."
-        notes = (*notes, note)
-    return Listing(root, images, (), rejected, notes)
+        notes.append(f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show.")
+    return Listing(root, images, (), rejected, tuple(notes))
 
 
 def _refuse_attributes(path: Path) -> None:
@@ -239,7 +240,9 @@ def _describe_joined_labels(labels: Collection[str]) -> Iterator[str]:
     joined = []
     for label in labels:
         words = _SEPARATORS.split(label.strip())
-        if len(words) > 1 and (all(word in labels for word in words) or "|" in label):
+        # A stroke joins labels in any case; a blank does so only between words that are labels themselves.
+        joins_labels = "|" in label or all(word in labels for word in words)
+        if joins_labels and len(words) > 1:
             joined.append(label)
     if joined:
         yield f"Labels that join others are classes too: {some_of(joined)}. Is each image of one class?"
@@ -266,7 +269,10 @@ def _names_of_numbers(path: Path, labels: Collection[str]) -> tuple[Mapping[str,
 
 def labels_of(tables: Sequence[Path]) -> set[str]:
     """Return the labels that tables have."""
-    return {row["label"].strip() for table in tables for _, row in read_rows(table, LABELLED)}
+    labels: set[str] = set()
+    for table in tables:
+        labels.update(row["label"].strip() for _, row in read_rows(table, LABELLED))
+    return labels
 
 
 def folder_of_images(table: Path) -> Path:
@@ -304,16 +310,21 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         raise UsageError(f"--data: '{path}' has a column for each pixel, as '{pixels[-1]}', and no images", AS_FILES)
     for name in wanted.needed:
         if name not in names:
-            shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
-            close = nearest(name, map(plain_text, columns))
+            plain_columns = list(map(plain_text, columns))
+            shown = ", ".join(f"'{column[:SHOWN]}'" for column in plain_columns[:12]) or "nothing"
+            close = nearest(name, plain_columns)
             raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", _hint_of(columns, wanted))
     return KnownColumns(names, others=_columns_of_other_classes(path, names, plain) if wanted is LABELLED else ())
 
 
 def _hint_of(columns: Sequence[str], wanted: ManifestColumns) -> str:
     """Return what a table should look like, or how a table is read that marks objects."""
-    words = {word for name in columns for word in (title_of(name), *title_of(name).split("."))}
-    return HINT_OF_MARKS if wanted is LABELLED and words & MARKS else wanted.hint
+    if wanted is not LABELLED:
+        return wanted.hint
+    titles = set(map(title_of, columns))
+    # Exports write ``label.objects.0.title``, so the words between points count, too.
+    words = titles.union(*(title.split(".") for title in titles))
+    return HINT_OF_MARKS if words & MARKS else wanted.hint
 
 
 def title_of(column: str) -> str:
@@ -323,7 +334,8 @@ def title_of(column: str) -> str:
 
 def _columns_of_other_classes(path: Path, names: Mapping[str, str], plain: Mapping[str, str]) -> Sequence[str]:
     """Return the columns that may have the classes too, and tell others apart than the chosen one."""
-    others = [plain[name] for name in LABELS if name in plain and plain[name] not in names.values()]
+    columns = [plain[name] for name in LABELS if name in plain]
+    others = [column for column in columns if column not in names.values()]
     if not others:
         return ()
     rows = [row for _, row in islice(rows_of(path, [names["label"], *others]), PROBED)]
@@ -332,6 +344,7 @@ def _columns_of_other_classes(path: Path, names: Mapping[str, str], plain: Mappi
         pairs = {(row.get(names["label"], ""), row.get(column, "")) for row in rows}
         chosen = {label for label, _ in pairs}
         other = {label for _, label in pairs}
+        # Names and numbers of the same classes stand for each other, one to one.
         if not len(pairs) == len(chosen) == len(other):
             different.append(column.strip())
     return different
@@ -351,11 +364,16 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
         names["path"] = image
     if "label" in names:
         return KnownColumns(names)
-    others = [name for name in columns if name not in names.values() and name.strip().casefold() not in NO_CLASSES]
+    unread = [name for name in columns if name not in names.values()]
+    others = [name for name in unread if name.strip().casefold() not in NO_CLASSES]
     if len(others) == 1:
         note = f"The classes are those of the column '{others[0].strip()}'."
         return KnownColumns({**names, "label": others[0]}, note=note)
-    flags = [name for name in others if all(row.get(name, "").strip().casefold() in FLAGS for row in rows)]
+    flags = []
+    for name in others:
+        cells = {row.get(name, "").strip().casefold() for row in rows}
+        if cells <= FLAGS:
+            flags.append(name)
     # A single column of yes and no may say anything about an image.
     if len(flags) < 2 or not rows:
         return None
@@ -393,12 +411,12 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
     for number, row in rows_of(path, list(known.names.values())):
         cells = {name: row.get(column, "") for name, column in known.names.items()}
         if not known.flags:
-            label = cells.get("label", "")
-            several = labels_in_cell(label)
-            if wanted is LABELLED and _OBJECT.fullmatch((several or [label.strip()])[0]):
+            cell = cells.get("label", "")
+            labels = labels_in_cell(cell) or [cell]
+            if wanted is LABELLED and _OBJECT.fullmatch(labels[0].strip()):
                 raise UsageError(f"--data: row {number} of '{path}' has an object for its label", HINT_OF_MARKS)
-            for one in several or [label]:
-                yield number, {**cells, "label": names.get(one, one)}
+            for label in labels:
+                yield number, {**cells, "label": names.get(label, label)}
             continue
         classes = [flag for flag in known.flags if row.get(flag, "").strip().casefold() in TRUE_WORDS]
         for label in classes or [""]:

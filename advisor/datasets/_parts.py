@@ -72,7 +72,9 @@ TABLE_WORDS = frozenset(_TABLE_WORDS.split())
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _FOREIGN = {word: part for part, words in OTHER_LANGUAGES.items() for word in words.split()}
-_PART_STEM = "|".join(sorted(map(re.escape, PARTS.keys() | UNLABELLED_WORDS | _FOREIGN.keys()), key=len, reverse=True))
+# The longest words first, because an expression takes the first alternative that fits.
+_PART_WORDS = sorted(PARTS.keys() | UNLABELLED_WORDS | _FOREIGN.keys(), key=len, reverse=True)
+_PART_STEM = "|".join(map(re.escape, _PART_WORDS))
 _AFTER_PART = "sets?|data|daten|datensatz|bilder|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder|dir|split"
 _JOINED = re.compile(rf"({_PART_STEM})({_AFTER_PART})")
 

@@ -6,6 +6,7 @@ Decoders of images are native libraries: a damaged file can crash them, and a sm
 from __future__ import annotations
 
 import atexit
+import math
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError
-from advisor.datasets._images import quiet
+from advisor.datasets._images import ignore_warnings
 from advisor.isolation import IN_CHILD, MEMORY, CallLimits, ChildPool, usable_cores
 
 BLOCK = 16  # Files that a child reads in one call
@@ -41,11 +42,13 @@ def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
     itself: it has limits of its own.
     """
     read = call_each if os.environ.get(IN_CHILD) else _read_in_child
-    size = BLOCK if len(items) > BLOCK * usable_cores() else max(1, -(-len(items) // usable_cores()))
+    cores = usable_cores()
+    # Rounded up, so that a few items give each core one block.
+    size = min(BLOCK, max(1, math.ceil(len(items) / cores)))
     waiting: deque[Future[list[Any]]] = deque()
-    threads = ThreadPoolExecutor(max_workers=usable_cores())
+    threads = ThreadPoolExecutor(max_workers=cores)
     try:
-        with quiet():
+        with ignore_warnings():
             for start in range(0, len(items), size):
                 waiting.append(threads.submit(read, function, items[start : start + size]))
                 if len(waiting) * size >= IN_FLIGHT:
@@ -61,7 +64,7 @@ def call_each(function: str, items: Sequence[Any]) -> list[Any]:
     """Return the results of ``module:function`` for some items."""
     module, _, name = function.partition(":")
     read = getattr(import_module(module), name)
-    with quiet():
+    with ignore_warnings():
         return [read(item) for item in items]
 
 

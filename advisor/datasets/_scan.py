@@ -8,14 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.core import UsageError, plural
+from advisor.datasets._companion_folders import companion_folders, is_companion_name
 from advisor.datasets._folder_questions import Names, some_of
-from advisor.datasets._folders import (
-    companion_folders,
-    describe_system_folders,
-    is_below,
-    is_companion_name,
-    is_system_name,
-)
+from advisor.datasets._folders import describe_system_folders, is_below, is_system_name
 from advisor.datasets._foreign_files import is_annotation_name
 from advisor.datasets._image_names import RAW_SUFFIXES, is_image_name
 from advisor.datasets._images import is_candidate
@@ -54,7 +49,7 @@ class FolderScan:
         return tuple(notes)
 
     def without_companions(self) -> FolderScan:
-        """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
+        """Return the images without those that belong to others, see :func:`companion_folders`."""
         companions = companion_folders(self.images)
         with_images: set[Names] = set()
         images = []
@@ -79,7 +74,7 @@ def scan_folder(root: Path) -> FolderScan:
     Links are followed, but for those to a folder that they are in. Raises UsageError if a folder cannot be read.
     """
 
-    def refuse(error: OSError) -> None:
+    def refuse_folder(error: OSError) -> None:
         raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
 
     images: list[Names] = []
@@ -87,27 +82,39 @@ def scan_folder(root: Path) -> FolderScan:
     system: set[str] = set()
     placeholders = 0
     raw = 0
-    for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
+    for place, inner, files in walk_folder(root, onerror=refuse_folder, followlinks=True):
         above = place.relative_to(root).parts
-        system |= {name for name in inner if is_system_name(name) and _holds_images(place / name)}
-        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(place / name)]
+        system_names = set(filter(is_system_name, inner))
+        system |= {name for name in system_names if _holds_images(place / name)}
+        others = [name for name in inner if name not in system_names]
+        # In place: the walk goes on from this list.
+        inner[:] = [name for name in others if not _turns_back(place / name)]
         folders += [(*above, name) for name in inner]
-        pictures = [name for name in files if not is_system_name(name) and is_candidate(place / name)]
-        placeholders += sum(name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD)) for name in files)
-        used = _without_raw(pictures)
-        raw += len(pictures) - len(used)
+        visible = [name for name in files if not is_system_name(name)]
+        candidates = [name for name in visible if is_candidate(place / name)]
+        placeholders += sum(map(_is_placeholder, files))
+        used = _without_raw(candidates)
+        raw += len(candidates) - len(used)
         images += [(*above, name) for name in used]
-        if above and not pictures and not inner and any(map(is_annotation_name, files)):
+        if above and not candidates and not inner and any(map(is_annotation_name, files)):
             # No class, but annotations of the images beside it.
             folders.remove(above)
     return FolderScan(sorted(images), folders, system, placeholders=placeholders, raw=raw)
 
 
+def _is_placeholder(name: str) -> bool:
+    """Return whether a file stands for an image that is in iCloud alone, as ``.IMG_1.heic.icloud`` does."""
+    return name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD))
+
+
 def _without_raw(names: Sequence[str]) -> list[str]:
     """Return names of images in a folder without raw files of cameras that have an image of the same name beside."""
     raw = {name for name in names if Path(name).suffix.lower() in RAW_SUFFIXES}
-    shown = {Path(name).stem for name in names if name not in raw} if raw else set[str]()
-    return [name for name in names if name not in raw or Path(name).stem not in shown]
+    if not raw:
+        return list(names)
+    shown = {Path(name).stem for name in names if name not in raw}
+    repeated = {name for name in raw if Path(name).stem in shown}
+    return [name for name in names if name not in repeated]
 
 
 def _holds_images(folder: Path) -> bool:
@@ -126,7 +133,8 @@ def folders_in(root: Path) -> list[Path]:
     Raises UsageError if the folder cannot be read, or a name in it is not valid UTF-8.
     """
     try:
-        folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not is_system_name(entry.name))
+        entries = [entry for entry in root.iterdir() if not is_system_name(entry.name)]
+        folders = sorted(entry for entry in entries if entry.is_dir())
     except OSError as error:
         raise UsageError(f"--data: '{root}' cannot be read: {error.strerror}", "check its permissions") from error
     for folder in folders:

@@ -5,6 +5,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from advisor.core import UsageError
 from advisor.datasets._dataset import Dataset, members_of
@@ -35,18 +36,23 @@ def draw_groups(
     spare no group gives the last units of its largest group, in the order of file names, and keeps ``keep`` of them.
     """
     labels = dataset.labels
-    counts = [Counter(labels[index] for unit in group for index in unit) for group in groups]
-    wanted = {label: share * total for label, total in sum(counts, Counter[int]()).items()}
-    spare = Counter(label for count in counts for label in count)
+    counts = []
+    for group in groups:
+        members = chain.from_iterable(group)
+        counts.append(Counter(labels[index] for index in members))
+    totals = sum(counts, Counter[int]())
+    wanted = {label: share * total for label, total in totals.items()}
+    # The groups that have a class, however many of its images: iterating over a counter gives each class once.
+    spare = Counter(chain.from_iterable(counts))
     held: Counter[int] = Counter()
     taken: list[int] = []
 
-    def take(number: int) -> None:
+    def take_group(number: int) -> None:
         taken.append(number)
         held.update(counts[number])
         spare.subtract(counts[number].keys())
 
-    def spared(count: Counter[int], least: int) -> bool:
+    def can_spare(count: Counter[int], least: int) -> bool:
         return all(spare[label] > least for label in count)
 
     for number, count in enumerate(counts):
@@ -55,26 +61,38 @@ def draw_groups(
             lacking = wanted[label] - held[label]
             gain += abs(lacking) - abs(lacking - more)
         # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
-        if spared(count, keep) and gain > 0:
-            take(number)
+        if can_spare(count, keep) and gain > 0:
+            take_group(number)
     for label in sorted(wanted):
-        others = [(number, count) for number, count in enumerate(counts) if number not in taken]
-        free = [number for number, count in others if label in count and spared(count, 1)]
-        if not held[label] and free:
+        if held[label]:
+            continue
+        others = [number for number in range(len(groups)) if number not in taken and label in counts[number]]
+        free = [number for number in others if can_spare(counts[number], 1)]
+        if free:
             # The smallest of them: it takes the fewest images of other classes along.
-            take(min(free, key=lambda number: sum(counts[number].values())))
-    indices = {index for number in taken for unit in groups[number] for index in unit}
+            take_group(min(free, key=lambda number: counts[number].total()))
+    indices: set[int] = set()
+    for number in taken:
+        indices.update(chain.from_iterable(groups[number]))
     if divide:
-        left = [group for i, group in enumerate(groups) if i not in taken]
-        for label in sorted(label for label in wanted if not held[label]):
-            indices.update(_last(dataset, left, label, share, keep))
+        rest = [group for number, group in enumerate(groups) if number not in taken]
+        lacking_labels = sorted(label for label in wanted if not held[label])
+        for label in lacking_labels:
+            indices.update(_take_last_units(dataset, rest, label, share, keep))
     return indices
 
 
-def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share: float, keep: int) -> list[int]:
+def _take_last_units(
+    dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share: float, keep: int
+) -> list[int]:
     """Return the last units of a class's largest group, up to ``share`` of its images: at least one unit."""
-    of_class = [[unit for unit in group if any(dataset.labels[i] == label for i in unit)] for group in groups]
-    largest: list[Group] = max(of_class, key=lambda units: len(units))
+    labels = dataset.labels
+
+    def has_label(unit: Group) -> bool:
+        return any(labels[index] == label for index in unit)
+
+    units_by_group: list[list[Group]] = [list(filter(has_label, group)) for group in groups]
+    largest = max(units_by_group, key=len)
     units = sorted(largest, key=lambda unit: min(_natural(dataset, index) for index in unit))
     # The last of a visit are the furthest in time from those that are learnt from.
     most = max(1.0, share * sum(map(len, units)))
@@ -109,14 +127,17 @@ class Split:
 
     def to_json(self, dataset: Dataset, grouping: Grouping = UNGROUPED) -> dict[str, object]:
         """Return the split as a JSON object with the hash, class, relative path and group of every image."""
-        parts = {TRAIN: self.train, VALIDATION: self.validation, HOLDOUT: self.holdout}
+        rows_by_part = {}
+        for name in PARTS:
+            indices: tuple[int, ...] = getattr(self, name)
+            rows_by_part[name] = [_row(dataset, index, grouping) for index in indices]
         return {
             "seed": self.seed,
             "fingerprint": dataset.fingerprint,
             "classes": list(dataset.classes),
             "given": list(self.given),
             "grouping": grouping.to_json(),
-            **{name: [_row(dataset, index, grouping) for index in part] for name, part in parts.items()},
+            **rows_by_part,
         }
 
 
@@ -146,9 +167,9 @@ def draw_split(
     given_parts = _own_parts(dataset, given, by_class)
     drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
     # The hold-out first: its figure is the one that users rely on, so it gets the groups that fit its share best.
-    aside = drawn.part(HOLDOUT, given_parts, holdout, {})
+    aside = drawn.draw_part(HOLDOUT, given_parts, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
-    compared = drawn.part(VALIDATION, given_parts, validation, held)
+    compared = drawn.draw_part(VALIDATION, given_parts, validation, held)
     part_of = {**given_parts, **held, **dict.fromkeys(compared, VALIDATION)}
     places: dict[str, list[int]] = {part: [] for part in PARTS}
     for index in range(len(dataset.images)):
@@ -166,11 +187,14 @@ def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
     ``copied`` are their numbers by part, and ``left`` those of the others.
     """
     names = {VALIDATION: "of validation", HOLDOUT: "of the hold-out"}
-    counts = {part: copied.get(part, 0) for part in names}
-    shares = [f"{count:,} of {count + left[part]:,} images {names[part]}" for part, count in counts.items() if count]
+    shares = []
+    for part, name in names.items():
+        count = copied.get(part, 0)
+        if count:
+            shares.append(f"{count:,} of {count + left[part]:,} images {name}")
     if not shares:
         return ""
-    if sum(counts.values()) == 1:
+    if sum(copied.get(part, 0) for part in names) == 1:
         return f"{shares[0]} copies one that is learnt from. It judges nothing: the figures are without it."
     return f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures are without them."
 
@@ -181,11 +205,13 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
     Groups of ``together`` that share an image become one.
     """
     ordered = sorted(_unite_groups(dataset, together), key=min)
-    number_of = {index: number for number, group in enumerate(ordered) for index in group}
+    number_of: dict[int, int] = {}
+    for number, group in enumerate(ordered):
+        number_of.update(dict.fromkeys(group, number))
     return tuple(number_of[index] for index in range(len(dataset.images)))
 
 
-def halved(
+def split_halves(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return two halves of some of the images, class by class, in whole groups; the first may be empty.
@@ -225,17 +251,21 @@ class _Draw:
     visits: Sequence[Sequence[Group]]  # groups of such units, across classes; empty if the images do not come in groups
     divide: bool  # a group is divided if its class has no other
 
-    def part(self, name: str, given_parts: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
+    def draw_part(self, name: str, given_parts: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
         """Draw a part from images without one, and from the training part if the user's split does not name it."""
         free = {None} if name in given_parts.values() else {None, TRAIN}
 
-        def may(unit: Group) -> bool:
+        def is_free(unit: Group) -> bool:
+            # One image with another part is enough: the units that it belongs to are never separated.
             return all((held.get(index) or given_parts.get(index)) in free for index in unit)
 
         if not self.visits:
-            return _set_aside(self.by_class, share, may)
-        usable = ([unit for unit in visit if may(unit)] for visit in self.visits)
-        groups = [units for units in usable if units]
+            return _set_aside(self.by_class, share, is_free)
+        groups = []
+        for visit in self.visits:
+            units = [unit for unit in visit if is_free(unit)]
+            if units:
+                groups.append(units)
         # The first draw leaves two groups of each class: one for the second draw, and one to learn from.
         return draw_groups(self.dataset, groups, share, divide=self.divide, keep=1 if held else 2)
 
@@ -273,7 +303,7 @@ def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError
 def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
     image = dataset.images[index]
     group = {"group": grouping.of[index]} if grouping.of else {}
-    path = dataset.shown(image.path)
+    path = dataset.show_path(image.path)
     return {"sha256": image.sha256, "class": dataset.classes[image.label], "path": path, **group}
 
 
@@ -291,7 +321,7 @@ def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grou
 
 def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
     # Hashes of the bytes, and no places in a list: other names of the files give the same split.
-    first = min(dataset.images[index].sha256 for unit in units for index in unit)
+    first = min(dataset.images[index].sha256 for index in chain.from_iterable(units))
     return hashlib.sha256(f"{seed}:{first}".encode()).digest()
 
 
@@ -300,15 +330,17 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
     drawn = {_rank(dataset, seed, [group]): group for group in _unite_groups(dataset, together)}
     for _, group in sorted(drawn.items()):
-        by_class[min(dataset.images[index].label for index in group)].append(group)
+        # Copies may lie in several classes, and a group is drawn once: the first class has it.
+        label = min(dataset.images[index].label for index in group)
+        by_class[label].append(group)
     return by_class
 
 
-def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
-    """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
+def _set_aside(by_class: Sequence[Sequence[Group]], share: float, is_free: Callable[[Group], bool]) -> set[int]:
+    """Return about ``share`` of the images of each class, in whole groups that ``is_free`` accepts."""
     indices: set[int] = set()
     for groups_of_class in by_class:
-        groups = [group for group in groups_of_class if may(group)]
+        groups = [group for group in groups_of_class if is_free(group)]
         most = max(1, round(share * sum(map(len, groups))))
         taken = Group()
         for group in groups:
@@ -323,10 +355,12 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[
 def _unite_groups(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
     """Merge copies and the given groups into groups that share no image."""
     copies = members_of(image.sha256 for image in dataset.images).values()
-    group_of = {index: group for group in copies for index in group}
+    group_of: dict[int, Group] = {}
+    for group in copies:
+        group_of.update(dict.fromkeys(group, group))
     for linked in together:
         # Lists of one group are one object, so its identity tells whether two images are linked already.
         joined = {id(group_of[index]): group_of[index] for index in linked}
-        merged = sorted(index for group in joined.values() for index in group)
+        merged = sorted(chain.from_iterable(joined.values()))
         group_of.update(dict.fromkeys(merged, merged))
     return list({id(group): group for group in group_of.values()}.values())

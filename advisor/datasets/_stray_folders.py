@@ -82,14 +82,17 @@ def piece_reason(names: Collection[str]) -> str:
         return "cameras name folders so"
     if any(all(map(form.fullmatch, names)) for form in _DAYS):
         return "their names are days"
-    words = {words_of(name) for name in names}
+    word_lists = {words_of(name) for name in names}
     are_numbered = all(any(map(str.isdecimal, name)) for name in names)
-    if len(words) == 1 and are_numbered and words.pop()[-1:] in {(word,) for word in PIECE_WORDS}:
+    if len(word_lists) > 1 or not are_numbered:
+        return ""
+    words = word_lists.pop()
+    if words and words[-1] in PIECE_WORDS:
         return "their names differ by a number alone, as pieces of a set do"
     return ""
 
 
-def unsorted_inside(images: Sequence[tuple[str, ...]]) -> set[str]:
+def find_unsorted_folders(images: Sequence[tuple[str, ...]]) -> set[str]:
     """Return the names of folders inside those of classes that hold what nobody sorted."""
     inside = set(chain.from_iterable(names[1:-1] for names in images))
     return {name for name in inside if _without_number(_plain(name)) in UNSORTED_NAMES}

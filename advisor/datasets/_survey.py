@@ -29,12 +29,12 @@ from advisor.datasets._images import (
     SIXTEEN_BITS,
     WIDE_MODES,
     cuts_bits,
-    decoded_image,
+    decode_image,
+    describe_read_error,
     has_frames,
     open_image,
-    orientation,
     read_bytes,
-    reason,
+    read_orientation,
     refuse_broken_jpeg,
     to_rgb,
     turn_upright,
@@ -105,7 +105,7 @@ class Measured:
     shot: Shot  # when and with what it was taken
 
 
-def measure(data: bytes, with_quality: bool = True) -> Measured:
+def measure_image(data: bytes, with_quality: bool = True) -> Measured:
     """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
 
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block. Without ``with_quality``,
@@ -116,7 +116,7 @@ def measure(data: bytes, with_quality: bool = True) -> Measured:
         quality = _jpeg_quality(getattr(image, "quantization", None))
         is_cut = cuts_bits(image)
         several = has_frames(image)
-    with decoded_image(BytesIO(data), SIDE) as (image, completed):
+    with decode_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
         is_wide = image.mode[0] in WIDE_MODES
         highest = float(np.asarray(image).max()) if is_wide or is_cut else largest
@@ -145,15 +145,23 @@ def _measure_quality(size: ImageStats, grey: Image.Image, jpeg_quality: int) -> 
     values = np.asarray(grey, dtype=np.float32)
     contrast = float(values.std())
     quarter = SIDE // 4
-    laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
-    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
+    above = values[:-2, 1:-1]
+    below = values[2:, 1:-1]
+    left = values[1:-1, :-2]
+    right = values[1:-1, 2:]
+    laplacian = 4 * values[1:-1, 1:-1] - above - below - left - right
+    vertical = values[1:, 1:] - values[:-1, 1:]
+    horizontal = values[1:, 1:] - values[1:, :-1]
+    energy = vertical**2 + horizontal**2
     edges = float(energy.sum())
+    middle = float(energy[quarter:-quarter, quarter:-quarter].sum())
     return replace(
         size,
         brightness=float(values.mean()),
         contrast=contrast,
+        # Over the contrast, so that it is low for a blurred image of any contrast.
         sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
-        framing=float(energy[quarter:-quarter, quarter:-quarter].sum()) / edges if edges > 0 else 0.25,
+        framing=middle / edges if edges > 0 else 0.25,
         jpeg_quality=jpeg_quality,
     )
 
@@ -173,13 +181,13 @@ def _shot(image: Image.Image) -> Shot:
         # Some cameras fill the fields with zero bytes.
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
-        return Shot(orientation=orientation(image))
+        return Shot(orientation=read_orientation(image))
     written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
     try:
         taken_s = datetime.strptime(written, _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
         taken_s = None
-    return Shot(taken_s, camera, orientation(image))
+    return Shot(taken_s, camera, read_orientation(image))
 
 
 def _jpeg_quality(tables: Any) -> int:
@@ -187,6 +195,7 @@ def _jpeg_quality(tables: Any) -> int:
     if not isinstance(tables, dict) or 0 not in tables:
         return 0
     ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM
+    # The inverse of libjpeg's rule: above 50 the table shrinks evenly, below it grows as the inverse of the quality.
     quality = (200.0 - ratio) / 2.0 if ratio <= 100.0 else 5000.0 / ratio
     return max(1, min(100, round(quality)))
 
@@ -207,7 +216,7 @@ class Survey:
     histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
     shots: tuple[Shot, ...]  # when and with what each image was taken
 
-    def without(self, rejected: Collection[Rejected]) -> Survey:
+    def without_images(self, rejected: Collection[Rejected]) -> Survey:
         """Return the survey without some of the images, which are listed as rejected."""
         paths = {row.path for row in rejected}
         indices = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
@@ -319,9 +328,9 @@ def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measur
     """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
     try:
         data, stamp = read_bytes(path)
-        measured = measure(data, with_quality)
+        measured = measure_image(data, with_quality)
     except READ_ERRORS as error:
-        return reason(error)
+        return describe_read_error(error)
     return hashlib.sha256(data).hexdigest(), stamp, measured
 
 

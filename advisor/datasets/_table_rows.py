@@ -18,7 +18,7 @@ from advisor.datasets._json_labels import row_of_line, rows_in_json
 from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
-from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
+from advisor.datasets._untitled_columns import LABEL, PATH, name_untitled_columns, split_line
 from advisor.store import MAX_BYTES, open_text, parse_json, read_text
 
 MAX_TABLE_BYTES = 2**30
@@ -39,8 +39,11 @@ def columns_of(path: Path) -> list[str]:
     """Return the names of a table's columns; raises UsageError if the file cannot be read as its extension says."""
     suffix = path.suffix.lower()
     if suffix in JSON:
-        rows = _rows_of_lists(path)
-        return list(dict.fromkeys(name for _, row in islice(rows, PROBED) for name in row)) or ["path", "label"]
+        names: dict[str, None] = {}
+        # An object has the keys that it needs, so the first one alone may lack a column.
+        for _, row in islice(_rows_of_lists(path), PROBED):
+            names |= dict.fromkeys(row)
+        return list(names) or ["path", "label"]
     if suffix in JSON_LINES:
         return list(next((row for _, row in _json_rows(path)), {}))
     if suffix in TEXT:
@@ -94,7 +97,7 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
 
 
 def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
-    """Return the reader of a table; columns without titles get the names of :func:`.untitled_columns`."""
+    """Return the reader of a table; columns without titles get the names of :func:`.name_untitled_columns`."""
     header = file.readline()
     begin = 0
     # It is a comment only if the next line has more columns: some programs write `#path,label` as titles.
@@ -111,7 +114,7 @@ def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     delimiter = max(_DELIMITERS, key=header.count)
     file.seek(begin)
     rows = csv.reader(islice(file, PROBED), delimiter=delimiter, skipinitialspace=True)
-    columns = untitled_columns([row for row in rows if row])
+    columns = name_untitled_columns([row for row in rows if row])
     file.seek(begin)
     return csv.DictReader(file, columns, delimiter=delimiter, restval="", skipinitialspace=True)
 
@@ -148,7 +151,10 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
     """Refuse a list of attributes as CelebA has it: their number, their names, and 1 or -1 for each of an image."""
-    if len(lines) > 2 and lines[0].strip().isdecimal() and set(lines[2].split()[1:]) <= {"1", "-1"}:
+    if len(lines) < 3 or not lines[0].strip().isdecimal():
+        return
+    _, *flags = lines[2].split() or [""]
+    if set(flags) <= {"1", "-1"}:
         names = lines[1].split()
         command = f"awk 'NR > 2 {{print $1, $2}}' {shlex.quote(str(path))} > list.txt"
         raise UsageError(
@@ -159,7 +165,8 @@ def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
 
 def _strip_quotes(cell: str) -> str:
     """Return a cell without the single quotes around it."""
-    return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
+    is_quoted = len(cell) > 2 and cell[0] == cell[-1] == "'"
+    return cell[1:-1] if is_quoted else cell
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:

@@ -24,8 +24,9 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
     file whose name says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do
     not count.
     """
-    tops = {names[0] for names in images if len(names) > 1 and part_of(names[0])}
-    folders = [path, *(path / top for top in sorted(tops))]
+    tops = {names[0] for names in images if len(names) > 1}
+    parts = sorted(filter(part_of, tops))
+    folders = [path, *(path / part for part in parts)]
     if (path / ANNOTATIONS).is_dir():
         folders.append(path / ANNOTATIONS)
     outer = sole_folders(images) or _sole_folder(images)
@@ -34,13 +35,19 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
     tables: list[Path] = []
     for folder in dict.fromkeys(folders):
         for file in sorted(folder.iterdir()):
-            is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
-            if file.suffix.lower() in TEXT and not is_list_name(file.stem):
-                continue
-            if is_table and part_of(file.stem) != UNLABELLED and names_labelled_images(file, guess):
+            # By its name first: a table is opened to look at its columns, which takes longer.
+            if _may_be_table(file) and part_of(file.stem) != UNLABELLED and names_labelled_images(file, guess):
                 tables.append(file)
-    named = [table for table in tables if part_of_table(table, path)]
-    return named or tables
+    tables_of_parts = [table for table in tables if part_of_table(table, path)]
+    return tables_of_parts or tables
+
+
+def _may_be_table(file: Path) -> bool:
+    """Return whether a file has the extension of a table, and of a text file the name of a list."""
+    suffix = file.suffix.lower()
+    if suffix in TEXT and not is_list_name(file.stem):
+        return False
+    return suffix in GUESSED_SUFFIXES and file.is_file()
 
 
 def is_list_name(stem: str) -> bool:
@@ -55,7 +62,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their parts.
     """
     parts = {table: part_of_table(table, path) for table in tables}
-    if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
+    stated_parts = set(parts.values()) - {""}
+    # Two tables of one part, or of none, may be versions of the same labels.
+    if len(tables) > 1 and len(stated_parts) < len(tables):
         shown = some_of([str(table.relative_to(path)) for table in tables])
         readings = readings_of_data(tables, "the classes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
@@ -86,7 +95,7 @@ def _sole_folder(images: Sequence[Names]) -> Names:
     return places.pop() if len(places) == 1 else ()
 
 
-def listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]:
+def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]:
     """Return the parts without class folders whose classes a table in their folder states, beside parts with some.
 
     So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``. The key is the folder of the part below ``path``.
@@ -98,52 +107,56 @@ def listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]
         if inner and part_of(top) not in ("", UNLABELLED):
             inside.setdefault(top, []).append(tuple(inner))
     flat = [top for top, inner in inside.items() if all(map(_is_flat, inner))]
-    parts = {}
     # Without a part in class folders, the table states all classes and is read as a list.
-    for top in flat if len(flat) < len(inside) else ():
+    if len(flat) == len(inside):
+        return {}
+    parts = {}
+    for top in flat:
         folder = path.joinpath(*outer, top)
         tables = list(filter(_is_guessed_table, sorted(folder.iterdir())))
-        if len(tables) == 1:
-            try:
-                listing = list_manifest(tables[0], root=folder)
-            except UsageError:
-                continue
-            entries = [replace(entry, part=part_of(top)) for entry in listing.entries if is_there(entry.path)]
-            note = f"The classes of '{top}' are those of '{tables[0].relative_to(path)}'."
-            parts[*outer, top] = Listing(folder, entries, (), listing.rejected, (note,))
+        if len(tables) != 1:
+            continue
+        try:
+            listing = list_manifest(tables[0], root=folder)
+        except UsageError:
+            continue
+        entries = [replace(entry, part=part_of(top)) for entry in listing.entries if is_there(entry.path)]
+        note = f"The classes of '{top}' are those of '{tables[0].relative_to(path)}'."
+        parts[*outer, top] = Listing(folder, entries, (), listing.rejected, (note,))
     return parts
 
 
 def read_with_listed_parts(
     path: Path, images: Sequence[Names], folders: Sequence[Names], depth: str
 ) -> tuple[FolderReading, Sequence[Listing]]:
-    """Return the reading of folders, and of the parts of :func:`listed_parts` if they have no other classes."""
-    listed = {} if depth else listed_parts(path, images)
-    if listed:
-        indices = [index for index, names in enumerate(images) if not is_below(names, listed)]
-        others = [names for names in folders if not is_below((*names, ""), listed)]
-        reading = read_folders(path, [images[index] for index in indices], others, depth)
-        labels = {entry.label for part in listed.values() for entry in part.entries}
-        if labels <= set(reading.classes):
-            outer = len(next(iter(listed))) - 1
-            placed = []
-            for image in reading.images:
-                index = indices[image.index]
-                placed.append(PlacedImage(index, image.label, image.part or part_of(images[index][outer])))
-            notes = [note for part in listed.values() for note in part.notes]
-            return FolderReading(placed, reading.classes, (*reading.notes, *notes)), list(listed.values())
-    return read_folders(path, images, folders, depth), ()
+    """Return the reading of folders, and of the parts of :func:`find_listed_parts` if they have no other classes."""
+    listed = {} if depth else find_listed_parts(path, images)
+    if not listed:
+        return read_folders(path, images, folders, depth), ()
+    indices = [index for index, names in enumerate(images) if not is_below(names, listed)]
+    others = [names for names in folders if not is_below((*names, ""), listed)]
+    reading = read_folders(path, [images[index] for index in indices], others, depth)
+    labels: set[str] = set()
+    notes = list(reading.notes)
+    for listing in listed.values():
+        labels.update(entry.label for entry in listing.entries)
+        notes += listing.notes
+    if not labels <= set(reading.classes):
+        return read_folders(path, images, folders, depth), ()
+    outer = len(next(iter(listed))) - 1
+    placed = []
+    for image in reading.images:
+        index = indices[image.index]
+        placed.append(PlacedImage(index, image.label, image.part or part_of(images[index][outer])))
+    return FolderReading(placed, reading.classes, tuple(notes)), list(listed.values())
 
 
 def _is_flat(names: Names) -> bool:
     """Return whether an image of a part is in no class folder."""
-    return len(names) == 1 or (len(names) == 2 and set(words_of(names[0])) <= NEUTRAL_WORDS)
+    if len(names) == 1:
+        return True
+    return len(names) == 2 and set(words_of(names[0])) <= NEUTRAL_WORDS
 
 
 def _is_guessed_table(file: Path) -> bool:
-    is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
-    return (
-        is_table
-        and (file.suffix.lower() not in TEXT or is_list_name(file.stem))
-        and names_labelled_images(file, guess=True)
-    )
+    return _may_be_table(file) and names_labelled_images(file, guess=True)

@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 from advisor.core import StageError
-from advisor.datasets._images import READ_ERRORS, WIDE_MODES, decoded_image, quiet, read_bytes, to_rgb
+from advisor.datasets._images import READ_ERRORS, WIDE_MODES, decode_image, ignore_warnings, read_bytes, to_rgb
 from advisor.datasets._reading import ReaderFailure, read_each
 
 QUALITIES = (72, 40, 20, 5)
@@ -45,7 +45,7 @@ def _small_jpeg(data: bytes, side: int) -> bytes:
     from PIL import Image, ImageOps
 
     # Twice the side: a JPEG decoded at its final size has coarse edges.
-    with quiet(), decoded_image(BytesIO(data), 2 * side) as (image, _completed):
+    with ignore_warnings(), decode_image(BytesIO(data), 2 * side) as (image, _completed):
         if image.mode[0] in WIDE_MODES:
             pixels = to_rgb(image)
             pixels.info = dict(image.info)  # With the orientation

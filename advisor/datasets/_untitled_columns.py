@@ -21,7 +21,7 @@ _MXNET = re.compile(rf"\d+\s+(?P<rest>[\d.]+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
 
 
-def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
+def name_untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the names of the columns of the first rows of a table; None if the first row has titles.
 
     A row without titles has the name of an image. Four columns of numbers are the edges of a box. Columns that say
@@ -30,10 +30,12 @@ def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     if not rows or not any(map(is_image_name, rows[0])):
         return None
     width = max(map(len, rows))
-    columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(width)]
+    columns = [_cells_at(rows, place) for place in range(width)]
     names = [""] * width
-    names[next(place for place, cell in enumerate(rows[0]) if is_image_name(cell))] = PATH
-    others = [place for place in range(width) if not names[place] and any(columns[place])]
+    first_image = list(map(is_image_name, rows[0])).index(True)
+    names[first_image] = PATH
+    with_cells = [place for place in range(width) if any(columns[place])]
+    others = [place for place in with_cells if place != first_image]
     numbers = [place for place in others if all(map(_is_number, filter(None, columns[place])))]
     texts = [place for place in others if place not in numbers]
     edges = CORNERS if len(numbers) >= len(CORNERS) else UNTITLED_EDGES
@@ -54,20 +56,26 @@ def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     return names
 
 
+def _cells_at(rows: Sequence[Sequence[str]], place: int) -> list[str]:
+    """Return the cells of a column; rows may be shorter than the longest one."""
+    return [row[place].strip() for row in rows if place < len(row)]
+
+
 def _are_parts(cells: Sequence[str]) -> bool:
     """Return whether cells are words of a split's parts; an image may be in none."""
-    parts = [part_of(cell) for cell in cells]
-    return any(parts) and all(part or cell.casefold() in NO_PART for part, cell in zip(parts, cells, strict=True))
+    if not any(map(part_of, cells)):
+        return False
+    return all(part_of(cell) or cell.casefold() in NO_PART for cell in cells)
 
 
 def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
     """Return whether columns of text have the same words: an image has several classes, and none is the first."""
-    seen: set[str] = set()
+    words_before: set[str] = set()
     for cells in columns:
-        words = {cell for cell in cells if cell and not _is_number(cell)}
-        if words & seen:
+        words = {cell for cell in filter(None, cells) if not _is_number(cell)}
+        if words & words_before:
             return True
-        seen |= words
+        words_before |= words
     return False
 
 
@@ -80,10 +88,11 @@ def split_line(line: str) -> list[str]:
     if match is None:
         return []
     words = match["rest"].split()
-    if len(words) == 1 + len(UNTITLED_EDGES) and not _is_number(words[0]) and all(map(_is_number, words[1:])):
-        # Tiny ImageNet has the class, and the edges of a box.
-        words = words[:1]
-    if len(words) > 1 and any(map(_is_number, words)):
+    are_numbers = list(map(_is_number, words))
+    # Tiny ImageNet has the class, and the edges of a box.
+    if are_numbers == [False] + [True] * len(UNTITLED_EDGES):
+        return [match["path"], words[0]]
+    if len(words) > 1 and any(are_numbers):
         return []
     return [match["path"], " ".join(words)]
 

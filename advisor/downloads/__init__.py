@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from advisor.downloads._origins import origins_of
     from advisor.downloads._programs import Program, fetch_program
-    from advisor.downloads._stores import in_store, local
+    from advisor.downloads._stores import copy_from_store, in_store
     from advisor.downloads._transport import MOST_S, PATIENCE_S
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -42,9 +42,9 @@ __all__ = [
     "WeightSource",
     "WeightsFile",
     "client_for",
+    "copy_from_store",
     "fetch_program",
     "home_transport",
     "in_store",
-    "local",
     "origins_of",
 ]

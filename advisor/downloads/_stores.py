@@ -72,7 +72,7 @@ def in_store(path: Path) -> bool:
     return bool(separator) and kind in STORES
 
 
-def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = None) -> Path:
+def copy_from_store(path: Path, say: Say, offline: bool = False, cache_size: int | None = None) -> Path:
     """Return the copy in the cache of what an address names, and fetch what is new; return other paths as they are.
 
     ``offline`` opens no connection and returns the last copy. ``cache_size`` is the limit of the cache in bytes, None
@@ -87,7 +87,8 @@ def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = 
         return path
     depth = path.name if path.name in _DEPTHS else ""
     store = _store(path.parent if depth else path)
-    return (_find_last_copy(store) if offline else _make_copy(store, say, cache_size)) / store.root / depth
+    copy = _find_last_copy(store) if offline else _make_copy(store, say, cache_size)
+    return copy / store.root / depth
 
 
 class StoreChangedError(Exception):
@@ -127,7 +128,9 @@ class _Store:
     @property
     def stage(self) -> str:
         """The name of the copies in the cache."""
-        return f"objects-{sha256_json([self.kind, self.place, *map(os.environ.get, _ENDPOINTS)])[:16]}"
+        # Another endpoint is another store, even if its address is the same.
+        endpoints = map(os.environ.get, _ENDPOINTS)
+        return f"objects-{sha256_json([self.kind, self.place, *endpoints])[:16]}"
 
     @cached_property
     def system(self) -> Any:
@@ -184,15 +187,15 @@ class _Store:
 
         system._call = look_at_page
 
-    def object(self, name: str) -> str:
+    def name_object(self, name: str) -> str:
         """Return an object as fsspec names it, by its path in the copy."""
         return f"{self.place.removesuffix(self.root)}{name}"
 
-    def address(self, name: str = "") -> str:
+    def show_address(self, name: str = "") -> str:
         """Return the address for people, or that of one object."""
-        return without_password(f"{self.kind}://{self.object(name) if name else self.place}")
+        return without_password(f"{self.kind}://{self.name_object(name) if name else self.place}")
 
-    def objects(self) -> tuple[Objects, Sequence[str]]:
+    def list_objects(self) -> tuple[Objects, Sequence[str]]:
         """Return the objects, and the names that can be no files of a folder; hidden ones are left out.
 
         Raises UsageError if there are none, or the store does not say.
@@ -202,29 +205,37 @@ class _Store:
             self.system.invalidate_cache()
             listing = self.system.find(self.place, detail=True)
         except Exception as error:  # each store has its own errors
-            raise self.refusal(error) from None
+            raise self.describe_refusal(error) from None
         self._state["tags"] = {name: facts["ETag"] for name, facts in listing.items() if facts.get("ETag")}
         above = len(self.place) - len(self.root)
         files = {name[above:]: facts for name, facts in listing.items() if not name.endswith("/")}
-        parts = {name: name.split("/") for name in files}
-        folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
-        negative = {name for name, facts in files.items() if int(facts["size"]) < 0}
-        bad = [name for name in files if name in folders | negative or not all(map(_is_name, parts[name]))]
-        hidden = {name for name in files if any(part[:1] == "." for part in parts[name])}
-        objects = {name: (int(files[name]["size"]), _version(files[name])) for name in {*files} - {*bad} - hidden}
+        folders: set[str] = set()
+        for name in files:
+            parts = name.split("/")
+            folders.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        objects = {}
+        bad = []
+        for name, facts in sorted(files.items()):
+            parts = name.split("/")
+            size = int(facts["size"])
+            # A store may have an object `a` beside `a/b`, and a folder cannot.
+            if name in folders or size < 0 or not all(map(_is_name, parts)):
+                bad.append(name)
+            elif not any(part.startswith(".") for part in parts):
+                objects[name] = (size, _version(facts))
         if not objects:
-            raise self.refusal(FileNotFoundError())
-        return dict(sorted(objects.items())), sorted(bad)
+            raise self.describe_refusal(FileNotFoundError())
+        return objects, bad
 
-    def expect(self, objects: Objects) -> None:
+    def require_versions(self, objects: Objects) -> None:
         """Refuse other versions of objects than these from now on, where the store says which it sends."""
-        self._state["objects"] = {self.object(name): facts for name, facts in objects.items()}
+        self._state["objects"] = {self.name_object(name): facts for name, facts in objects.items()}
         # Each object has attempts of our own, and those of the package multiply them.
         self.system.retries = 1
 
-    def refusal(self, error: Exception, name: str = "") -> UsageError:
+    def describe_refusal(self, error: Exception, name: str = "") -> UsageError:
         """Return the error to raise where the store does not give what the address names, or one object."""
-        what = f"--data: '{self.address(name)}'"
+        what = f"--data: '{self.show_address(name)}'"
         kind = type(error).__name__
         said = _describe_error(error)
         if isinstance(error, FileNotFoundError):
@@ -265,13 +276,15 @@ def _store(path: Path) -> _Store:
     kind, bucket, below = match.groups()
     store = _Store(kind, f"{bucket}/{below}" if below else bucket)
     package = STORES[kind].module.partition(".")[0]
-    require_extra(package, "stores", f"--data: '{store.address()}' is read by {package}, which is not installed")
+    require_extra(package, "stores", f"--data: '{store.show_address()}' is read by {package}, which is not installed")
     return store
 
 
 def _is_name(part: str) -> bool:
     """Return whether a part of the name of an object can be the name of a file or folder."""
-    return part not in ("", ".", "..") and "\0" not in part and len(part.encode(errors="replace")) <= _LONGEST_NAME
+    if part in ("", ".", "..") or "\0" in part:
+        return False
+    return len(part.encode(errors="replace")) <= _LONGEST_NAME
 
 
 def _version(facts: Mapping[str, Any]) -> str:
@@ -285,13 +298,13 @@ def _find_last_copy(store: _Store) -> Path:
     for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime, reverse=True):
         if cache.has(copy):
             return copy
-    raise UsageError(f"--offline: '{store.address()}' is not in the cache", "leave --offline out, to fetch it")
+    raise UsageError(f"--offline: '{store.show_address()}' is not in the cache", "leave --offline out, to fetch it")
 
 
 def _make_copy(store: _Store, say: Say, cache_size: int | None) -> Path:
     """Return the copy of what the store has now."""
-    say(f"listing {store.address()}")
-    objects, bad = store.objects()
+    say(f"listing {store.show_address()}")
+    objects, bad = store.list_objects()
     if bad:
         say(f"left out {plural(len(bad), 'object')} whose names no file can have, such as '{bad[0]}'")
 
@@ -299,7 +312,7 @@ def _make_copy(store: _Store, say: Say, cache_size: int | None) -> Path:
         parts = cache_root() / "partial" / store.stage
         parts.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{parts}.lock"):
-            store.expect(objects)
+            store.require_versions(objects)
             _require_space(store, sum(size for size, _ in objects.values()), cache_size)
             _Fetch(store, objects, parts, dict(_list_earlier(folder.parent)), say).run(folder)
             _require_same(store, objects, parts)
@@ -321,7 +334,7 @@ def _list_earlier(copies: Path) -> Iterator[tuple[tuple[str, int, str], Path]]:
 def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
     most = limit_bytes(cache_root(), cache_size)
     free = shutil.disk_usage(cache_root()).free
-    what = f"--data: '{store.address()}' has {show_bytes(size)}, and the"
+    what = f"--data: '{store.show_address()}' has {show_bytes(size)}, and the"
     if size > most:
         hint = f"add --cache-size {size // 10**9 + 1}GB, or name fewer objects"
         raise UsageError(f"{what} limit of the cache is {show_bytes(most)}", hint)
@@ -332,13 +345,13 @@ def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
 
 def _require_same(store: _Store, objects: Objects, parts: Path) -> None:
     """Refuse objects that changed while they were fetched, and delete them: a file could be half of one version."""
-    now, _ = store.objects()
+    now, _ = store.list_objects()
     changed = sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name))
     if changed:
         for name in changed:
             if name in objects:
                 _part_of(parts, name, objects[name]).unlink(missing_ok=True)
-        what = f"{plural(len(changed), 'object')} of '{store.address()}' changed meanwhile: {listed(changed, 3)}"
+        what = f"{plural(len(changed), 'object')} of '{store.show_address()}' changed meanwhile: {listed(changed, 3)}"
         raise UsageError(f"--data: {what}", "run the command again: all others have arrived")
 
 
@@ -367,9 +380,15 @@ class _Fetch:
 
     def run(self, folder: Path) -> None:
         """Bring all objects; the first error stops the others."""
+
+        def bring_object(name: str) -> None:
+            size, version = self._objects[name]
+            self._bring(folder / name, name, size, version)
+
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             try:
-                list(pool.map(lambda name: self._bring(folder / name, name, *self._objects[name]), self._objects))
+                # As a list: an error is raised where its result is taken.
+                list(pool.map(bring_object, self._objects))
             except BaseException:
                 self._stopped.set()
                 raise
@@ -397,7 +416,7 @@ class _Fetch:
                 except StoreChangedError as error:
                     part.unlink(missing_ok=True)
                     raise UsageError(
-                        f"--data: '{self._store.address(name)}' changed meanwhile: {error}",
+                        f"--data: '{self._store.show_address(name)}' changed meanwhile: {error}",
                         "run the command again: all others have arrived",
                     ) from None
                 file.write(data)
@@ -412,9 +431,9 @@ class _Fetch:
         for attempt in range(ATTEMPTS):
             self._stopped.wait(FIRST_PAUSE_S * (2**attempt - 1))
             try:
-                data: bytes = self._store.system.cat_file(self._store.object(name), start=have, end=end)
+                data: bytes = self._store.system.cat_file(self._store.name_object(name), start=have, end=end)
             except (FileNotFoundError, PermissionError) as error:
-                raise self._store.refusal(error, name) from None
+                raise self._store.describe_refusal(error, name) from None
             except StoreChangedError:
                 raise
             except Exception as error:  # each store has its own errors
@@ -423,7 +442,7 @@ class _Fetch:
             if 0 < len(data) <= end - have:
                 return data
         stops = f"it stops after {show_bytes(have)} of {show_bytes(size)}, {ATTEMPTS} times: {why}"
-        raise self._store.refusal(Exception(stops), name)
+        raise self._store.describe_refusal(Exception(stops), name)
 
     def _count(self, size: int, fetched: bool = True) -> None:
         """Count bytes that are here, and say now and then how much is, and how long the rest takes."""
@@ -436,4 +455,4 @@ class _Fetch:
             self._said = now
         left = show_seconds((now - self._began) * (self._total - self._done) / self._fetched)
         sizes = f"{show_bytes(self._done)} of {show_bytes(self._total)}"
-        self._say(f"fetching {self._store.address()}: {sizes}, {left} left")
+        self._say(f"fetching {self._store.show_address()}: {sizes}, {left} left")

@@ -119,7 +119,8 @@ def _read_npm_options() -> dict[str, Any]:
 def _read_npm_variable(option: str) -> str | None:
     # npm takes its variables in either case.
     wanted = f"npm_config_{option}"
-    return next((value for name, value in os.environ.items() if name.lower() == wanted and value), None)
+    values = [value for name, value in os.environ.items() if name.lower() == wanted]
+    return next(filter(None, values), None)
 
 
 def _read_npmrc(path: Path) -> dict[str, str]:
@@ -127,14 +128,20 @@ def _read_npmrc(path: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
-    pairs = (line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith(("#", ";")))
-    plain = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
-    return {key: _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), value) for key, value in plain.items()}
+    options = {}
+    for line in lines:
+        key, separator, value = line.partition("=")
+        is_comment = line.lstrip().startswith(("#", ";"))
+        if separator and not is_comment:
+            plain = value.strip().strip("\"'")
+            options[key.strip()] = _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), plain)
+    return options
 
 
 def _capture_output(command: Sequence[str]) -> str:
     """Return what ``command`` prints, empty if it fails; it runs once for each environment of the process."""
-    return _run(tuple(command), *sorted(pair for pair in os.environ.items() if pair[0].lower().startswith(_RELEVANT)))
+    variables = [(name, value) for name, value in os.environ.items() if name.lower().startswith(_RELEVANT)]
+    return _run(tuple(command), *sorted(variables))
 
 
 @lru_cache(maxsize=16)

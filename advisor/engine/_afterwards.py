@@ -184,7 +184,7 @@ def wrong_labels(images: Images, suspects: Sequence[Suspect]) -> tuple[WrongLabe
     classes = images.classes
     return tuple(
         WrongLabel(
-            images.dataset.shown(part.paths[one.index]),
+            images.dataset.show_path(part.paths[one.index]),
             classes[part.labels[one.index]],
             classes[one.suggested],
             round(one.given, 4),

@@ -35,11 +35,11 @@ from advisor.datasets import (
     Progress,
     Split,
     Survey,
-    conditions,
     group_numbers,
-    kept_together,
+    list_linked_groups,
+    measure_conditions,
     members_of,
-    writable,
+    require_writable,
 )
 from advisor.downloads import FetchOptions
 from advisor.engine._execution import Machine
@@ -147,7 +147,7 @@ class DataCheck:
 
     def write_manifest(self, path: Path) -> int:
         """Write a new CSV manifest without the suspects, with labels in one spelling; return its number of images."""
-        return self.content.write(writable(path), self.findings)
+        return self.content.write(require_writable(path), self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object; paths are relative to the root of the data set."""
@@ -165,7 +165,7 @@ class DataCheck:
         }
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
-        shown = self.survey.dataset.shown
+        shown = self.survey.dataset.show_path
         document = {
             "kind": finding.kind.value,
             "message": finding.message,
@@ -202,7 +202,7 @@ def run_data_check(
         split = overview()
     except UsageError as error:
         refused = error.message
-    shown = conditions(read, measures)
+    shown = measure_conditions(read, measures)
     return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
 
 
@@ -260,7 +260,7 @@ class LabelChecker:
         # The light install has no TensorFlow: say so before weights are fetched.
         if card.needs_converter:
             require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
-        groups = group_numbers(dataset, kept_together(dataset, pairs))
+        groups = group_numbers(dataset, list_linked_groups(dataset, pairs))
         # A check has no hold-out: every image may be wrong, so all of them are in the part to learn from.
         images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
@@ -338,14 +338,14 @@ def find_faults(
     ``parts`` are ``.npy`` files of its features, in order. Only labels of ``checked`` images are checked. Images of one
     group of ``together`` show the same or belong together.
     """
-    from advisor.datasets import cropped_copies, groups
+    from advisor.datasets import find_cropped_copies, group_pairs
     from advisor.training import join_parts
 
     features = join_parts(parts)
-    copies = cropped_copies(features, paths)
+    copies = find_cropped_copies(features, paths)
     # A group becomes a chain of pairs: `groups` joins what is connected, and a chain needs the fewest pairs.
     chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
-    alike = groups([*copies, *chained], len(labels))
+    alike = group_pairs([*copies, *chained], len(labels))
     suspects = _suspects(features, labels, checked, alike, landmarks)
     content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
     path.write_text(json.dumps(content), encoding="utf-8")

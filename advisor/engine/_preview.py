@@ -69,7 +69,7 @@ def preview(request: Request) -> PlanView:
 def overview_of(images: Images) -> Overview:
     """Return the images, and the boxes if there are any, of each class in each part."""
     split = images.split
-    overview = Overview.of(images.dataset, split, images.grouping, images.notes)
+    overview = Overview.of_split(images.dataset, split, images.grouping, images.notes)
     if images.boxes is None:
         return overview
     parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}

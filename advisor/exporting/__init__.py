@@ -10,7 +10,7 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.exporting import _bundle as bundle, _shipping as shipping, check
-    from advisor.exporting._bundle import Bundle, choices
+    from advisor.exporting._bundle import Bundle, list_choices
     from advisor.exporting._documents import by_place, render_html, render_template
     from advisor.exporting._photograph import Answerer, PhotographAnswer, forms_of, predict
     from advisor.exporting._shipping import (
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         Pixels,
         ShippedModel,
         Shipping,
-        agreed,
         artefact_of,
-        exported_model,
-        prepare,
-        runners,
+        choose_vectors,
+        make_exported_model,
+        make_runners,
+        prepare_model,
     )
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -49,18 +49,18 @@ __all__ = [
     "Pixels",
     "ShippedModel",
     "Shipping",
-    "agreed",
     "artefact_of",
     "bundle",
     "by_place",
     "check",
-    "choices",
-    "exported_model",
+    "choose_vectors",
     "forms_of",
+    "list_choices",
+    "make_exported_model",
+    "make_runners",
     "predict",
-    "prepare",
+    "prepare_model",
     "render_html",
     "render_template",
-    "runners",
     "shipping",
 ]

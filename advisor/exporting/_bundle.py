@@ -31,13 +31,13 @@ from advisor.exporting._documents import (
     PLATFORMS,
     benchmark_lines,
     devices_of,
-    edgetpu,
     interpreter_code,
     model_card,
-    readme,
-    render,
+    render_code,
+    render_edgetpu,
+    render_readme,
 )
-from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
+from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, make_exported_model, parts_of, vector_files
 from advisor.reporting import Risk, app_growth, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
@@ -65,22 +65,23 @@ FIGURES = (
 """Quantities of an evaluation in ``bundle.json``."""
 
 
-def choices(decision: Decision) -> tuple[Evaluation, ...]:
+def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
     """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
     ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
     by_file: dict[str, Evaluation] = {}
     for evaluation in ordered:
         if evaluation is None or not evaluation.artefact:
             continue
-        known = by_file.setdefault(evaluation.artefact, evaluation)
-        if known is not decision.pick and latency_of(evaluation) < latency_of(known):
+        listed_evaluation = by_file.setdefault(evaluation.artefact, evaluation)
+        # One file runs with several settings: its fastest ones stand for it, but those of the pick stay.
+        if listed_evaluation is not decision.pick and latency_of(evaluation) < latency_of(listed_evaluation):
             by_file[evaluation.artefact] = evaluation
     return tuple(by_file.values())
 
 
-def choose(run: LoadedRun, pick: str | None) -> Evaluation:
-    """Return the evaluation to ship: a number of :func:`choices` from 1, a key, or None for the pick."""
-    offered = choices(run.decision)
+def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
+    """Return the evaluation to ship: a number of :func:`list_choices` from 1, a key, or None for the pick."""
+    offered = list_choices(run.decision)
     if not offered:
         raise UsageError(
             f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
@@ -88,7 +89,8 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
         )
     if pick is None:
         return offered[0]
-    if (place := whole_number(pick)) is not None:
+    place = whole_number(pick)
+    if place is not None:
         if not 1 <= place <= len(offered):
             raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
         return offered[place - 1]
@@ -103,7 +105,7 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
     return candidate
 
 
-def checked(folder: Path, force: bool) -> Path:
+def require_replaceable(folder: Path, force: bool) -> Path:
     """Return the folder if it is free, or a bundle to replace with ``force``; anything else is refused."""
     if folder.is_symlink():
         raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
@@ -115,7 +117,9 @@ def checked(folder: Path, force: bool) -> Path:
         raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
     if not force:
         raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
-    if others := _other_files(folder):
+    # The folder is replaced as a whole, so what the user put into it would be lost.
+    others = _other_files(folder)
+    if others:
         raise UsageError(
             f"--to: '{folder}' holds files that are not of the bundle: {listed(others, 3)}",
             "move them, or choose another folder: --force replaces the folder",
@@ -129,17 +133,23 @@ def _other_files(folder: Path) -> list[str]:
     What Python keeps beside code that has run, ``__pycache__/NAME.pyc``, is made anew and counts for nothing.
     """
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
-    named = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
-    files = [path for path in check.entries_in(folder) if path.is_symlink() or not path.is_dir()]
-    paths = [path for path in files if path.is_symlink() or path.parent.name != "__pycache__" or path.suffix != ".pyc"]
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    return [name for path, name in zip(paths, names, strict=True) if path.is_symlink() or name not in named]
+    listed_names = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
+    others = []
+    for path in check.entries_in(folder):
+        name = path.relative_to(folder).as_posix()
+        is_bytecode = path.parent.name == "__pycache__" and path.suffix == ".pyc"
+        is_of_bundle = path.is_dir() or is_bytecode or name in listed_names
+        # A bundle has no links, so a link of any name was put there by somebody.
+        if path.is_symlink() or not is_of_bundle:
+            others.append(name)
+    return others
 
 
-def write(folder: Path, contents: Mapping[str, bytes]) -> None:
+def replace_bundle(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the folder, so that the move stays within one file system.
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise UsageError(
@@ -150,11 +160,13 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
             file = unfinished / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
+        # A temporary folder is made for its user alone, and a bundle is to be read by others.
         unfinished.chmod(0o755)
         if folder.is_dir():
             shutil.rmtree(folder)
         unfinished.replace(folder)
     except BaseException:
+        # An interruption with Ctrl-C leaves nothing behind either.
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
@@ -196,15 +208,15 @@ def export(
             with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
             the way. Nothing is written then.
     """
-    folder = checked(Path(to), force)
-    signed = None if sign is None else signer(Path(sign))
+    folder = require_replaceable(Path(to), force)
+    signed = None if sign is None else read_signer(Path(sign))
     stored = load_run(run)
-    evaluation = choose(stored, pick)
+    evaluation = choose_candidate(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
     require_proof(stored, others)
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
-    exported = replace(exported_model(stored, evaluation, unknown_class), tiers=tiers)
+    exported = replace(make_exported_model(stored, evaluation, unknown_class), tiers=tiers)
     wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
     parts, without_page = _parts(exported, wanted, web is not False)
@@ -214,13 +226,15 @@ def export(
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         contents[SUMS] = f"# signed on {moment}\n".encode() + contents[SUMS]
         contents[SIGNATURE] = signed(contents[SUMS])
-    write(folder, contents)
+    replace_bundle(folder, contents)
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
 
 
 def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
     """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
-    contents = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
+    contents: dict[str, bytes] = {}
+    for part in parts_of(targets).values():
+        contents |= part.files(exported)
     if not page or WEB in targets or not exported.shipping.page.script:
         return contents, ""
     try:
@@ -235,9 +249,10 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
     parts = parts_of(targets)
     for part in parts.values():
         part.check(shipping)
-    able = (*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS))
-    for target in (option for option in targets if unknown_class and option not in able):
-        reason = f"--{target}: the class for unknown things is computed in float32"
+    able = {*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS)}
+    unable = [target for target in targets if target not in able]
+    if unknown_class and unable:
+        reason = f"--{unable[0]}: the class for unknown things is computed in float32"
         raise UsageError(reason, "leave --unknown-class out")
     if EDGETPU not in targets:
         return
@@ -256,30 +271,35 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     shipping = exported.shipping
     evaluation = exported.evaluation
     model = exported.model
-    contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
+    contents = {MODEL: model.content}
+    if model.edits:
+        # The figures are those of the measured file, so it is in the bundle, too.
+        contents[MEASURED] = exported.artefact
     all_risks = risks_of(run.question, summary_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
-        **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
+        **dict(render_code(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
     if "android" in targets:
         path, code = interpreter_code(shipping, evaluation)
         texts[path] = code
     if EDGETPU in targets:
+        # The program gives integers to the network, and an edited file takes floats.
         file = MEASURED if model.edits else MODEL
-        texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
+        texts[shipping.edgetpu] = render_edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
     contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
-    texts["README.md"] = readme(shipping, evaluation, names)
+    texts["README.md"] = render_readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, all_risks)
     contents |= {name: text.encode() for name, text in texts.items()}
+    # In the form that sha256sum reads, and sorted: the same run gives the same bytes.
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return {**contents, SUMS: "".join(hashes).encode()}
 
 
-def signer(key: Path) -> Callable[[bytes], bytes]:
+def read_signer(key: Path) -> Callable[[bytes], bytes]:
     """Return what signs with a private Ed25519 key in PEM. UsageError: it is none, or a package is missing."""
     require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -309,6 +329,9 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "recall_thresholds": model.thresholds.recall,
     }
     settings = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
+    described_devices = {}
+    for device, figures in devices.items():
+        described_devices[device] = {"device": device} | {name: getattr(figures, name) for name in settings}
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run.name,
@@ -329,10 +352,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
             "measured_on": target.device,
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),
-        "devices": {
-            device: {"device": device, **{name: getattr(figures, name) for name in settings}}
-            for device, figures in devices.items()
-        },
+        "devices": described_devices,
         "app_growth_bytes": app_growth(len(model.content), target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in all_risks],

@@ -116,7 +116,7 @@ def _environment(package: str, language: str) -> Environment:
     return environment
 
 
-def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
+def render_code(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
     path = shipping.snippets[platform]
     target = evaluation.configuration.target
@@ -148,7 +148,7 @@ def interpreter_code(shipping: Shipping, evaluation: Evaluation) -> tuple[str, s
     )
 
 
-def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+def render_edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
     """Return the snippet for a Coral Edge TPU.
 
     ``measured`` is the name of the file with int8 input and output; mean and deviation are those of RGB values 0..255.
@@ -215,8 +215,8 @@ def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
     )
 
 
-def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
-    """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
+def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]) -> str:
+    """Return the card as Markdown, with ``all_risks``; names of classes, cards and sources are escaped."""
     configuration = evaluation.configuration
     pick = run.decision.pick
     shipping = shipping_of(run.question)
@@ -240,8 +240,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
         on_all=on_all_images(evaluation),
         learnt_all=evaluation.on_all is not None and bool(evaluation.on_all.file),
-        warnings=[risk for risk in found if risk.warns],
-        risks=[risk for risk in found if not risk.warns],
+        warnings=[risk for risk in all_risks if risk.warns],
+        risks=[risk for risk in all_risks if not risk.warns],
         figures=list(_figures(run.question, evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),
@@ -268,7 +268,8 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
     judged = evaluation.holdout_answers or evaluation.answers
     part = "hold-out" if evaluation.holdout_answers else "validation part"
     images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""
-    others = [name for name in METRICS if name != question.metric and name in judged.metrics]
+    metrics = [name for name in METRICS if name in judged.metrics]
+    others = [name for name in metrics if name != question.metric]
     rows = (
         (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
         (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
@@ -283,21 +284,29 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
         ("lost by compression", None if evaluation.configuration.compression == FLOAT else evaluation.drop),
     )
     for name, quantity in rows:
-        if quantity is not None:
-            value, low, high = (_show(end, quantity.unit) for end in (quantity.value, quantity.low, quantity.high))
-            source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
-            yield name, value, f"{low} to {high}" if low and high else "", quantity.n, source
+        if quantity is None:
+            continue
+        low = _show(quantity.low, quantity.unit)
+        high = _show(quantity.high, quantity.unit)
+        interval = f"{low} to {high}" if low and high else ""
+        source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
+        yield name, _show(quantity.value, quantity.unit), interval, quantity.n, source
 
 
 def _show(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    return show_ms(value) if unit == "ms" else show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
+    if unit == "ms":
+        return show_ms(value)
+    return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
+def render_readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
-    present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | CHECKSUMS.keys()
+    present = set(CHECKSUMS)
+    for path in files:
+        folder, slash, _ = path.partition("/")
+        present.add(f"{folder}/" if slash else path)
     parts = parts_of([name.removesuffix("/") for name in present])
     known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
     (device, figures), *others = devices_of(evaluation).items()

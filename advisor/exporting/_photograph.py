@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written, network_of
-from advisor.exporting._shipping import Found, prepare, shipping_of
+from advisor.exporting._shipping import Found, prepare_model, shipping_of
 from advisor.exporting.check import outputs
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import ensure_output_dir
@@ -58,8 +58,9 @@ class PhotographAnswer(Written):
         """The answer in words: ``metal (97.1 %; shown from 62 %)``."""
         if self.error or not self.found:
             return self.error or self.answer
-        scores = ", ".join(f"{result.label} {100 * result.score:.1f} %" for result in self.found[:SHOWN])
-        return f"{self.answer} ({scores}{f'; shown from {100 * self.least:.0f} %' if self.least else ''})"
+        scores = [f"{result.label} {100 * result.score:.1f} %" for result in self.found[:SHOWN]]
+        threshold = f"; shown from {100 * self.least:.0f} %" if self.least else ""
+        return f"{self.answer} ({', '.join(scores)}{threshold})"
 
 
 def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> tuple[PhotographAnswer, ...]:
@@ -75,24 +76,29 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     """
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
-        ensure_output_dir(to, [_drawn(*numbered) for numbered in enumerate(map(str, photographs))], force=False)
+        copies = [_name_copy(place, str(photograph)) for place, photograph in enumerate(photographs)]
+        ensure_output_dir(to, copies, force=False)
     scratch = Scratch()
     limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
-        names, folder = [str(path) for path in photographs], str(to.resolve()) if to else ""
+        names = [str(path) for path in photographs]
+        folder = str(to.resolve()) if to else ""
         try:
-            answered: Sequence[PhotographAnswer] = pool.call(
+            photograph_answers: Sequence[PhotographAnswer] = pool.call(
                 f"{__name__}:predictions", str(run), names, folder, limits=limits
             )
         except StageError:
             if len(names) < 2:
                 raise
-            answered = [_answer_alone(pool, str(run), place, name, folder) for place, name in enumerate(names)]
+            # Nothing says at which photograph the child ended, so each is tried alone.
+            photograph_answers = [
+                _answer_alone(pool, str(run), place, name, folder) for place, name in enumerate(names)
+            ]
     finally:
         pool.close()
         scratch.remove()
-    return tuple(answered)
+    return tuple(photograph_answers)
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -123,16 +129,19 @@ def predictions(run: str, photographs: Sequence[str], to: str, first: int = 0) -
     if to and TASKS[task].probabilities:
         raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
     model = _Model(loaded, pick)
-    drawn = [Path(to) / _drawn(*numbered) if to else None for numbered in enumerate(photographs, first)]
-    return tuple(_predicted(model, name, copy) for name, copy in zip(photographs, drawn, strict=True))
+    photograph_answers = []
+    for place, name in enumerate(photographs, first):
+        copy = Path(to) / _name_copy(place, name) if to else None
+        photograph_answers.append(_predict_photograph(model, name, copy))
+    return tuple(photograph_answers)
 
 
-def _drawn(place: int, photograph: str) -> str:
+def _name_copy(place: int, photograph: str) -> str:
     """Return the name of the copy of a photograph; several may have the same name in different folders."""
     return f"{place + 1:03}-{Path(photograph).stem}.png"
 
 
-def _predicted(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
+def _predict_photograph(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
     path = Path(name)
     try:
         size = _size(path)
@@ -153,19 +162,24 @@ def _draw(photograph: Path, results: Sequence[Found], layer: bytes, to: Path, si
     with open_image(photograph) as image:
         upright = ImageOps.exif_transpose(image).convert("RGB")
     if layer:
-        over = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
-        Image.composite(Image.blend(upright, over.convert("RGB"), OPACITY), upright, over.getchannel("A")).save(to)
+        # Each pixel of a mask is one class, so a colour between two would be none of them.
+        colours = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
+        mixed = Image.blend(upright, colours.convert("RGB"), OPACITY)
+        Image.composite(mixed, upright, colours.getchannel("A")).save(to)
         return
     pen = ImageDraw.Draw(upright)
     thick = max(1, max(size) // PEN)
+    width, height = size
     for result in results:
-        sides = (*size[::-1], *size[::-1])
+        sides = (height, width, height, width)
         top, left, bottom, right = (share * side for share, side in zip(result.box, sides, strict=True))
+        # A task that finds centres gives boxes without an area.
         if left < right and top < bottom:
             pen.rectangle((left, top, right, bottom), outline=INK, width=thick)
         else:
             pen.circle((left, top), 3 * thick, outline=INK, width=thick)
-        pen.text((left + thick, top + thick), f"{result.label} {result.score:.2f}", fill=INK, font_size=8 * thick)
+        caption = f"{result.label} {result.score:.2f}"
+        pen.text((left + thick, top + thick), caption, fill=INK, font_size=8 * thick)
     upright.save(to)
 
 
@@ -209,15 +223,16 @@ class PhotographAnswers:
     @property
     def agree(self) -> bool:
         """All files have the same answer: the first class, or the number of objects of each class."""
-        said: list[object] = [
-            form.answer
-            if form.layer
-            else form.found[0].label
-            if self.classes
-            else {label: len(some) for label, some in form.by_class.items()}
-            for form in self.forms
-        ]
-        return all(answer == said[0] for answer in said)
+        compared = list(map(self._comparable_answer, self.forms))
+        return all(answer == compared[0] for answer in compared)
+
+    def _comparable_answer(self, form: FormAnswer) -> object:
+        """Return what must be equal for two files to have one answer."""
+        if form.layer:
+            return form.answer
+        if self.classes:
+            return form.found[0].label
+        return {label: len(scores) for label, scores in form.by_class.items()}
 
 
 class Answerer:
@@ -258,7 +273,8 @@ class Answerer:
 
 def answers(run: str, photograph: str) -> PhotographAnswers:
     """See :meth:`Answerer.answer`; the child process calls this."""
-    (loaded, pick), path = _with_pick(run), Path(photograph)
+    loaded, pick = _with_pick(run)
+    path = Path(photograph)
     width, height = _size(path)
     forms = []
     labels = tuple[str, ...]()
@@ -299,11 +315,11 @@ def _require_all_pixels(photograph: Path, error: OSError) -> None:
 
 def _size(photograph: Path) -> tuple[int, int]:
     """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
-    from advisor.datasets import READ_ERRORS, Frame, open_image, orientation, read_bytes, reason
+    from advisor.datasets import READ_ERRORS, Frame, describe_read_error, open_image, read_bytes, read_orientation
 
     try:
         with open_image(BytesIO(read_bytes(photograph)[0]), reduced=True) as image:
-            size = Frame(image.size, orientation(image)).upright
+            size = Frame(image.size, read_orientation(image)).upright
             image.draft(None, (CHECKED_SIDE, CHECKED_SIDE))
             try:
                 image.load()
@@ -311,16 +327,21 @@ def _size(photograph: Path) -> tuple[int, int]:
                 _require_all_pixels(photograph, error)
             return size
     except READ_ERRORS as error:
-        raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
+        raise UsageError(
+            f"the photograph cannot be used: {describe_read_error(error)}", "give a JPEG or PNG file"
+        ) from None
 
 
 def forms_of(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
     """Return the evaluations of the pick's network to show, one for each form: float32 first."""
     compression = pick.configuration.compression
-    rows = [
-        row for row in evaluations if row.status is Status.OK and row.artefact and network_of(row) == network_of(pick)
-    ]
-    by_form = {row.configuration.compression: row for row in rows} | {compression: pick}
+    by_form = {}
+    for evaluation in evaluations:
+        has_file = evaluation.status is Status.OK and bool(evaluation.artefact)
+        if has_file and network_of(evaluation) == network_of(pick):
+            by_form[evaluation.configuration.compression] = evaluation
+    # Of several files of its form, the pick is the one that ships.
+    by_form[compression] = pick
     return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, compression)) if form in by_form]
 
 
@@ -338,7 +359,7 @@ class _Model:
         self.shipping = shipping_of(run.question)
         file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
-        self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
+        self.shipped = prepare_model(file.read_bytes(), file.name, self._thresholds)
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
         self._interpreter.allocate_tensors()
 

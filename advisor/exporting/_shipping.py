@@ -81,7 +81,7 @@ class ShippedModel:
         return uneven or bool(self.types - {"float32"})
 
 
-def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
+def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
     """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.
 
     No edit changes the values that the network computes. Metadata is written last, because every edit drops it. Clients
@@ -97,14 +97,16 @@ def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRES
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     types = frozenset(tensor.dtype for tensor in (*model.inputs, *model.outputs))
-    described, edits = _adapted(tables, types, metadata)
-    stated = _stated(thresholds, metadata.labels)
-    if stated and len(model.outputs[0].shape) < 4:  # no client reads one of a map
-        one = min(stated)
-        by_class = stated if thresholds.by_class else ()
-        said = f"{one:g}{', for some classes a higher one' if by_class else ''}"
-        described = replace(described, threshold=one, by_class=by_class)
-        edits = (*edits, f"{THRESHOLD} {said}")
+    described, edits = _adapt_tables(tables, types, metadata)
+    scores = _scores_of_labels(thresholds, metadata.labels)
+    # No client reads a threshold of a map.
+    is_map = len(model.outputs[0].shape) >= 4
+    if scores and not is_map:
+        least = min(scores)
+        by_class = scores if thresholds.by_class else ()
+        more = ", for some classes a higher one" if by_class else ""
+        described = replace(described, threshold=least, by_class=by_class)
+        edits = (*edits, f"{THRESHOLD} {least:g}{more}")
     return ShippedModel(
         content=describe(tables, model, described) if edits else artefact,
         labels=metadata.labels,
@@ -118,7 +120,7 @@ def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRES
     )
 
 
-def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
+def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
     """Return the score of each label for the metadata, with which clients compare it; empty if all answers count.
 
     Where scores differ, they are at least a half: no class is shown behind a more probable one that is left out.
@@ -128,11 +130,12 @@ def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float
     return tuple(max(0.5, thresholds.least(label)) for label in labels)
 
 
-def _adapted(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
+def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
     """Edit the tables of a file; return its description then, and what was edited."""
     from advisor.tflite import fold_normalization, take_floats
 
     edits = list[str]()
+    # MediaPipe 1.2 refuses integer inputs, and a normalization that differs by channel.
     if types != {"float32"}:
         take_floats(editable(tables))
         edits.append(f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}")
@@ -166,7 +169,7 @@ class Found:
     box: tuple[float, ...] = ()
 
 
-def counted(found: Sequence[Found], _least: float) -> str:
+def count_objects(found: Sequence[Found], _least: float) -> str:
     """Return how many objects of each class were found, or nothing."""
     counts = Counter(result.label for result in found)
     return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
@@ -200,7 +203,7 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     return {f"test_vectors/{name}": content for name, content in files.items()}
 
 
-def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
+def make_runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
     """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -215,7 +218,7 @@ def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[An
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
-def agreed(
+def choose_vectors(
     model: ShippedModel,
     images: Crops,
     read: Callable[[list[Any]], NDArray[Any]],
@@ -227,7 +230,7 @@ def agreed(
     ``read`` takes the outputs. The tolerance is the smallest one of which half contains the difference (``apart``)
     between two kernels in enough of :data:`LOOKED_AT` images.
     """
-    runner, other = runners(model, images)
+    runner, other = make_runners(model, images)
     answers = [read(runner(place)) for place in range(len(images))]
     order = sorted(range(len(images)), key=lambda place: -worth(answers[place]))[:LOOKED_AT]
     differences = {place: apart(answers[place], read(other(place))) for place in order}
@@ -296,7 +299,7 @@ class Shipping:
     coreml: bool = False
     page: Page = field(default_factory=Page)
     least: float | None = None
-    said: Callable[[Sequence[Found], float], str] = counted
+    said: Callable[[Sequence[Found], float], str] = count_objects
     layer: Callable[[Sequence[Any], ShippedModel], bytes] | None = None
     package: str = "advisor.exporting"
 
@@ -306,12 +309,15 @@ class Shipping:
         confidence = evaluation.answers.confidence
         if confidence is not None:
             thresholds = confidence.thresholds
-            by_class, recall = (
-                {one_line(name): score for name, score in scores.items()}
-                for scores in (thresholds.by_class, thresholds.recall)
+            # A file of labels has one name a line, so names of classes are written on one.
+            return replace(
+                thresholds, by_class=_name_on_one_line(thresholds.by_class), recall=_name_on_one_line(thresholds.recall)
             )
-            return replace(thresholds, by_class=by_class, recall=recall)
         return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
+
+
+def _name_on_one_line(scores: Mapping[str, float]) -> dict[str, float]:
+    return {one_line(name): score for name, score in scores.items()}
 
 
 @dataclass(frozen=True)
@@ -335,7 +341,7 @@ class ExportedModel:
     tiers: int = 0
 
 
-def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
+def make_exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
     """Return the model of an evaluation as it ships, with one more class, which the search made of its pick, or not."""
     artefact = artefact_of(run, evaluation)
     shipping = shipping_of(run.question)
@@ -347,7 +353,7 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
             replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
             file = more.file
             artefact = artefact_of(run, replacement)
-        return ExportedModel(run, shipping, evaluation, prepare(artefact, file, thresholds), artefact)
+        return ExportedModel(run, shipping, evaluation, prepare_model(artefact, file, thresholds), artefact)
     facts = evaluation.unknown
     if facts is None or not facts.file:
         raise UsageError(
@@ -355,7 +361,7 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
     replacement = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(artefact_of(run, replacement), facts.file, thresholds)
+    model = prepare_model(artefact_of(run, replacement), facts.file, thresholds)
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"

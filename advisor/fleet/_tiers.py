@@ -16,7 +16,7 @@ import numpy as np
 from advisor.core import Evaluation, Status, UsageError, accuracy_of, form_of, show_bytes
 from advisor.devices import CALIBRATED, Measurement, arm_cores
 from advisor.engine import DevicePredictor, TargetDevice
-from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, runners
+from advisor.exporting import ExportedModel, ShippedModel, Shipping, make_exported_model, make_runners
 from advisor.fleet._answer import FleetOption, fleet_answer
 from advisor.fleet._choice import Floats
 from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
@@ -219,7 +219,7 @@ class TiersPart:
             )
         answer = fleet_answer(run.question, run.evaluations)
         option = answer.with_files(wanted)
-        models = [exported_model(run, evaluation, False).model for evaluation in option.files]
+        models = [make_exported_model(run, evaluation, False).model for evaluation in option.files]
         limits = run.question.limits
         rules = rules_document(
             option.files,
@@ -293,7 +293,7 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     strides = []
     tolerances = []
     for model in models:
-        run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
+        run, reference_run = make_runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
         outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
         others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
         spread = max(float(np.ptp(output)) for output in outputs) or 1.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal, StageError, wilson
-from advisor.datasets import STAYING, TESTS, InputSpec, captures
+from advisor.datasets import STAYING, TESTS, InputSpec, draw_captures
 from advisor.isolation import one_line
 from advisor.measurement._processes import existing_model
 from advisor.tflite import CENTRES, DETECTIONS, dequantize, quantize
@@ -58,7 +58,7 @@ def predict_captured(model: Path | str, images: Sequence[Path], view: InputSpec)
     classifier = Classifier(model)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
     for position, path in enumerate(images):
-        for test, pixels in enumerate(captures(path, view.size)):
+        for test, pixels in enumerate(draw_captures(path, view.size)):
             answers[test, position] = classifier(view.normalise(pixels)).argmax()
     return answers
 
@@ -226,7 +226,7 @@ class Runner(Generic[Answer]):
         """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.STAYING`."""
         if not captured:
             return map(self, images)
-        seen = (pixels for image in images for pixels in captures(image, self._view.size, STAYING))
+        seen = (pixels for image in images for pixels in draw_captures(image, self._view.size, STAYING))
         return (self.answer_for(self._view.normalise(pixels)) for pixels in seen)
 
     def __call__(self, path: Path) -> Answer:

@@ -60,7 +60,7 @@ def _kinds(contents: CacheContents) -> list[_Line]:
 
 def _runs(contents: CacheContents) -> list[_Line]:
     uses = sorted((use for use in contents.uses if use.run), key=lambda use: use.run)
-    return [_Line(use.run, _state(use), contents.used_by(use), contents.alone(use)) for use in uses]
+    return [_Line(use.run, _state(use), contents.used_by(use), contents.used_only_by(use)) for use in uses]
 
 
 def _state(use: CacheUse) -> str:

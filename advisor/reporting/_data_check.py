@@ -104,7 +104,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _examples(checked: DataCheck, finding: Finding) -> str:
-    examples = [" = ".join(map(checked.survey.dataset.shown, group[:NAMED])) for group in finding.groups[:NAMED]]
+    examples = [" = ".join(map(checked.survey.dataset.show_path, group[:NAMED])) for group in finding.groups[:NAMED]]
     if finding.notes:
         examples = [f"{path}: {note}" for path, note in zip(examples, finding.notes, strict=False)]
     return " ".join(examples)
@@ -205,7 +205,7 @@ class _Figures:
         label = self._checked.content.label(path)
         drawing = content.drawing(path)
         return {
-            "name": self._checked.survey.dataset.shown(path),
+            "name": self._checked.survey.dataset.show_path(path),
             "label": label,
             "out": path in self._excluded,
             "image": self._image(path) if label else "",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         Packages,
         cache_root,
         fill_folder,
-        install,
+        install_package,
         limited_cache,
         require_cache,
     )
@@ -109,7 +109,7 @@ __all__ = [
     "fill_folder",
     "find_changed_file",
     "guess_encodings",
-    "install",
+    "install_package",
     "integrity_problems",
     "keep_run",
     "labels_in",

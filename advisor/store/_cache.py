@@ -105,9 +105,9 @@ class ArtifactCache:
         if self.has(folder):
             return folder
         try:
-            made = fill_folder(folder, make, waits)
+            result = fill_folder(folder, make, waits)
             self._trim()
-            return made
+            return result
         except (OSError, StageError) as error:
             if is_full_disk(error):
                 raise full_disk(self.root) from error
@@ -229,7 +229,7 @@ class Packages:
             listed = folder / "requirements.txt"
             listed.write_text("\n".join(self.requirements) + "\n", encoding="utf-8")
             hint = "check the connection to the package index; advisor uses your pip settings"
-            install(self.name, ["--target", str(folder), *self.options, "--requirement", str(listed)], hint)
+            install_package(self.name, ["--target", str(folder), *self.options, "--requirement", str(listed)], hint)
 
         installed = str(fill_folder(_folder_of(self), fill))
         return os.pathsep.join(path for path in (installed, os.environ.get("PYTHONPATH", "")) if path)
@@ -241,7 +241,7 @@ def _folder_of(packages: Packages) -> Path:
     return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
 
 
-def install(name: str, arguments: Sequence[str], hint: str, python: Path | None = None) -> None:
+def install_package(name: str, arguments: Sequence[str], hint: str, python: Path | None = None) -> None:
     """Run ``pip install`` with this environment's pip, for another ``python`` if one is given.
 
     ``name`` is what is installed. The UsageError has the last error that pip printed, and ``hint``.

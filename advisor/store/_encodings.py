@@ -77,8 +77,10 @@ def refuse_encoding(path: Path, lines: Iterable[bytes]) -> UsageError:
     guesses = guess_encodings(lines)
     if not guesses:
         return UsageError(f"{path}: its text is not UTF-8", "give the path of a text file in UTF-8")
-    converted = path.with_name(f"{path.stem}-utf8{path.suffix}")
-    command = f"iconv -f {guesses[0][0].tool} -t UTF-8 {shlex.quote(str(path))} > {shlex.quote(str(converted))}"
+    likeliest, _ = guesses[0]
+    source = shlex.quote(str(path))
+    target = shlex.quote(str(path.with_name(f"{path.stem}-utf8{path.suffix}")))
+    command = f"iconv -f {likeliest.tool} -t UTF-8 {source} > {target}"
     others = [f"-f {encoding.tool}" for encoding, _ in guesses[1:MOST_GUESSES]]
     otherwise = f" ({' or '.join(others)} if that one is right)" if others else ""
     return UsageError(
@@ -111,9 +113,10 @@ def describe_guesses(guesses: Sequence[tuple[Encoding, str]]) -> str:
     """Return how a text reads in the likeliest encodings, as a part of a sentence."""
     said = []
     for encoding, text in guesses[:MOST_GUESSES]:
-        words = [word for word in _WORD.findall(text) if not word.isascii()]
-        shown = ", ".join(f"'{plain(word[:LONGEST_WORD])}'" for word in list(dict.fromkeys(words))[:MOST_WORDS])
-        said.append(f"as {encoding.name} it has {shown}")
+        # Words of ASCII alone read the same in all of them.
+        words = dict.fromkeys(word for word in _WORD.findall(text) if not word.isascii())
+        shown = [f"'{plain(word[:LONGEST_WORD])}'" for word in islice(words, MOST_WORDS)]
+        said.append(f"as {encoding.name} it has {', '.join(shown)}")
     return "; ".join(said)
 
 
@@ -121,8 +124,10 @@ def _weigh(text: str, encoding: Encoding) -> float:
     """Return how much of a text is usual in an encoding, from 0 to 1."""
     weights = []
     for word in _WORD.findall(text):
-        if not word.isascii():
-            weights += [_weigh_letter(word, place, encoding) for place, char in enumerate(word) if not char.isascii()]
+        # Letters of ASCII are the same in all encodings, so they tell nothing.
+        for place, char in enumerate(word):
+            if not char.isascii():
+                weights.append(_weigh_letter(word, place, encoding))
     return sum(weights) / len(weights) if weights else 0.0
 
 
@@ -133,12 +138,14 @@ def _weigh_letter(word: str, place: int, encoding: Encoding) -> float:
     if char not in encoding.letters:
         return 0.0
     is_other_script = char in _TWO_SCRIPTS
+    # No word is written in two scripts.
     if is_other_script and any(letter.isascii() and letter.isalpha() for letter in word):
         return 0.0
     if char.isupper():
         return _CAPITAL if place == 0 or word.isupper() else _CAPITAL_INSIDE
     around = word[max(0, place - _LONGEST_RUN) : place + _LONGEST_RUN + 1]
-    return _RUN if not is_other_script and len(around) > _LONGEST_RUN and not any(map(str.isascii, around)) else 1.0
+    is_run = len(around) > _LONGEST_RUN and not any(map(str.isascii, around))
+    return _RUN if is_run and not is_other_script else 1.0
 
 
 def _is_usual(char: str, encoding: Encoding) -> bool:

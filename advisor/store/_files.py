@@ -160,8 +160,12 @@ def write_hashes(folder: Path, place: Path) -> None:
 
     Python writes bytecode later, and links are no files of the result.
     """
-    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
-    hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
+    hashes = {}
+    for file in folder.rglob("*"):
+        if file.is_symlink() or file.parent.name == "__pycache__":
+            continue
+        if file.is_file():
+            hashes[str(file.relative_to(folder))] = sha256_file(file)
     if _hashes_of(place).is_dir() and not _hashes_of(place).is_symlink():
         shutil.rmtree(_hashes_of(place))
     write_atomically(_hashes_of(place), json.dumps(hashes, indent=0, sort_keys=True))
@@ -320,7 +324,8 @@ def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[
     """Return the wanted rows of a block; none if the block is missing or damaged."""
     import numpy as np
 
-    if not ((folder / NAMES).is_file() and (folder / ROWS).is_file()):  # a pipe would be waited for
+    # A pipe would be waited for.
+    if not (folder / NAMES).is_file() or not (folder / ROWS).is_file():
         return []
     try:
         names = np.load(folder / NAMES, allow_pickle=False)
@@ -329,5 +334,9 @@ def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[
         return []
     if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
         return []
-    wanted_rows = [(name.tobytes(), row) for name, row in zip(names, rows, strict=True) if name.tobytes() in wanted]
+    wanted_rows = []
+    for name, row in zip(names, rows, strict=True):
+        if name.tobytes() in wanted:
+            wanted_rows.append((name.tobytes(), row))
+    # The file is hashed last, and only if it has something to give.
     return wanted_rows if wanted_rows and is_unchanged(folder) else []

@@ -193,7 +193,8 @@ def read_document(path: Path) -> Document:
         return Document({}, ("is damaged (it is not a mapping): its content is ignored",))
     kinds = KINDS.get(path.name, {})
     fitting = parse_known(kinds, content)
-    wrong = [name for name in content if name in kinds and name not in fitting]
+    known = [name for name in content if name in kinds]
+    wrong = [name for name in known if name not in fitting]
     problems = [f"is damaged ({name} is of a wrong type): this entry is ignored" for name in wrong]
     version = content.get("schema_version")
     if version != SCHEMA_VERSION:
@@ -237,5 +238,8 @@ def build_frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) ->
     import pandas as pd
 
     listed = list(rows)
-    typed = {name: pd.Series([row.get(name) for row in listed], dtype=type_of(name)) for name in columns}
+    typed = {}
+    for name in columns:
+        cells = [row.get(name) for row in listed]
+        typed[name] = pd.Series(cells, dtype=type_of(name))
     return pd.DataFrame(typed, columns=list(columns))

@@ -23,6 +23,9 @@ def labels_in(text: str) -> tuple[str, ...]:
     names = [line for line in lines if line]
     matches = [_NUMBERED.fullmatch(name) for name in names]
     numbers = [int(match[1]) for match in matches if match]
-    if len(names) > 1 and numbers in (list(range(len(names))), list(range(1, len(names) + 1))):
+    from_0 = list(range(len(names)))
+    from_1 = list(range(1, len(names) + 1))
+    # A single line does not tell whether its number counts the lines.
+    if len(names) > 1 and numbers in (from_0, from_1):
         names = [match[2] for match in matches if match]
     return tuple(names)

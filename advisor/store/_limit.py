@@ -103,7 +103,9 @@ class Lease:
     def __init__(self, root: Path, run: Path | None = None) -> None:
         self.root = root
         self.keys = set[str]()
-        self._file = root / _USES / (_record_name(run) if run else f"process-{os.getpid()}-{os.urandom(4).hex()}")
+        # The number of a process comes again after a while, so random letters tell two processes apart.
+        name = _record_name(run) if run else f"process-{os.getpid()}-{os.urandom(4).hex()}"
+        self._file = root / _USES / name
         self._run = run
         self._mutex = threading.Lock()
         self._lock = FileLock(f"{self._file}.lock", thread_local=False)
@@ -121,9 +123,12 @@ class Lease:
             # Under the lock of the cache: an eviction between the record and its lock would see a dead process.
             with _lock_cache(self.root):
                 self._lock.acquire()
-                fresh = not self._file.exists()
+                is_new = not self._file.exists()
                 with self._file.open("a", encoding="utf-8") as file:
-                    file.write((f"{self._run.resolve() if self._run else ''}\n" if fresh else "") + f"{key}\n")
+                    # The first line is the run, empty for a process without one.
+                    if is_new:
+                        file.write(f"{self._run.resolve() if self._run else ''}\n")
+                    file.write(f"{key}\n")
 
     def release(self) -> None:
         """Let the results go; what a run used stays known, so that it can be kept."""
@@ -131,8 +136,8 @@ class Lease:
             self._lock.release(force=True)
             # The record of a run stays, because the user may want to keep what the run used.
             if self._run is None:
-                for left in (self._file, Path(f"{self._file}.lock")):
-                    left.unlink(missing_ok=True)
+                for file in (self._file, Path(f"{self._file}.lock")):
+                    file.unlink(missing_ok=True)
 
 
 @cache
@@ -177,10 +182,14 @@ def entries_of(root: Path) -> tuple[CacheEntry, ...]:
             if _RESULT.fullmatch(name) and (not suffix or f".{suffix}" in _PARTS):
                 parts[name].append(path)
         kind = stage.name.rpartition("-")[0] or stage.name
-        entries += [_describe_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
-    for kind in (kind for kind in DOWNLOADS if not (root / kind).is_symlink()):
-        there = (path for path in _list_folder(root / kind) if path.suffix != ".lock" and not path.name.startswith("."))
-        entries += [_describe_entry(f"{kind}/{path.name}", kind, [path]) for path in there]
+        for name, paths in parts.items():
+            entries.append(_describe_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths))
+    for kind in DOWNLOADS:
+        if (root / kind).is_symlink():
+            continue
+        for path in _list_folder(root / kind):
+            if path.suffix != ".lock" and not path.name.startswith("."):
+                entries.append(_describe_entry(f"{kind}/{path.name}", kind, [path]))
     return tuple(entries)
 
 
@@ -197,8 +206,10 @@ def _describe_entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
     used = [0.0]
     for path in paths:
         with contextlib.suppress(OSError):  # removed meanwhile
+            # Only the result is touched when it is used, and not its hashes.
             used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
-            sizes += [file.lstat().st_size for file in ([path] if path.is_file() else path.rglob("*"))]
+            files = [path] if path.is_file() else path.rglob("*")
+            sizes += [file.lstat().st_size for file in files]
     return CacheEntry(key, kind, sum(sizes), max(used))
 
 
@@ -228,15 +239,17 @@ def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
             uses.append(CacheUse(run, frozenset(keys), live, kept))
             continue
         # Nobody can ask for these results by their run any more, so the record would only grow the folder.
-        for left in () if read_only else (file, Path(f"{file}.lock")):
-            left.unlink(missing_ok=True)
+        if not read_only:
+            file.unlink(missing_ok=True)
+            Path(f"{file}.lock").unlink(missing_ok=True)
     return tuple(uses)
 
 
 def _records(root: Path) -> list[Path]:
     """Return the records that :class:`Lease` wrote: their folder may be a link to one that has other files too."""
-    named = [path for path in _list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
-    return [path for path in named if path.is_file() and not path.is_symlink()]
+    records = [path for path in _list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
+    plain_files = [path for path in records if not path.is_symlink()]
+    return [path for path in plain_files if path.is_file()]
 
 
 def _lines(record: Path) -> list[str]:
@@ -268,7 +281,8 @@ def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
     else:
         mark.unlink(missing_ok=True)
     name = str(run.resolve())
-    return next((use for use in uses_of(root) if use.run == name), CacheUse(name, frozenset(), live=False, kept=False))
+    unused = CacheUse(name, frozenset(), live=False, kept=False)
+    return next((use for use in uses_of(root) if use.run == name), unused)
 
 
 def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
@@ -279,32 +293,39 @@ def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evi
     """
     _sweep(root)
     wanted = set(kinds)
-    going = list[Path]()
+    renamed = list[Path]()
     _folder_of_uses(root).mkdir(parents=True, exist_ok=True)
-    count = freed = 0
+    count = 0
+    freed_bytes = 0
     with _lock_cache(root):
         users = _read_uses(root)
         entries = entries_of(root)
-        running = any(use.live for use in users)
-        held = {key for use in users if use.live or use.kept for key in use.keys}
-        left = sum(entry.size_bytes for entry in entries)
+        is_running = any(use.live for use in users)
+        held: set[str] = set()
+        for use in users:
+            if use.live or use.kept:
+                held |= use.keys
+        left_bytes = sum_bytes(entries)
         for entry in sorted(entries, key=lambda entry: (entry.used_s, entry.key)):
-            result = entry.key.startswith(f"{RESULTS}/")
-            goes = result and left > most_bytes
+            is_result = entry.key.startswith(f"{RESULTS}/")
+            goes = is_result and left_bytes > most_bytes
             # Of downloads, nothing records which of them a running search still reads.
             if wanted:
-                goes = entry.kind in wanted and (result or not running)
-            aside = _set_aside(root / entry.key) if goes and entry.key not in held else []
-            if aside:
-                going += aside
-                count = count + 1
-                freed = freed + entry.size_bytes
-                left = left - entry.size_bytes
+                goes = entry.kind in wanted and (is_result or not is_running)
+            if not goes or entry.key in held:
+                continue
+            parts = _set_aside(root / entry.key)
+            # Another user's file cannot be renamed, so it stays.
+            if parts:
+                renamed += parts
+                count += 1
+                freed_bytes += entry.size_bytes
+                left_bytes -= entry.size_bytes
     # Outside of the lock: what was renamed cannot be found, and a large folder takes seconds.
-    for path in going:
+    for path in renamed:
         _remove(path)
-    held_bytes = sum(entry.size_bytes for entry in entries if entry.key in held)
-    return Evicted(count, freed, left, held_bytes, most_bytes)
+    held_bytes = sum_bytes(entry for entry in entries if entry.key in held)
+    return Evicted(count, freed_bytes, left_bytes, held_bytes, most_bytes)
 
 
 def _set_aside(place: Path) -> list[Path]:
@@ -321,10 +342,12 @@ def _set_aside(place: Path) -> list[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove what evictions left that were killed, or that met an error."""
-    folders = (*_list_folder(root / RESULTS), *(root / kind for kind in DOWNLOADS))
-    for folder in (folder for folder in folders if not folder.is_symlink()):
-        for left in folder.glob(f"{_GOING}*"):
-            _remove(left)
+    folders = [*_list_folder(root / RESULTS), *(root / kind for kind in DOWNLOADS)]
+    for folder in folders:
+        # What a link leads to is no part of the cache.
+        if not folder.is_symlink():
+            for remainder in folder.glob(f"{_GOING}*"):
+                _remove(remainder)
 
 
 def _remove(path: Path) -> None:
@@ -355,15 +378,16 @@ class CacheContents:
         kinds: dict[str, list[CacheEntry]] = defaultdict(list)
         for entry in self.entries:
             kinds[entry.kind].append(entry)
-        return dict(sorted(((k, tuple(v)) for k, v in kinds.items()), key=lambda kind: -sum_bytes(kind[1])))
+        largest_first = sorted(kinds, key=lambda kind: -sum_bytes(kinds[kind]))
+        return {kind: tuple(kinds[kind]) for kind in largest_first}
 
     def used_by(self, use: CacheUse) -> tuple[CacheEntry, ...]:
         """Return the entries that a run used and that are still there."""
         return tuple(entry for entry in self.entries if entry.key in use.keys)
 
-    def alone(self, use: CacheUse) -> tuple[CacheEntry, ...]:
+    def used_only_by(self, use: CacheUse) -> tuple[CacheEntry, ...]:
         """Return those that no other run used."""
-        others = {key for other_use in self.uses if other_use is not use for key in other_use.keys}
+        others = frozenset[str]().union(*(other.keys for other in self.uses if other is not use))
         return tuple(entry for entry in self.used_by(use) if entry.key not in others)
 
 
@@ -374,8 +398,11 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
 
 def warn_if_too_small(root: Path, hold: Lease, most_bytes: int) -> None:
     """Log what the limit must be for the same command to find all its results again, if it is below that."""
-    entries = entries_of(root)
-    needed = sum_bytes(entry for entry in entries if entry.key in hold.keys or not entry.key.startswith(f"{RESULTS}/"))
+    needed = 0
+    for entry in entries_of(root):
+        is_download = not entry.key.startswith(f"{RESULTS}/")
+        if is_download or entry.key in hold.keys:
+            needed += entry.size_bytes
     if needed > most_bytes:
         _log.warning(
             "this command needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "

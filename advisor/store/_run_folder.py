@@ -87,7 +87,8 @@ class RunFolder:
     def create(cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True) -> RunFolder:
         """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
-        name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
+        plain_slug = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")
+        name = f"{stamp}-{plain_slug[:40] or 'run'}"
         latest = out / "latest"
         if is_latest and latest.exists() and not latest.is_symlink():
             raise UsageError(
@@ -125,14 +126,15 @@ class RunFolder:
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
         root = path.resolve()
-        for entry in (top / name for top, folders, files in walk_folder(root) for name in (*folders, *files)):
-            # Files that a running search replaces are gone.
-            if not _is_inside(entry, root) and os.path.lexists(entry):
-                name = entry.relative_to(root)
-                raise UsageError(
-                    f"the run folder '{path}' is damaged: {name} is neither a file nor a folder in it",
-                    f"remove {name}, or restore it",
-                )
+        for top, folders, files in walk_folder(root):
+            for entry in map(top.joinpath, (*folders, *files)):
+                # Files that a running search replaces are gone.
+                if not _is_inside(entry, root) and os.path.lexists(entry):
+                    name = entry.relative_to(root)
+                    raise UsageError(
+                        f"the run folder '{path}' is damaged: {name} is neither a file nor a folder in it",
+                        f"remove {name}, or restore it",
+                    )
         version = _read_mapping(request).get("schema_version", 0)
         if not isinstance(version, int):
             raise _damage_error(request, f"its schema_version is '{version}'")

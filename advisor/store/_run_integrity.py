@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.core import Evaluation, Status, plural
@@ -37,10 +37,11 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
     lines = run.evaluations_file.name
     seal = run.seal
     rows = run.rows()
-    faults = [Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED) for row in rows if row.fault]
-    yield from faults[:SHOWN]
-    if faults[SHOWN:]:
-        yield Problem(lines, f"has {len(faults)} such lines in all", CHANGED)
+    faulty = [row for row in rows if row.fault]
+    for row in faulty[:SHOWN]:
+        yield Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED)
+    if len(faulty) > SHOWN:
+        yield Problem(lines, f"has {len(faulty)} such lines in all", CHANGED)
     hashes = [row.hash for row in rows if row.hash]
     aged = [row for row in rows if row.evaluation and not row.hash]
     if not seal.hash and not hashes:
@@ -56,7 +57,10 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
         yield Problem(lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED)
     elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
         yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
-    for name in (name for name in seal.files if not name.startswith(f"{run.artefacts.name}/")):
+    for name in seal.files:
+        # The artefacts have their hashes in the lines of the evaluations.
+        if name.startswith(f"{run.artefacts.name}/"):
+            continue
         if not run.is_unchanged(name):
             yield Problem(name, "has changed since it was written: it is not used", CHANGED)
         elif not (run.path / name).exists() and not name.startswith((*REPORTS, "answers/")):
@@ -90,14 +94,24 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
             what = "is missing: ties are decided by intervals, not by a paired test"
             problems.append(Problem(name, what, CHANGED if name in run.seal.files else ""))
     if artefacts:
-        shipped = {
-            file: replace(evaluation, artefact=file, artefact_sha256=sha256)
-            for evaluation in evaluations
-            for file, sha256 in files_of(evaluation)
-        }
-        unnamed = (evaluation for evaluation in evaluations if not evaluation.artefact)
-        problems += filter(None, (artefact_problem(run, evaluation) for evaluation in (*unnamed, *shipped.values())))
+        problems += _list_artefact_problems(run, evaluations)
     return tuple(problems)
+
+
+def _list_artefact_problems(run: RunFolder, evaluations: Sequence[Evaluation]) -> Iterator[Problem]:
+    """Yield the problems of all files that evaluations name, and of evaluations that name none."""
+    unnamed = []
+    # Several evaluations may have one file, which is hashed once.
+    by_file = {}
+    for evaluation in evaluations:
+        if not evaluation.artefact:
+            unnamed.append(evaluation)
+        for file, sha256 in files_of(evaluation):
+            by_file[file] = replace(evaluation, artefact=file, artefact_sha256=sha256)
+    for evaluation in (*unnamed, *by_file.values()):
+        problem = artefact_problem(run, evaluation)
+        if problem is not None:
+            yield problem
 
 
 def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:

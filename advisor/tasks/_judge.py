@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays, paired_shares
-from advisor.datasets import STAYING, Frame, open_image, orientation
+from advisor.datasets import STAYING, Frame, open_image, read_orientation
 from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, percent
 from advisor.store import RunFolder
 
@@ -112,8 +112,8 @@ def overlays(
     rows = []
     for place in np.argsort(scores, kind="stable")[:WORST].tolist():
         with open_image(part.paths[place]) as image:
-            width, height = Frame(image.size, orientation(image)).upright
+            width, height = Frame(image.size, read_orientation(image)).upright
         true, answer = (base64.b64encode(layer).decode() for layer in layers(place))
-        path = images.dataset.shown(part.paths[place])
+        path = images.dataset.show_path(part.paths[place])
         rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer))
     return Overlays(tuple(rows), legend)

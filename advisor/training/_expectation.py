@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core import NewConditions
-from advisor.datasets import silhouettes
+from advisor.datasets import measure_silhouettes
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -118,7 +118,7 @@ def expect_new_conditions(
 
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
     clear = [
-        [silhouettes(class_images.distances, class_images.clusters(alike)) for class_images in classes]
+        [measure_silhouettes(class_images.distances, class_images.clusters(alike)) for class_images in classes]
         for alike in STRUCTURE_AT
     ]
     silhouette = float(np.mean([np.concatenate(scores).mean() for scores in clear]))

@@ -8,7 +8,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from advisor.downloads import local
+from advisor.downloads import copy_from_store
 from benchmarks.hostile_surfaces.archives import jpeg
 from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
@@ -122,7 +122,7 @@ def _fetch(ground: Ground, store: Store, wrong: Mapping[str, str]) -> object:
 def _copy(cache: Path) -> None:
     """Fetch the objects: what is copied is what the store had."""
     say: Callable[[str], None] = lambda _text: None  # noqa: E731
-    copy = local(Path("s3://photos/animals"), say)
+    copy = copy_from_store(Path("s3://photos/animals"), say)
     for file in copy.rglob("*.jpg"):
         key = f"animals/{file.relative_to(copy).as_posix()}"
         # Nothing can tell other bytes of the same length; an empty image is refused when it is read.

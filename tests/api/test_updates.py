@@ -100,7 +100,7 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     }
     assert old[merged.corrected[0]].label == "rocket 'é'"
     assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
-    assert 0 < len(merged.holdout(new=True)) <= 6
+    assert 0 < len(merged.list_holdout(new=True)) <= 6
     assert merge_images(load_run(with_images.run), more) == merged, "the draw is the same each time"
 
 

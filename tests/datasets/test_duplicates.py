@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.datasets import _duplicates as duplicates, divide, near_duplicates, repeated, survey
+from advisor.datasets import _duplicates as duplicates, divide_survey, near_duplicates, report_repeats, survey
 from advisor.datasets._duplicates import all_close, close_pairs
 from tests.datasets.folders import make
 
@@ -41,7 +41,7 @@ def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.
     found = {(names[pair.first], names[pair.second]) for pair in pairs}
     assert found == {(f"plain {number}", f"stored {number}") for number in range(4)}
     assert not any(pair.turned for pair in pairs)
-    split = divide(read, seed=0).split
+    split = divide_survey(read, seed=0).split
     for first, second in ((pair.first, pair.second) for pair in pairs):
         assert sum({first, second} <= set(part) for part in (split.train, split.validation, split.holdout)) == 1
 
@@ -73,4 +73,4 @@ def test_a_mirrored_copy_in_another_class_is_no_wrong_label(tmp_path: Path, phot
     read = survey(root)
     pairs = near_duplicates(read.thumbnails)
     assert len(pairs) == 1
-    assert list(repeated(read.dataset, pairs)) == []
+    assert list(report_repeats(read.dataset, pairs)) == []

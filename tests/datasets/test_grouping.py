@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import Division, Overview, Survey, divide, divide_boxes, group_numbers, survey, survey_boxes
+from advisor.datasets import Division, Overview, divide_boxes, divide_survey, group_numbers, survey, survey_boxes
 from advisor.datasets._grouping import PAUSE_S, by_camera, find_groups
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import PARTS, VALIDATION, draw_split
-from advisor.datasets._survey import Shot
+from advisor.datasets._survey import Shot, Survey
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
 
@@ -179,9 +179,9 @@ def _manifest(root: Path, groups: int, part_of: dict[str, list[str]] | None = No
 
 def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> None:
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups=5))
-    division = divide(read, 0)
+    division = divide_survey(read, 0)
     assert division.grouping.source is Source.MANIFEST
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "Images come in 10 groups (column 'group' of the manifest): whole groups are held out.",
     )
     held = {read.dataset.images[index].group for index in division.split.holdout}
@@ -192,9 +192,9 @@ def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> Non
 def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, column: bool) -> None:
     root = make(tmp_path, cat=20, dog=20)
     read = survey(_manifest(root, groups=0) if column else root)
-    division = divide(read, 3)
+    division = divide_survey(read, 3)
     assert division.split == draw_split(read.dataset, 3)
-    assert (division.notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
+    assert (division.list_notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
 
 
 def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows(tmp_path: Path) -> None:
@@ -202,19 +202,19 @@ def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows
     for gone in (first := min(tmp_path.glob("cat/*")), min(tmp_path.glob("dog/*"))):
         gone.unlink()
     read = survey(path)
-    division = divide(read, 0)
+    division = divide_survey(read, 0)
     line = f"2 listed images are not used; the first: '{first.name}': cannot be read: No such file or directory."
-    assert division.notes(read.dataset) == (line,)
-    assert Overview.of(read.dataset, division.split, division.grouping, (line,)).lines[-1] == line
+    assert division.list_notes(read.dataset) == (line,)
+    assert Overview.of_split(read.dataset, division.split, division.grouping, (line,)).lines[-1] == line
 
 
 def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path) -> None:
     parts = ["train", "train", "val", "test"]
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), 4, {"cat": parts, "dog": parts}))
-    division = divide(read, 0)
+    division = divide_survey(read, 0)
     for part, name in (("train", "train"), ("validation", "validation"), ("holdout", "holdout")):
         assert {read.dataset.images[index].part for index in getattr(division.split, part)} == {name}
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "Images come in 8 groups (column 'group' of the manifest): your own split is kept.",
     )
 
@@ -222,12 +222,12 @@ def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path)
 def test_a_validation_part_that_lacks_classes_is_joined_to_training_and_drawn_again(tmp_path: Path) -> None:
     own = {"cat": ["train", "train", "val", "test"], "dog": ["train", "train", "train", "test"]}
     read = survey(_manifest(make(tmp_path, cat=24, dog=24), 0, own))
-    division = divide(read, 0)
+    division = divide_survey(read, 0)
     parts = [read.dataset.images[index].part for index in division.split.holdout]
     assert parts == ["holdout"] * 12
     assert {read.dataset.images[index].label for index in division.split.validation} == {0, 1}
     assert division.rejoined == ("dog",)
-    assert division.notes(read.dataset) == (
+    assert division.list_notes(read.dataset) == (
         "The validation part of your split lacks 1 of 2 classes (dog): it was joined to the training part, and "
         "another one was drawn.",
     )
@@ -239,8 +239,8 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
     text = path.read_text().replace("cat2", "cat0").replace("cat3", "cat0").replace("cat4", "cat1")
     path.write_text(text)
     read = survey(path)
-    division = divide(read, 0)
-    overview = Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset))
+    division = divide_survey(read, 0)
+    overview = Overview.of_split(read.dataset, division.split, division.grouping, division.list_notes(read.dataset))
     assert overview.to_json()["missing"] == {"train": [], "validation": ["cat"], "holdout": []}
     assert "1 class has no image for validation, and no recall there (cat)." in overview.lines
 
@@ -250,7 +250,7 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)
     parts = draw_split(dataset, 0, grouping=grouping)
     division = Division(parts, grouping, group_numbers(dataset), (), ())
-    assert division.notes(dataset) == (
+    assert division.list_notes(dataset) == (
         "Images come in 7 groups (similar light and background): whole groups are held out. In 1 class with too few "
         "groups, one is divided between two parts.",
     )
@@ -259,8 +259,8 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("groups", [0, 5])
 def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, groups: int) -> None:
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups))
-    division = divide(read, 0)
-    found = Overview.of(read.dataset, division.split, division.grouping, ()).to_json()
+    division = divide_survey(read, 0)
+    found = Overview.of_split(read.dataset, division.split, division.grouping, ()).to_json()
     assert found["images"] == {part: len(getattr(division.split, part)) for part in PARTS}
     assert found["images_per_class"][VALIDATION].keys() == {"cat", "dog"}  # type: ignore[index]
     assert sum(sum(each.values()) for each in found["images_per_class"].values()) == 40  # type: ignore[attr-defined]

@@ -8,8 +8,8 @@ from PIL import Image
 from skimage import data
 
 from advisor.core import StageError, UsageError
-from advisor.datasets import Dataset, InputSpec, Survey, captures, load, random_capture, require_unchanged, survey
-from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply
+from advisor.datasets import Dataset, InputSpec, Survey, draw_captures, load, random_capture, require_unchanged, survey
+from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply_condition
 from advisor.tasks.classification._images import read_others
 from tests.datasets.folders import fill, image, make
 from tests.tables import with_cases
@@ -128,7 +128,7 @@ def _distance(first: np.ndarray, second: np.ndarray) -> float:
 def test_conditions_keep_shapes_and_follow_seeds(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
     before = image_of_capture.copy()
     for strength in STRENGTHS:
-        changed, again = (apply(image_of_capture, condition, strength, 3) for _ in range(2))
+        changed, again = (apply_condition(image_of_capture, condition, strength, 3) for _ in range(2))
         assert (changed.shape, changed.dtype) == (before.shape, np.uint8)
         np.testing.assert_array_equal(changed, again)
     np.testing.assert_array_equal(image_of_capture, before)
@@ -138,16 +138,17 @@ def test_conditions_keep_shapes_and_follow_seeds(condition: CaptureCondition, im
 def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition) -> None:
     for size in (1, 2, 7, 8, 15):
         tiny = np.full((size, size, 3), 128, np.uint8)
-        assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
+        assert apply_condition(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
 
 
 @each
 def test_no_strength_changes_little_and_more_more(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
-    assert _distance(apply(image_of_capture, condition, 0.0, 1), image_of_capture) < 1.5
-    mild, strong = (
-        np.mean([_distance(apply(image_of_capture, condition, strength, seed), image_of_capture) for seed in range(8)])
-        for strength in STRENGTHS
-    )
+    assert _distance(apply_condition(image_of_capture, condition, 0.0, 1), image_of_capture) < 1.5
+    distances = []
+    for strength in STRENGTHS:
+        changed = [apply_condition(image_of_capture, condition, strength, seed) for seed in range(8)]
+        distances.append(np.mean([_distance(photo, image_of_capture) for photo in changed]))
+    mild, strong = distances
     assert 1.0 < mild < strong
 
 
@@ -155,14 +156,15 @@ def test_no_strength_changes_little_and_more_more(condition: CaptureCondition, i
 def test_geometry_shows_nothing_from_outside_the_frame(name: str) -> None:
     white = np.full((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE, 3), 255, np.uint8)
     for seed in range(5):
-        assert apply(white, BY_NAME[name], 2.0, seed).min() == 255
+        assert apply_condition(white, BY_NAME[name], 2.0, seed).min() == 255
 
 
 def test_low_light_darkens_and_a_colour_cast_shifts_grey_off_grey(image_of_capture: np.ndarray) -> None:
-    mild, strong = (apply(image_of_capture, BY_NAME["low light"], strength, 0).mean() for strength in STRENGTHS)
+    dark = BY_NAME["low light"]
+    mild, strong = (apply_condition(image_of_capture, dark, strength, 0).mean() for strength in STRENGTHS)
     assert strong < mild < 0.8 * image_of_capture.mean()
     grey = np.full((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE, 3), 120, np.uint8)
-    channels = apply(grey, BY_NAME["colour cast"], 1.0, 0)[0, 0].astype(int)
+    channels = apply_condition(grey, BY_NAME["colour cast"], 1.0, 0)[0, 0].astype(int)
     assert channels.max() - channels.min() > 10
 
 
@@ -171,21 +173,21 @@ def test_low_light_darkens_and_a_colour_cast_shifts_grey_off_grey(image_of_captu
 )
 def test_what_is_no_square_rgb_image_is_refused(array: np.ndarray) -> None:
     with pytest.raises(ValueError, match="square RGB"):
-        apply(array, CONDITIONS[0], 1.0, 0)
+        apply_condition(array, CONDITIONS[0], 1.0, 0)
 
 
 @pytest.mark.parametrize("strength", [-1.0, float("nan")])
 def test_a_strength_below_zero_is_refused(strength: float, image_of_capture: np.ndarray) -> None:
     with pytest.raises(ValueError, match="strength"):
-        apply(image_of_capture, CONDITIONS[0], strength, 0)
+        apply_condition(image_of_capture, CONDITIONS[0], strength, 0)
 
 
 def test_captures_are_all_tests_of_the_loaded_image(tmp_path: Path) -> None:
     path = fill(tmp_path, 1, suffix=".png")[0]
-    found = list(captures(path, 32))
+    found = list(draw_captures(path, 32))
     assert len(found) == len(TESTS) == 2 * len(CONDITIONS)
     assert all(_distance(one, load(path, 32)) > 0 for one in found)
-    for first, second in zip(found, captures(path, 32), strict=True):
+    for first, second in zip(found, draw_captures(path, 32), strict=True):
         np.testing.assert_array_equal(first, second)
 
 

@@ -43,5 +43,5 @@ def test_an_image_whose_name_is_not_utf8_is_left_out_and_named(tmp_path: Path) -
     root = make(tmp_path, metal=2, glass=2)
     (root / "glass" / "100.jpg").rename(root / "glass" / "\udcff.jpg")
     dataset = survey(list_files(root)).dataset
-    ((name, reason),) = [(dataset.shown(row.path), row.reason) for row in dataset.rejected]
+    ((name, reason),) = [(dataset.show_path(row.path), row.reason) for row in dataset.rejected]
     assert (name, reason) == (r"glass/\udcff.jpg", "its path has a name that is not UTF-8: rename it")

@@ -39,7 +39,7 @@ def test_a_manifest_may_name_images_beside_and_above_it(root: Path, tmp_path: Pa
     rows[0]["path"] = str(root / "cat" / "000.jpg")
     dataset = survey(_manifest(tmp_path / "lists" / "set.csv", rows)).dataset
     assert dataset.counts == (12, 12)
-    assert dataset.shown(dataset.images[0].path) == "../data/cat/000.jpg"
+    assert dataset.show_path(dataset.images[0].path) == "../data/cat/000.jpg"
 
 
 def test_a_parquet_manifest_reads_as_the_csv_does(root: Path) -> None:

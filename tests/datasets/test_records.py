@@ -82,7 +82,7 @@ def test_a_folder_of_tfds_is_read_with_its_parts_and_classes(folder: Path) -> No
     assert read.counts == (4, 4)
     assert [image.part for image in read.images] == ["holdout"] * 2 + ["train"] * 4 + ["validation"] * 2
     assert [image.sha256 for image in read.images[2:]] == [hashlib.sha256(data).hexdigest() for _, data in PICTURES]
-    assert read.shown(read.images[2].path) == "animals-train.tfrecord-00000-of-00002/0000000"
+    assert read.show_path(read.images[2].path) == "animals-train.tfrecord-00000-of-00002/0000000"
     assert survey(folder.parent).dataset.fingerprint == read.fingerprint
     assert not read.rejected
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, Grouping, LabelledImage, Split, group_numbers, halved
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage, Split, group_numbers, split_halves
 from advisor.datasets._dataset import compute_fingerprint
-from advisor.datasets._image_groups import Source
+from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import draw_split
 
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
@@ -64,7 +64,7 @@ def test_each_class_gives_its_share_and_that_of_the_rest_to_checking(sizes: list
 def test_halves_share_no_group_and_leave_nothing_out(sizes: list[int], seed: int) -> None:
     dataset = _plain(sizes)
     some = range(1, len(dataset.images))
-    first, second = halved(dataset, some, seed, together=[[1, 2]])
+    first, second = split_halves(dataset, some, seed, together=[[1, 2]])
     assert sorted((*first, *second)) == list(some)
     assert {1, 2} <= set(first) or {1, 2} <= set(second)
     for label in range(len(sizes)):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
 from advisor.core import install_extra
-from advisor.datasets import Dataset, Pair, _images as images, groups, load, near_duplicates, require_usable, survey
-from advisor.datasets._duplicates import THUMBNAIL
+from advisor.datasets import Dataset, _images as images, group_pairs, load, near_duplicates, require_usable, survey
+from advisor.datasets._duplicates import THUMBNAIL, Pair
 from advisor.datasets._grouping import groups_tell_classes, look_alikes
 from tests.datasets.folders import claims, fill, image, make, refusal
 from tests.tables import with_cases
@@ -93,7 +93,7 @@ def test_photographs_of_iphones_and_scans_are_read(root: Path) -> None:
 
 def test_without_its_reader_a_photo_of_an_iphone_names_the_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(Path(__file__).with_name("two_colours.heic"), root / "dog" / "phone.heic")
-    monkeypatch.setattr(images, "formats", lambda: images.FORMATS)
+    monkeypatch.setattr(images, "list_formats", lambda: images.FORMATS)
     (lost,) = survey(root).dataset.rejected
     assert lost.reason.startswith(f".heic needs a reader that is not installed: {install_extra('heic')}")
 
@@ -226,7 +226,7 @@ def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photogra
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)).filter(lambda pair: pair[0] != pair[1]), max_size=30))
 def test_groups_join_what_pairs_link(links: list[tuple[int, int]]) -> None:
-    found = groups([Pair(min(link), max(link), 1.0) for link in links], 20)
+    found = group_pairs([Pair(min(link), max(link), 1.0) for link in links], 20)
     place = {index: number for number, group in enumerate(found) for index in group}
     assert all(place[first] == place[second] for first, second in links)
     assert sum(map(len, found)) == len({index for link in links for index in link})
@@ -273,12 +273,12 @@ def test_the_same_image_ten_thousand_times_is_one_group_of_as_many_pairs() -> No
     thumbnails = np.concatenate([np.repeat(one[None], 10_000, 0), other[None]])
     found = near_duplicates(thumbnails)
     assert len(found) == 9_999
-    assert groups(found, len(thumbnails)) == (tuple(range(10_000)),)
+    assert group_pairs(found, len(thumbnails)) == (tuple(range(10_000)),)
 
 
 def test_copies_of_similar_images_are_one_group(tmp_path: Path) -> None:
     (one,) = _thumbnails([image(1)])
     near = np.clip(one.astype(int) + np.arange(32) % 2, 0, 255).astype(np.uint8)
     found = near_duplicates(np.stack([one, near, one, near]))
-    assert groups(found, 4) == ((0, 1, 2, 3),)
+    assert group_pairs(found, 4) == ((0, 1, 2, 3),)
     assert (0, 3) in {(pair.first, pair.second) for pair in found}

@@ -12,7 +12,7 @@ import pytest
 from advisor.api import check_data
 from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import survey
-from advisor.downloads import _stores as stores, in_store, local
+from advisor.downloads import _stores as stores, copy_from_store, in_store
 from advisor.store import cache_root, evict_results
 from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
 from tests.datasets.folders import make
@@ -31,7 +31,7 @@ def quiet(_text: str) -> None:
 
 
 def fetched(address: str, **options: bool | int) -> Path:
-    return local(Path(address), quiet, **options)  # type: ignore[arg-type]
+    return copy_from_store(Path(address), quiet, **options)  # type: ignore[arg-type]
 
 
 def refused(address: str, **options: bool | int) -> UsageError:
@@ -57,7 +57,7 @@ def test_objects_are_read_as_the_files_of_a_folder_and_fetched_once(s3: S3, phot
     read, plain = survey(there).dataset, survey(photos).dataset
     assert there.name == "animals"
     assert read.fingerprint == plain.fingerprint
-    assert [read.shown(each.path) for each in read.images] == [plain.shown(each.path) for each in plain.images]
+    assert [read.show_path(each.path) for each in read.images] == [plain.show_path(each.path) for each in plain.images]
     assert len(s3.fetched) == 5
     assert fetched("s3://photos/animals/") == there
     assert s3.fetched == []
@@ -111,7 +111,7 @@ def test_an_object_that_changes_between_two_steps_of_its_fetch_is_refused(
     put("photos/animals/a.zip", b"a" * 3500)
     address = Path(f"{kind[:2]}://photos/animals")
     with pytest.raises(UsageError, match="changed meanwhile"):
-        local(address, lambda text: put("photos/animals/a.zip", b"b" * 3500) if "fetching" in text else None)
+        copy_from_store(address, lambda text: put("photos/animals/a.zip", b"b" * 3500) if "fetching" in text else None)
     assert (fetched(str(address)) / "a.zip").read_bytes() == b"b" * 3500
 
 
@@ -194,7 +194,7 @@ def test_a_fetch_says_how_far_it_is_and_what_leads_out(s3: S3, monkeypatch: pyte
     for name in ("../../evil.jpg", "cat//9.jpg", "./cat/9.jpg", "cat", f"{'x' * 300}.jpg", ".hidden/1.jpg", "cat/"):
         s3.put(f"photos/animals/{name}", b"evil")
     said: list[str] = []
-    there = local(Path("s3://photos/animals"), said.append)
+    there = copy_from_store(Path("s3://photos/animals"), said.append)
     assert sorted(file.name for file in there.parent.rglob("*") if file.is_file()) == [
         ".objects.json", "000.jpg", "001.jpg", "002.jpg", "100.jpg", "101.jpg",
     ]  # fmt: skip

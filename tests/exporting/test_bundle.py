@@ -19,7 +19,7 @@ from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as es
 from advisor.engine import load_run
 from advisor.exporting import Bundle, ShippedModel
 from advisor.exporting._bundle import export
-from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, render
+from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, render_code
 from advisor.exporting._shipping import vector_files
 from advisor.reporting import load_view
 from advisor.reporting._risks import list_risks, list_warnings
@@ -211,7 +211,7 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     configuration = bundle.evaluation.configuration
     target = replace(configuration.target, device="phone", accelerator=accelerator)
     evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
-    kotlin, swift, python = (render(SHIPPING, name, bundle.model, evaluation)[1] for name in PLATFORMS)
+    kotlin, swift, python = (render_code(SHIPPING, name, bundle.model, evaluation)[1] for name in PLATFORMS)
     assert f"Options(Accelerator.{accelerator.upper()}" in kotlin
     assert ("litert-gpu:" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
     assert ("BuiltinNpuAcceleratorProvider(context)" in kotlin) == (accelerator == "npu")

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from advisor.core import UsageError
 from advisor.exporting import Bundle, check
-from advisor.exporting._bundle import checked
+from advisor.exporting._bundle import require_replaceable
 from advisor.store import RunFolder
 from tests.makers.bundles import export_form, ran
 from tests.makers.searches import Searched
@@ -147,20 +147,20 @@ def test_force_refuses_a_folder_with_files_of_others(signed: Path, name: str) ->
     (signed / name).parent.mkdir(exist_ok=True)
     (signed / name).write_text("mine")
     with pytest.raises(UsageError, match=f"holds files that are not of the bundle: {name}"):
-        checked(signed, force=True)
+        require_replaceable(signed, force=True)
     assert (signed / name).read_text() == "mine"
 
 
 def test_force_replaces_a_bundle_whose_code_has_run(signed: Path) -> None:
     (signed / "python" / "__pycache__").mkdir()
     (signed / "python" / "__pycache__" / "classify.pyc").write_bytes(b"")
-    assert checked(signed, force=True) == signed
+    assert require_replaceable(signed, force=True) == signed
 
 
 def test_a_link_is_not_replaced(signed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(signed)
     with pytest.raises(UsageError, match="is a link"):
-        checked(tmp_path / "link", force=True)
+        require_replaceable(tmp_path / "link", force=True)
 
 
 def test_openssl_verifies_the_signature(signed: Path, keys: tuple[Path, Path]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from advisor.core import DeviceFigures, Evaluation
 from advisor.exporting import render_html, render_template
-from advisor.exporting._documents import render
+from advisor.exporting._documents import render_code
 from advisor.reporting import json_for_script, trust_content
 from advisor.store import RunFolder, read_yaml
 from advisor.tasks import TASKS
@@ -44,7 +44,7 @@ def named(text: str) -> Evaluation:
 def test_a_program_differs_from_a_plain_one_in_its_docstring_alone(text: str) -> None:
     for shipping in SHIPPINGS:
         found, plain = (
-            ast.parse(render(shipping, "python", MODEL, named(name))[1].encode()).body for name in (text, "phone")
+            ast.parse(render_code(shipping, "python", MODEL, named(name))[1].encode()).body for name in (text, "phone")
         )
         assert isinstance(found[0], ast.Expr)
         assert [ast.dump(each) for each in found[1:]] == [ast.dump(each) for each in plain[1:]]
@@ -55,7 +55,7 @@ def test_a_program_differs_from_a_plain_one_in_its_docstring_alone(text: str) ->
 @pytest.mark.parametrize("platform", LANGUAGES)
 def test_code_for_phones_differs_from_a_plain_one_in_a_comment_alone(platform: str, text: str) -> None:
     for shipping in SHIPPINGS:
-        found, plain = (render(shipping, platform, MODEL, named(name))[1] for name in (text, "phone"))
+        found, plain = (render_code(shipping, platform, MODEL, named(name))[1] for name in (text, "phone"))
         assert found.encode().splitlines()[1:] == plain.encode().splitlines()[1:]
         assert parsed(platform, found) == []
 

@@ -22,9 +22,9 @@ import tree_sitter_swift
 from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, choosable
 from advisor.datasets import InputSpec
 from advisor.engine import LoadedRun, load_run
-from advisor.exporting import Bundle, ShippedModel, Shipping, choices, prepare
-from advisor.exporting._bundle import choose
-from advisor.exporting._documents import interpreter_code, model_card, render
+from advisor.exporting import Bundle, ShippedModel, Shipping, list_choices, prepare_model
+from advisor.exporting._bundle import choose_candidate
+from advisor.exporting._documents import interpreter_code, model_card, render_code
 from advisor.measurement import predict_pixels
 from advisor.reporting import Risk
 from advisor.reporting._risks import Level
@@ -90,7 +90,7 @@ def test_mediapipe_answers_fifty_images_as_litert_does(bundle: Bundle, many_imag
 def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels], form: str) -> None:
     evaluation = evaluation_of(trained, form)
     tolerance = ROUNDED_TOLERANCE if form == "dynamic_int8" else SCORE_TOLERANCE
-    agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
+    agree(prepare_model((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -122,7 +122,7 @@ def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels],
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
     mean, std = (123.0, 117.0, 104.0), (130.0, 120.0, 125.0)
     described = write_metadata(artefact, Metadata("x", ("a", "b", "c"), mean, std))
-    model = prepare(described, form)
+    model = prepare_model(described, form)
     assert (model.mean, model.std) == (0.0, 1.0)
     assert "happens inside the model" in model.edits[-1]
     images = many_images[::5]
@@ -140,9 +140,9 @@ def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) ->
     bare = select_output(artefact, "probabilities")
     assert read_metadata(bare) is None
     with pytest.raises(UsageError, match="has no metadata with labels"):
-        prepare(bare, "bare")
+        prepare_model(bare, "bare")
     with pytest.raises(UsageError, match=r"half\.tflite is not a usable"):
-        prepare(artefact[: len(artefact) // 2], "half.tflite")
+        prepare_model(artefact[: len(artefact) // 2], "half.tflite")
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
@@ -151,17 +151,17 @@ def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
 
 def test_one_artefact_is_one_choice_on_its_best_threads(tmp_path: Path) -> None:
     run = stored(tmp_path, evaluation("fast", "int8", 2, accuracy=84, half_width=1, latency=3, size=5e6))
-    assert [e.configuration.card for e in choices(run.decision)] == ["best", "fast", "small"]
-    assert choose(run, None) == choose(run, "1") == run.decision.pick
-    assert choose(run, "2").configuration.target.threads == 2
+    assert [e.configuration.card for e in list_choices(run.decision)] == ["best", "fast", "small"]
+    assert choose_candidate(run, None) == choose_candidate(run, "1") == run.decision.pick
+    assert choose_candidate(run, "2").configuration.target.threads == 2
 
 
 def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
     poor = evaluation("poor", accuracy=10, half_width=1, latency=40, size=9e6)
-    assert choose(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
+    assert choose_candidate(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
     failed = replace(evaluation("bad"), status=Status.FAILED, reason="converter crashed")
     with pytest.raises(UsageError, match="converter crashed"):
-        choose(stored(tmp_path, failed), failed.configuration.key)
+        choose_candidate(stored(tmp_path, failed), failed.configuration.key)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_s
 )
 def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        choose(stored(tmp_path), pick)
+        choose_candidate(stored(tmp_path), pick)
 
 
 @pytest.mark.parametrize("training", choosable())
@@ -234,7 +234,7 @@ def parsed(platform: str, source: str) -> list[str]:
 
 
 def written(shipping: Shipping, platform: str, accelerator: str) -> str:
-    return render(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
+    return render_code(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
@@ -261,7 +261,7 @@ def of_package(source: str, name: str) -> str:
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:
     shipping, model = CLASSIFICATION.shipping(), replace(PARSED, thresholds=thresholds)
-    return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
+    return render_code(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 
 def unknown_names(platform: str, source: str) -> set[str]:

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from PIL import Image
 
 from advisor.core import Interval, StageError
-from advisor.datasets import InputSpec, captures
+from advisor.datasets import InputSpec, draw_captures
 from advisor.measurement import (
     Detector,
     Neighbours,
@@ -112,7 +112,7 @@ def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     model = small_models.saved(tmp_path, small_models.brightness(16))
     answers = predict_captured(model, paths, VIEW)
     for place, path in enumerate(paths):
-        expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
+        expected = predict_pixels(model, draw_captures(path, 16), VIEW).argmax(axis=1)
         np.testing.assert_array_equal(answers[:, place], expected)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, parse_known
 from advisor.datasets._boxes.inside import files_inside, list_inside
-from advisor.datasets._boxes.marks import read_number, stated_size
+from advisor.datasets._boxes.marks import read_number, read_stated_size
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.values import (
     Box,
@@ -74,9 +74,9 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
             files += [(file, part or part_of(file.stem)) for file in others]
     for name in COCO_NAMES:
         # COCO has captions and key points in files beside those of the boxes.
-        named = [one for one in files if name in one[0].stem.casefold()]
-        if named:
-            return named
+        files_of_boxes = [(file, part) for file, part in files if name in file.stem.casefold()]
+        if files_of_boxes:
+            return files_of_boxes
     return [] if sure else files
 
 
@@ -95,25 +95,28 @@ def list_coco(path: Path) -> BoxListing:
     classes: dict[str, None] = {}
     for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
         content = lists_of(file)
-        names = {
-            key_of(one.get("id")): one["name"]
-            for one in _parse_entries(_CATEGORY, content["categories"])
-            if "name" in one
-        }
+        names = _names_of_categories(content["categories"])
         classes |= dict.fromkeys(names.values())
         images = images_of(file, content["images"], rejected)
-        base = base_of(file, part, root, [one["file_name"] for one in images.values()])
-        located = [locate_image(base, one["file_name"]) for one in images.values()]
+        image_names = [image["file_name"] for image in images.values()]
+        base = base_of(file, part, root, image_names)
+        located = [locate_image(base, name) for name in image_names]
         places, _ = find_by_name(file, located, root)
         paths = dict(zip(images, places, strict=True))
         boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
-        for key, one in images.items():
-            size = stated_size(one.get("width"), one.get("height"))
+        for key, image in images.items():
+            size = read_stated_size(image.get("width"), image.get("height"))
             entries.append(BoxEntry(paths[key], tuple(boxes.get(key, ())), file, part, "", size))
     # COCO states a corner and sides, but converters often write two corners into its files.
     if not are_corners(entries):
         entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(root, entries, tuple(classes), rejected, faults, unit="annotation")
+
+
+def _names_of_categories(listed: Sequence[Any]) -> dict[str, str]:
+    """Return the name of each category by its id; one without a name has no boxes that could be used."""
+    categories = [category for category in _parse_entries(_CATEGORY, listed) if "name" in category]
+    return {key_of(category.get("id")): category["name"] for category in categories}
 
 
 def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
@@ -124,20 +127,22 @@ def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
 def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
     """Return the images by their ids; those without a name or with the id of another one are rejected."""
     by_id: dict[str, dict[str, Any]] = {}
-    for place, one in enumerate(_parse_entries(_IMAGE, listed), start=1):
-        key = key_of(one.get("id"))
-        if not one.get("file_name") and isinstance(one.get("coco_url"), str):  # LVIS has addresses alone
-            one["file_name"] = "/".join(one["coco_url"].split("/")[-2:])
-        fault = ""
+    for place, image in enumerate(_parse_entries(_IMAGE, listed), start=1):
+        key = key_of(image.get("id"))
+        if not image.get("file_name") and isinstance(image.get("coco_url"), str):
+            # LVIS has addresses alone; their last two parts are the folder and the file.
+            image["file_name"] = "/".join(image["coco_url"].split("/")[-2:])
         if not key:
-            fault = "no id"
-        elif not one.get("file_name"):
-            fault = "no file_name"
-        if not fault and "/" not in one["file_name"]:
+            rejected.append(Rejected(file, f"image {place} has no id"))
+            continue
+        if not image.get("file_name"):
+            rejected.append(Rejected(file, f"image {place} has no file_name"))
+            continue
+        if "/" not in image["file_name"]:
             # Written on Windows.
-            one["file_name"] = one["file_name"].replace("\\", "/")
-        if fault or by_id.setdefault(key, one) is not one:
-            rejected.append(Rejected(file, f"image {place} has {fault or f'the id {key} of an image before it'}"))
+            image["file_name"] = image["file_name"].replace("\\", "/")
+        if by_id.setdefault(key, image) is not image:
+            rejected.append(Rejected(file, f"image {place} has the id {key} of an image before it"))
     return by_id
 
 
@@ -146,18 +151,20 @@ def _coco_boxes(
 ) -> dict[str, list[Box]]:
     """Return the boxes of each image with their four values as written; those that cannot be assigned are left out."""
     boxes: dict[str, list[Box]] = {}
-    for place, one in enumerate(_parse_entries(_ANNOTATION, listed), start=1):
-        image = key_of(one.get("image_id"))
-        category = key_of(one.get("category_id"))
-        edges = _edges_of(one)
-        faults_of_one = {
-            "its image_id is not in 'images'": image not in images,
-            "its category_id is not in 'categories'": category not in names,
-            "bbox is not a list of four numbers": len(edges) != 4,
-            "it marks a crowd (iscrowd), not one object": one.get("iscrowd"),
-        }
+    for place, annotation in enumerate(_parse_entries(_ANNOTATION, listed), start=1):
+        image = key_of(annotation.get("image_id"))
+        category = key_of(annotation.get("category_id"))
+        edges = _edges_of(annotation)
+        fault = ""
         # One reason is enough: an image that is missing makes all others follow.
-        fault = next((reason for reason, there in faults_of_one.items() if there), "")
+        if image not in images:
+            fault = "its image_id is not in 'images'"
+        elif category not in names:
+            fault = "its category_id is not in 'categories'"
+        elif len(edges) != 4:
+            fault = "bbox is not a list of four numbers"
+        elif annotation.get("iscrowd"):
+            fault = "it marks a crowd (iscrowd), not one object"
         if fault:
             faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
         else:
@@ -192,7 +199,11 @@ def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
     for place in places[2:]:
         places += [folder for folder, folder_part in part_folders(place) if folder_part == part]
-    return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
+
+    def count_images(place: Path) -> int:
+        return sum(is_there(place / name) for name in names[:_PROBED])
+
+    return max(dict.fromkeys(places), key=count_images)
 
 
 def list_boxes(path: Path) -> BoxListing:
@@ -253,7 +264,7 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
         "YOLO (labels or class names)": (is_yolo(path, by_names=not tools), list_yolo),
         "a table (CSV)": (bool(box_tables(path)), list_box_tables),
     }
-    return {name: read for name, (there, read) in formats.items() if there}
+    return {name: read for name, (is_present, read) in formats.items() if is_present}
 
 
 def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
@@ -278,8 +289,9 @@ def _file_of_marks(path: Path) -> Path | None:
     for folder, inner, names in walk_folder(path):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
-            is_about = name.casefold().startswith(("readme", "license"))
-            if Path(name).suffix.casefold() in SUFFIXES_OF_MARKS and not is_about and not is_system_name(name):
+            if is_system_name(name) or name.casefold().startswith(("readme", "license")):
+                continue
+            if Path(name).suffix.casefold() in SUFFIXES_OF_MARKS:
                 return folder / name
     return None
 
@@ -288,6 +300,8 @@ def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:
     """Return the question which annotations count, of those that a file stands for."""
     files = [file for file, _ in coco_files(path, sure=True)] + box_tables(path)
     names = strict_names_file(path)
-    readings = readings_of_data([*files, *([names] if names else [])], "the boxes of '{}' count")
+    if names is not None:
+        files.append(names)
+    readings = readings_of_data(files, "the boxes of '{}' count")
     message = f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}"
     return AmbiguousInput(message, readings, "move the annotations that do not count away")

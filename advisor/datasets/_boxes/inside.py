@@ -5,7 +5,7 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.datasets._archives import RECORDS, archives_in, part_in_name
-from advisor.datasets._boxes.marks import stated_size
+from advisor.datasets._boxes.marks import read_stated_size
 from advisor.datasets._boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
@@ -34,21 +34,22 @@ def list_inside(path: Path) -> BoxListing:
     rejected = list[Rejected]()
     files = files_inside(path)
     named_parts = {part_in_name(file, path) for file in files} - {""}
-    several = len(named_parts) > 1
+    # One part alone is a download without its other files, and no split.
+    is_split = len(named_parts) > 1
     for file in files:
         archive = archive_of(file)
-        part = part_in_name(file, path) if several else ""
+        part = part_in_name(file, path) if is_split else ""
         if not isinstance(archive, BoxedArchive):
             raise UsageError(f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder")
-        for one in archive.objects():
-            if one.fault:
-                rejected.append(Rejected(file / one.name, one.fault))
+        for image in archive.list_objects():
+            place = file / image.name
+            if image.fault:
+                rejected.append(Rejected(place, image.fault))
                 continue
-            boxes = [
-                box_of(label, edges if len(edges) == 4 else _NOT_FOUR, line)
-                for line, (label, edges) in enumerate(one.boxes, start=1)
-            ]
-            entries.append(BoxEntry(file / one.name, tuple(boxes), file / one.name, part, "", stated_size(*one.size)))
+            boxes = []
+            for number, (label, edges) in enumerate(image.boxes, start=1):
+                boxes.append(box_of(label, edges if len(edges) == 4 else _NOT_FOUR, number))
+            entries.append(BoxEntry(place, tuple(boxes), place, part, "", read_stated_size(*image.size)))
     if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):  # TFDS has corners
         entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")

@@ -99,7 +99,9 @@ def has_values(file: Path) -> bool:
             text = content.read(PROBED_BYTES).decode("utf-8", "replace")
     except UsageError:
         return False
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("imagesource:", "gsd:"))]
+    written = [line for line in text.splitlines() if line.strip()]
+    # DOTA says first where its image is from.
+    lines = [line for line in written if not line.startswith(("imagesource:", "gsd:"))]
     # An empty file is YOLO's way to say that an image has no object.
     if not lines:
         return True

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 NO_EDGES = (float("nan"),) * 4
+_MOST_PIXELS = 2**31  # Of a side that a file states: more is no size of an image
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def edges_around(points: Any) -> Sequence[float]:
     """Return the edges of the box around points."""
-    listed = points if isinstance(points, list) else []
-    pairs = [point for point in listed if isinstance(point, list) and len(point) == 2]
+    lists = [point for point in points if isinstance(point, list)] if isinstance(points, list) else []
+    pairs = [point for point in lists if len(point) == 2]
+    # One point has no width and no height.
     if len(pairs) < 2:
         return NO_EDGES
     across = [read_number(point[0]) for point in pairs]
@@ -71,7 +73,11 @@ def edges_from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[
     )
 
 
-def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
+def read_stated_size(width: Any, height: Any) -> tuple[int, int] | None:
     """Return the size of an image as a file states it, None if it states none."""
-    sides = read_number(width), read_number(height)
-    return (int(sides[0]), int(sides[1])) if all(1 <= side < 2**31 for side in sides) else None
+    across = read_number(width)
+    down = read_number(height)
+    # Neither infinity nor what is no number is in this range.
+    if not 1 <= across < _MOST_PIXELS or not 1 <= down < _MOST_PIXELS:
+        return None
+    return int(across), int(down)

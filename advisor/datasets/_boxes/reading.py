@@ -1,9 +1,10 @@
 """Open the images of a set with boxes, and put each box into the pixels of its upright image."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError
@@ -23,8 +24,15 @@ Size = tuple[int, int]  # Width and height in pixels
 SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
 _TRANSPOSED = 5  # From this orientation on, width and height are exchanged
 
-_MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, False), 7: (True, True), 8: (False, True)}
-"""Axes of the upright image that run against the stored ones (EXIF 2.32, tag 0x0112)."""
+_MIRRORED = {
+    2: (True, False),
+    3: (True, True),
+    4: (False, True),
+    6: (True, False),
+    7: (True, True),
+    8: (False, True),
+}
+"""Whether the width and the height of the upright image run against the stored ones (EXIF 2.32, tag 0x0112)."""
 
 
 @dataclass(frozen=True)
@@ -42,48 +50,63 @@ class Frame:
     def by_size(self, entry: BoxEntry) -> bool | None:
         """Return whether the file states the stored size, False for the upright one, None if it does not tell."""
         # A square image, or one that is not turned, has one size for both.
-        known = self.upright != self.stored and entry.size in (self.stored, self.upright)
-        return entry.size == self.stored if known else None
+        if self.upright == self.stored or entry.size not in (self.stored, self.upright):
+            return None
+        return entry.size == self.stored
 
     def by_edges(self, entry: BoxEntry) -> bool | None:
         """Return whether all boxes are inside the stored image only, False for the upright one, None for neither."""
-        stored, upright = (
-            all(box.right <= width + 1 and box.bottom <= height + 1 for box in entry.boxes)
-            for width, height in (self.stored, self.upright)
-        )
-        return None if stored == upright else stored
+        fits_stored = _are_inside(entry.boxes, self.stored)
+        fits_upright = _are_inside(entry.boxes, self.upright)
+        return None if fits_stored == fits_upright else fits_stored
 
-    def turned(self, box: Box) -> Box:
+    def turn_upright(self, box: Box) -> Box:
         """Return a box of the stored image as a box of the upright one, in pixels."""
         width, height = self.upright
         left, top, right, bottom = box.edges
+        # The axes are exchanged first, because the table of what is mirrored has the axes of the upright image.
         if self.orientation >= _TRANSPOSED:
             left, top, right, bottom = top, left, bottom, right
-        across, down = _MIRRORED.get(self.orientation, (False, False))
-        if across:
+        is_mirrored_across, is_mirrored_down = _MIRRORED.get(self.orientation, (False, False))
+        # The far edge becomes the near one, so both change at once.
+        if is_mirrored_across:
             left, right = width - right, width - left
-        if down:
+        if is_mirrored_down:
             top, bottom = height - bottom, height - top
-        return box.at(left, top, right, bottom)
+        return box.with_edges(left, top, right, bottom)
 
 
-def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relative: bool) -> list[bool]:
+def _are_inside(boxes: Sequence[Box], size: Size) -> bool:
+    """Return whether all boxes are inside an image, to one pixel."""
+    width, height = size
+    return all(box.right <= width + SLACK and box.bottom <= height + SLACK for box in boxes)
+
+
+def are_drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relative: bool) -> list[bool]:
     """Return for each image whether its boxes were drawn on the stored image, False for the upright one.
 
     Stated sizes tell it, unless the edges of more images contradict them than agree; then edges do. Images that do not
     tell follow the majority of those that do: one tool made the whole set. Edges that are shares (``relative``) do not
     tell.
     """
-    pairs = list(zip(entries, frames, strict=True))
-    by_size = [frame.by_size(entry) for entry, frame in pairs]
-    by_edges = [None if relative else frame.by_edges(entry) for entry, frame in pairs]
+    answers_by_size = []
+    answers_by_edges = []
+    agree: Counter[bool] = Counter()
+    for entry, frame in zip(entries, frames, strict=True):
+        by_size = frame.by_size(entry)
+        by_edges = None if relative else frame.by_edges(entry)
+        answers_by_size.append(by_size)
+        answers_by_edges.append(by_edges)
+        if by_size is not None and by_edges is not None:
+            agree[by_size == by_edges] += 1
     # A tool that states one size and draws on the other contradicts itself in each image with a box near its edge.
-    agree = Counter(size == edges for size, edges in zip(by_size, by_edges, strict=True) if None not in (size, edges))
-    if agree[False] > agree[True]:
-        by_size = [None] * len(pairs)
-    answers = [edges if size is None else size for size, edges in zip(by_size, by_edges, strict=True)]
+    is_contradicted = agree[False] > agree[True]
+    answers = []
+    for by_size, by_edges in zip(answers_by_size, answers_by_edges, strict=True):
+        answers.append(by_edges if by_size is None or is_contradicted else by_size)
     votes = Counter(answers)
-    return [votes[True] > votes[False] if one is None else one for one in answers]
+    majority = votes[True] > votes[False]
+    return [majority if answer is None else answer for answer in answers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +131,18 @@ class BoxSurvey:
     @property
     def contents(self) -> tuple[Counter[str], ...]:
         """Number of boxes of each class, for each image."""
-        return tuple(Counter(box.label for box in boxes) for boxes in self.boxes)
+        return tuple(map(_count_labels, self.boxes))
 
     @property
     def boxes_per_class(self) -> Counter[str]:
         """Number of boxes of each class."""
-        return Counter(box.label for boxes in self.boxes for box in boxes)
+        return _count_labels(chain.from_iterable(self.boxes))
 
     @property
     def images_per_class(self) -> Counter[str]:
         """Number of images with a box of each class."""
-        return Counter(label for content in self.contents for label in content)
+        # Iterating over the counter of an image gives each of its classes once.
+        return Counter(chain.from_iterable(self.contents))
 
     @property
     def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
@@ -139,6 +163,10 @@ class BoxSurvey:
         return {image.path: place for place, image in enumerate(self.images.dataset.images)}
 
 
+def _count_labels(boxes: Iterable[Box]) -> Counter[str]:
+    return Counter(box.label for box in boxes)
+
+
 def survey_boxes(path: Path, progress: Progress | None = None, most: int | None = None) -> BoxSurvey:
     """Read a set of images with boxes in any format; faults of single files or boxes are recorded, not raised.
 
@@ -149,23 +177,32 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
     by_path = {entry.path: entry for entry in listing.entries}
     images = survey(listing.images, progress, most)
     # Before the boxes are placed: a resized image would have them at other things.
-    images = images.without(list(_find_mismatched(by_path, images, relative)))
+    images = images.without_images(list(_find_mismatched(by_path, images, relative)))
     entries = [by_path[image.path] for image in images.dataset.images]
     frames = _frames(images)
-    as_stored = drawn_as_stored(entries, frames, relative)
-    placed = [_place(listing, *one) for one in zip(entries, frames, as_stored, strict=True)]
+    as_stored = are_drawn_as_stored(entries, frames, relative)
+    boxes = []
+    outside = []
+    faults = list(listing.faults)
+    turned = 0
+    for entry, frame, is_stored in zip(entries, frames, as_stored, strict=True):
+        inside, over_edge, faults_of_image = _place(listing, entry, frame, is_stored)
+        boxes.append(inside)
+        outside.append(over_edge)
+        faults += faults_of_image
+        turned += is_stored and frame.orientation > 1
     read = BoxSurvey(
         images,
         classes=(),
-        boxes=tuple(boxes for boxes, _, _ in placed),
-        outside=tuple(outside for _, outside, _ in placed),
+        boxes=tuple(boxes),
+        outside=tuple(outside),
         sizes=tuple(frame.upright for frame in frames),
-        faults=(*listing.faults, *(fault for _, _, faults in placed for fault in faults)),
-        turned=sum(turn and frame.orientation > 1 for turn, frame in zip(as_stored, frames, strict=True)),
+        faults=tuple(faults),
+        turned=turned,
     )
     if not read.count:
-        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
-        reasons = [*(f"{fault.place}: {fault.reason}" for fault in read.faults), *rejected]
+        rejected = [f"'{images.dataset.show_path(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        reasons = [f"{fault.place}: {fault.reason}" for fault in faults] + rejected
         example = f"; {reasons[0]}" if reasons else ""
         raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
     return _name_classes(read, listing.classes)
@@ -192,17 +229,21 @@ def _place(
 ) -> tuple[tuple[Box, ...], tuple[Box, ...], list[BoxFault]]:
     """Return the boxes of an image inside it, those that reached over its edge, and those that are left out."""
     drawn_on = frame.stored if as_stored else frame.upright
-    boxes = [box.scaled(*drawn_on) for box in entry.boxes] if listing.relative else entry.boxes
     inside = []
     outside = []
     faults = []
-    for box in map(frame.turned, boxes) if as_stored else boxes:
-        part = box.clipped(*frame.upright)
+    for written in entry.boxes:
+        # Shares count from the sides of the image that was drawn on, so they become pixels before the box is turned.
+        box = written.scale_to(*drawn_on) if listing.relative else written
+        if as_stored:
+            box = frame.turn_upright(box)
+        part = box.clip_to(*frame.upright)
         if part.width <= 0 or part.height <= 0:
-            faults.append(listing.fault(entry, box, "it is outside its image"))
+            faults.append(listing.make_fault(entry, box, "it is outside its image"))
             continue
         inside.append(part)
-        if max(abs(edge - clipped) for edge, clipped in zip(box.edges, part.edges, strict=True)) > SLACK:
+        reach = max(abs(edge - clipped) for edge, clipped in zip(box.edges, part.edges, strict=True))
+        if reach > SLACK:
             outside.append(box)
     return tuple(inside), tuple(outside), faults
 
@@ -212,27 +253,30 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
 
     The fingerprint has them in hundredths of a pixel.
     """
-    labels = [box.label for boxes in read.boxes for box in boxes]
+    labels = [box.label for box in chain.from_iterable(read.boxes)]
     names = choose_spellings(labels, declared)
     classes = {names[label] for label in labels}
 
-    def named(all_boxes: tuple[tuple[Box, ...], ...]) -> tuple[tuple[Box, ...], ...]:
-        return tuple(tuple(replace(box, label=names[box.label]) for box in boxes) for boxes in all_boxes)
+    def rename_boxes(boxes: tuple[Box, ...]) -> tuple[Box, ...]:
+        return tuple(replace(box, label=names[box.label]) for box in boxes)
 
-    boxes = named(read.boxes)
+    boxes = tuple(map(rename_boxes, read.boxes))
     dataset = read.images.dataset
     # Two sets with the same images and other boxes are other data, so the fingerprint has the boxes.
     rows = []
     for image, image_boxes in zip(dataset.images, boxes, strict=True):
-        written = sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in image_boxes)
-        rows.append((image.sha256, written))
+        marks = []
+        for box in image_boxes:
+            hundredths = [round(100 * edge) for edge in box.edges]
+            marks.append((box.label, *hundredths))
+        rows.append((image.sha256, sorted(marks)))
     rows.sort()
     return replace(
         read,
         images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),
         classes=tuple(sorted(classes)),
         boxes=boxes,
-        outside=named(read.outside),
+        outside=tuple(map(rename_boxes, read.outside)),
         unused=tuple(sorted(set(names.values()) - classes)),
         spellings=group_spellings({label: names[label] for label in set(labels)}),
     )

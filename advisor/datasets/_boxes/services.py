@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from advisor.datasets._boxes.marks import (
+    NO_EDGES,
     MarkedImage,
     ToolForm,
     edges_around,
@@ -23,7 +25,7 @@ from advisor.datasets._boxes.marks import (
     object_of,
     objects_in,
     read_number,
-    stated_size,
+    read_stated_size,
 )
 from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of
 from advisor.datasets._category_files import class_names_beside, key_of
@@ -45,7 +47,7 @@ def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
                 continue
             names = object_of(object_of(line.get(f"{job}-metadata")).get("class-map"))
             sizes = objects_in(said.get("image_size"))
-            size = stated_size(sizes[0].get("width"), sizes[0].get("height")) if sizes else None
+            size = read_stated_size(sizes[0].get("width"), sizes[0].get("height")) if sizes else None
             boxes = []
             for box in objects_in(said["annotations"]):
                 number_of_class = key_of(box.get("class_id"))
@@ -71,7 +73,7 @@ def _azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for mark in objects_in(line.get("label")):
             edges: Sequence[Any] = list(map(mark.get, ("topX", "topY", "bottomX", "bottomY")))
             if isinstance(mark.get("polygon"), list):
-                edges = edges_around([point for polygon in mark["polygon"] for point in _pairs(polygon)])
+                edges = edges_around(list(chain.from_iterable(map(_pairs, mark["polygon"]))))
             if str(mark.get("isCrowd") or 0) != "1":
                 boxes.append((str(mark.get("label", "")), edges))
         yield MarkedImage(str(line.get("image_url", "")), boxes)
@@ -89,20 +91,24 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
     images = []
     for line in objects_in(content):
         boxes = objects_of(line.get("objects"), names)
-        images.append(
-            MarkedImage(str(line.get("file_name", "")), boxes, stated_size(line.get("width"), line.get("height")))
-        )
+        size = read_stated_size(line.get("width"), line.get("height"))
+        images.append(MarkedImage(str(line.get("file_name", "")), boxes, size))
     entries = []
     for image in images:
-        whole = [box_of(label, edges, 0) for label, edges in image.boxes if len(edges) == len(SIDES)]
-        entries.append(BoxEntry(Path(image.name), tuple(whole), file, size=image.size))
+        complete = [box_of(label, values, 0) for label, values in image.boxes if len(values) == len(SIDES)]
+        entries.append(BoxEntry(Path(image.name), tuple(complete), file, size=image.size))
     # `datasets` documents a corner and sides, and files with two corners exist as well.
     corners = are_corners(entries)
     for image in images:
         placed: Boxes = []
-        for label, edges in image.boxes:
-            four = edges if len(edges) == len(SIDES) else (None,) * len(SIDES)
-            placed.append((label, four if corners else edges_from_corner(*four)))
+        for label, values in image.boxes:
+            if len(values) != len(SIDES):
+                # Such a box is left out later with its reason, like any other whose edges are no numbers.
+                placed.append((label, NO_EDGES))
+            elif corners:
+                placed.append((label, values))
+            else:
+                placed.append((label, edges_from_corner(*values)))
         yield MarkedImage(image.name, placed, image.size)
 
 
@@ -114,18 +120,22 @@ def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for project in objects_in(line.get("projects")):
             labels = objects_in(project.get("labels"))
             if labels and not boxes:
-                marks = objects_in(object_of(labels[0].get("annotations")).get("objects"))
+                annotations = object_of(labels[0].get("annotations"))
+                marks = objects_in(annotations.get("objects"))
                 boxes = [(str(mark.get("name", "")), _labelbox_edges(mark)) for mark in marks]
-        name = next((str(row[key]) for key in ("external_id", "global_key", "row_data") if row.get(key)), "")
+        # The last key is the address of the image, which stands for a name at worst.
+        name = next(filter(None, map(row.get, ("external_id", "global_key", "row_data"))), "")
         size = object_of(line.get("media_attributes"))
-        yield MarkedImage(name, boxes, stated_size(size.get("width"), size.get("height")))
+        yield MarkedImage(str(name), boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
 def _labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
     polygon = mark.get("polygon")
     if polygon:
         return edges_around([[point.get("x"), point.get("y")] for point in objects_in(polygon)])
-    return edges_from_corner(*map(object_of(mark.get("bounding_box") or mark.get("bbox")).get, SIDES))
+    # Older exports call the box ``bbox``.
+    box = object_of(mark.get("bounding_box") or mark.get("bbox"))
+    return edges_from_corner(*map(box.get, SIDES))
 
 
 def _old_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
@@ -158,14 +168,16 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for mark in objects_in(item.get("annotations")):
             place = read_number(mark.get("label_id"))
             label = names[int(place)] if 0 <= place < len(names) else ""
-            if mark.get("type") == "bbox" and isinstance(mark.get("bbox"), list) and len(mark["bbox"]) == len(SIDES):
-                boxes.append((label, edges_from_corner(*mark["bbox"])))
+            sides: Any = mark.get("bbox")
+            is_box = mark.get("type") == "bbox" and isinstance(sides, list)
+            if is_box and len(sides) == len(SIDES):
+                boxes.append((label, edges_from_corner(*sides)))
             elif mark.get("type") == "polygon":
                 boxes.append((label, edges_around(_pairs(mark.get("points")))))
         image = object_of(item.get("image"))
         size = image.get("size")
         height, width = size if isinstance(size, list) and len(size) == 2 else (None, None)
-        yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, stated_size(width, height))
+        yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, read_stated_size(width, height))
 
 
 @cache

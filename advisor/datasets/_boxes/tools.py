@@ -30,7 +30,7 @@ from advisor.datasets._boxes.marks import (
     object_of,
     objects_in,
     read_number,
-    stated_size,
+    read_stated_size,
 )
 from advisor.datasets._boxes.services import line_forms, service_forms
 from advisor.datasets._boxes.values import Box, BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, part_of
@@ -72,9 +72,18 @@ def form_of(file: Path) -> ToolForm | None:
     if suffix == ".txt":
         return line_list() if _LINE.match(head) else None
     if suffix in (".xml", ".csv"):
-        return next((form for form in _other_forms(suffix) if all(word in head for word in form.words)), None)
+        return _first_form(_other_forms(suffix), head, quote="")
     forms = line_forms() if suffix in LINES_OF_JSON else (*tool_forms(), *service_forms())
-    return next((form for form in forms if all(f'"{word}"' in head + tail for word in form.words)), None)
+    # With their quotes: the keys of JSON are meant, and no words of its texts.
+    return _first_form(forms, head + tail, quote='"')
+
+
+def _first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | None:
+    """Return the first form of which all words stand in a text, each between quotes; None if there is none."""
+    for form in forms:
+        if all(f"{quote}{word}{quote}" in text for word in form.words):
+            return form
+    return None
 
 
 def _other_forms(suffix: str) -> Sequence[ToolForm]:
@@ -115,7 +124,8 @@ def list_tools(path: Path) -> BoxListing:
     files = tool_files(path) if path.is_dir() else [(path, part_of(path.stem))]
     rejected: list[Rejected] = []
     entries: list[BoxEntry] = []
-    bases = {folder: _bases(folder, root) for folder in {file.parent for file, _ in files}}
+    folders = {file.parent for file, _ in files}
+    bases = {folder: _bases(folder, root) for folder in folders}
     for file, part in files:
         try:
             marked = _read_marked_images(file)
@@ -123,7 +133,9 @@ def list_tools(path: Path) -> BoxListing:
             rejected.append(Rejected(file, error.message if isinstance(error, UsageError) else str(error)))
             continue
         for image in marked:
-            places = [Path(os.path.normpath(base / image.name.replace("\\", "/"))) for base in bases[file.parent]]
+            # Written on Windows.
+            name = image.name.replace("\\", "/")
+            places = [Path(os.path.normpath(base / name)) for base in bases[file.parent]]
             # Tools state paths of the machine on which they ran, so several places are tried.
             place = next(filter(is_there, places), places[0])
             boxes = [box_of(label, edges, line) for line, (label, edges) in enumerate(image.boxes, start=1)]
@@ -152,7 +164,7 @@ def _in_order(box: Box) -> Box:
     """Return a box whose two corners may be any two opposite ones."""
     left, right = sorted((box.left, box.right))
     top, bottom = sorted((box.top, box.bottom))
-    return box.at(left, top, right, bottom)
+    return box.with_edges(left, top, right, bottom)
 
 
 def _read_marked_images(file: Path) -> list[MarkedImage]:
@@ -180,16 +192,13 @@ def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
         points = shape.get("points")
         edges = edges_around(points)
         if shape.get("shape_type") == "circle" and isinstance(points, list) and len(points) == 2:
-            (across, down), (x, y) = points
-            radius = ((read_number(x) - read_number(across)) ** 2 + (read_number(y) - read_number(down)) ** 2) ** 0.5
-            edges = (
-                read_number(across) - radius,
-                read_number(down) - radius,
-                read_number(across) + radius,
-                read_number(down) + radius,
-            )
+            centre, on_circle = points
+            across, down = map(read_number, centre)
+            across_there, down_there = map(read_number, on_circle)
+            radius = ((across_there - across) ** 2 + (down_there - down) ** 2) ** 0.5
+            edges = (across - radius, down - radius, across + radius, down + radius)
         boxes.append((str(shape.get("label", "")), edges))
-    size = stated_size(values.get("imageWidth"), values.get("imageHeight"))
+    size = read_stated_size(values.get("imageWidth"), values.get("imageHeight"))
     yield MarkedImage(str(values.get("imagePath") or f"{file.stem}.jpg"), boxes, size)
 
 
@@ -217,7 +226,7 @@ def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
             edges = edges_from_corner(*map(place.get, ("left", "top", "width", "height")))
             boxes += [(str(tag), edges) for tag in region.get("tags") or ()]
         size = object_of(asset.get("size"))
-        yield MarkedImage(str(asset.get("name", "")), boxes, stated_size(size.get("width"), size.get("height")))
+        yield MarkedImage(str(asset.get("name", "")), boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
 def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
@@ -256,10 +265,12 @@ def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of the table that the VGG Image Annotator writes, with a row for each region."""
     boxes: dict[str, list[tuple[str, Sequence[Any]]]] = {}
     for row in rows:
-        mine = boxes.setdefault(row["filename"], [])
+        # An image without a region has a row, too, with an empty shape.
+        boxes_of_row = boxes.setdefault(row["filename"], [])
         shape = parse_json(row["region_shape_attributes"] or "{}")
         if shape:
-            mine.append(_via_region(shape, parse_json(row["region_attributes"] or "{}")))
+            attributes = parse_json(row["region_attributes"] or "{}")
+            boxes_of_row.append(_via_region(shape, attributes))
     for name, boxes_of_image in boxes.items():
         yield MarkedImage(name, boxes_of_image)
 
@@ -268,15 +279,17 @@ def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Label Studio. The first annotation of a task counts that was not skipped."""
     for task in objects_in(content):
         data = object_of(task.get("data")) or task
-        name = next((value for value in data.values() if isinstance(value, str) and "." in value), "")
+        # The key of the image is its user's choice (``image``, ``photo``), so the first name with an extension counts.
+        texts = [value for value in data.values() if isinstance(value, str)]
+        name = next((text for text in texts if "." in text), "")
         # A cancelled annotation is one that its author skipped.
-        given = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
-        regions = objects_in(given[0].get("result")) if given else objects_in(task.get("label"))
+        annotations = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
+        regions = objects_in(annotations[0].get("result")) if annotations else objects_in(task.get("label"))
         boxes: list[tuple[str, Sequence[Any]]] = []
         size = None
         for region in regions:
             value = object_of(region.get("value")) or region
-            size = stated_size(region.get("original_width"), region.get("original_height")) or size
+            size = read_stated_size(region.get("original_width"), region.get("original_height")) or size
             labels = next((value[kind] for kind in _REGION_LABELS if isinstance(value.get(kind), list)), ())
             boxes += [(str(label), _label_studio_edges(value, size)) for label in labels]
         yield MarkedImage(name.rpartition("?d=")[2], boxes, size)
@@ -293,9 +306,11 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
         left, top, right, bottom = _around_ellipse(*map(value.get, ("x", "y", "radiusX", "radiusY")))
     else:
         left, top, right, bottom = edges_from_corner(*map(value.get, ("x", "y", "width", "height")))
-    edges = left * width, top * height, right * width, bottom * height
+    edges = (left * width, top * height, right * width, bottom * height)
     turn = math.radians(read_number(value.get("rotation") or 0))
-    return edges if not turn or "points" in value else _bound_turned_box(edges, turn, about_centre="radiusX" in value)
+    if not turn or "points" in value:
+        return edges
+    return _bound_turned_box(edges, turn, about_centre="radiusX" in value)
 
 
 def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
@@ -315,8 +330,10 @@ def _label_studio_table(rows: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Label Studio's CSV, in which a cell has the regions of an image."""
     tasks = []
     for row in rows:
-        cell = next((value for value in row.values() if value and "labels" in value), "[]")
-        image = next((value for value in row.values() if value and is_image_name(value)), "")
+        # The columns have the names of the user's own labelling interface, so their contents tell them apart.
+        cells = list(filter(None, row.values()))
+        cell = next((text for text in cells if "labels" in text), "[]")
+        image = next((text for text in cells if is_image_name(text)), "")
         tasks.append({"image": image, "label": parse_json(cell)})
     return _label_studio(tasks, file)
 
@@ -341,7 +358,7 @@ def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
             edges = _around_bitmap(object_of(item.get("bitmap")))
         boxes.append((str(item.get("classTitle", "")), edges))
     size = object_of(values.get("size"))
-    yield MarkedImage(file.stem, boxes, stated_size(size.get("width"), size.get("height")))
+    yield MarkedImage(file.stem, boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
 def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
@@ -362,22 +379,24 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes = []
         for label in objects_in(image.get("labels")):
             place = object_of(label.get("box2d"))
+            # Labels of lanes and drivable areas have no box.
             if place:
-                boxes.append((str(label.get("category", "")), [place.get(edge) for edge in ("x1", "y1", "x2", "y2")]))
+                edges = list(map(place.get, ("x1", "y1", "x2", "y2")))
+                boxes.append((str(label.get("category", "")), edges))
         yield MarkedImage(str(image.get("name", "")), boxes)
 
 
 def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CVAT's own XML: boxes and polygons."""
-    for image in root.all("image"):
+    for image in root.find_all("image"):
         boxes: list[tuple[str, Sequence[Any]]] = []
-        for box in image.all("box"):
+        for box in image.find_all("box"):
             edges = [box.attributes.get(edge) for edge in ("xtl", "ytl", "xbr", "ybr")]
             boxes.append((box.attributes.get("label", ""), edges))
-        for polygon in image.all("polygon"):
+        for polygon in image.find_all("polygon"):
             points = [point.split(",") for point in polygon.attributes.get("points", "").split(";")]
             boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
-        size = stated_size(image.attributes.get("width"), image.attributes.get("height"))
+        size = read_stated_size(image.attributes.get("width"), image.attributes.get("height"))
         yield MarkedImage(image.attributes.get("name", ""), boxes, size)
 
 

@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import _parts as parts
-from advisor.datasets._boxes.marks import read_number, stated_size
+from advisor.datasets._boxes.marks import read_number, read_stated_size
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -67,19 +68,22 @@ class Box:
         """Height, in the unit of the edges."""
         return self.bottom - self.top
 
-    def at(self, left: float, top: float, right: float, bottom: float) -> Box:
+    def with_edges(self, left: float, top: float, right: float, bottom: float) -> Box:
         """Return the box with other edges."""
         return replace(self, left=left, top=top, right=right, bottom=bottom)
 
-    def scaled(self, width: float, height: float) -> Box:
+    def scale_to(self, width: float, height: float) -> Box:
         """Return a box with edges in shares as one in pixels of an image."""
-        return self.at(self.left * width, self.top * height, self.right * width, self.bottom * height)
+        return self.with_edges(self.left * width, self.top * height, self.right * width, self.bottom * height)
 
-    def clipped(self, width: float, height: float) -> Box:
+    def clip_to(self, width: float, height: float) -> Box:
         """Return the part of the box that is inside an image; it has no area if the box is outside."""
-        left, right = (min(max(edge, 0.0), width) for edge in (self.left, self.right))
-        top, bottom = (min(max(edge, 0.0), height) for edge in (self.top, self.bottom))
-        return self.at(left, top, right, bottom)
+        return self.with_edges(
+            min(max(self.left, 0.0), width),
+            min(max(self.top, 0.0), height),
+            min(max(self.right, 0.0), width),
+            min(max(self.bottom, 0.0), height),
+        )
 
 
 def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
@@ -128,50 +132,64 @@ class BoxListing:
         entries = [Entry(entry.path, ONE_CLASS, entry.part, entry.group) for entry in self.entries]
         return Listing(self.root, entries, (), self.rejected, tuple(self.notes))
 
-    def fault(self, entry: BoxEntry, box: Box, reason: str) -> BoxFault:
+    def make_fault(self, entry: BoxEntry, box: Box, reason: str) -> BoxFault:
         """Return a box that is left out."""
         return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
 
 
 def of_coco(box: Box) -> Box:
     """Return the box of left, top, width and height, which stand where the edges are."""
-    return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
+    return box.with_edges(box.left, box.top, box.left + box.right, box.top + box.bottom)
 
 
 def of_centre(box: Box) -> Box:
     """Return the box of centre, width and height, which stand where the edges are."""
     half_width = box.right / 2
     half_height = box.bottom / 2
-    return box.at(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
+    return box.with_edges(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
 
 
 def are_centres(entries: Sequence[BoxEntry]) -> bool:
     """Return whether more boxes of a point, width and height are inside their images with the point as centre alone."""
-    boxes = [(entry, box) for entry in entries for box in entry.boxes]
-    is_share = all(max(box.edges) <= 1 for _, box in boxes)
+    boxes = _all_boxes(entries)
+    is_share = all(max(box.edges) <= 1 for box in boxes)
+    # Without a size, a box can still be outside at the left or above.
+    unknown_size = (1, 1) if is_share else (math.inf, math.inf)
     votes = 0
-    for entry, box in boxes:
-        # Without a size, a box can still be outside at the left or above.
-        width, height = entry.size or ((1, 1) if is_share else (math.inf, math.inf))
-        votes += _is_inside(of_centre(box), width, height) - _is_inside(of_coco(box), width, height)
+    for entry in entries:
+        width, height = entry.size or unknown_size
+        for box in entry.boxes:
+            # Boxes that fit both ways say nothing, so they add and subtract one vote.
+            votes += _is_inside(of_centre(box), width, height)
+            votes -= _is_inside(of_coco(box), width, height)
     return votes > 0
+
+
+def _all_boxes(entries: Sequence[BoxEntry]) -> list[Box]:
+    return list(chain.from_iterable(entry.boxes for entry in entries))
 
 
 def _is_inside(box: Box, width: float, height: float) -> bool:
     slack = 1e-3 if width <= 1 else 1.0  # of rounded edges
-    return min(box.edges) >= -slack and box.right <= width + slack and box.bottom <= height + slack
+    if min(box.edges) < -slack:
+        return False
+    return box.right <= width + slack and box.bottom <= height + slack
 
 
 def are_corners(entries: Sequence[BoxEntry]) -> bool:
     """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
     votes = 0
     for entry in entries:
-        width, height = entry.size or (0, 0)
-        for box in entry.boxes if entry.size else ():
-            corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
-            coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
+        if entry.size is None:
+            continue
+        # Rounding may put an edge one pixel outside.
+        width = entry.size[0] + 1
+        height = entry.size[1] + 1
+        for box in entry.boxes:
+            fits_as_corners = box.left < box.right <= width and box.top < box.bottom <= height
+            fits_as_coco = box.left + box.right <= width and box.top + box.bottom <= height
             # Boxes that fit both ways say nothing, so only those count that fit one way alone.
-            votes += corners - coco
+            votes += fits_as_corners - fits_as_coco
     return votes > 0
 
 
@@ -195,7 +213,7 @@ def list_table(path: Path) -> BoxListing:
     faults: list[BoxFault] = []
     for line, row in read_rows(path, form):
         named = entry_of(path, line, row, form)
-        size = stated_size(row.get("width"), row.get("height"))
+        size = read_stated_size(row.get("width"), row.get("height"))
         entry = BoxEntry(named.path, (), path, named.part, named.group, size)
         # A table has a row for each box, so the facts of the image repeat.
         if images.setdefault(named.path, entry) != entry:
@@ -204,13 +222,17 @@ def list_table(path: Path) -> BoxListing:
                 "write the same split, group, width and height in all rows of an image",
             )
         edges = _edges_in(row, form)
-        mine = boxes.setdefault(named.path, [])
+        # An image without a box has a row, too, with empty cells.
+        boxes_of_image = boxes.setdefault(named.path, [])
         if row.get("group_of", "").strip() == "1":
             place = f"row {line} of '{path.name}'"
             faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
         elif named.label.strip() or any(str(edge).strip() for edge in edges):
             label = named.label if "label" in form.needed else UNNAMED_CLASS
-            mine.append(box_of(label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
+            if len(edges) != len(EDGES):
+                # Such a box is left out later with its reason, like any other whose edges are no numbers.
+                edges = [None] * len(EDGES)
+            boxes_of_image.append(box_of(label, edges, line))
     paths, _ = find_by_name(path, list(images), folder_of_images(path))
     entries = []
     for entry, image in zip(images.values(), paths, strict=True):
@@ -244,7 +266,7 @@ def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[Bo
             f"--data: the values of '{entries[0].source}' may be left, right, top and bottom, or a corner and sides",
             "write the titles path,label,xmin,ymin,xmax,ymax above the columns",
         )
-    if form.names is UNTITLED.names and not any(_is_turned(box) for entry in entries for box in entry.boxes):
+    if form.names is UNTITLED.names and not any(map(_is_turned, _all_boxes(entries))):
         return entries, ("The values of a box are read as two corners.",)
     if form.names is LISTED.names and are_corners(entries):
         return entries, ("The values of a box are read as two corners: more boxes are in their images that way.",)
@@ -260,8 +282,10 @@ def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[Bo
 
 def _are_sides_first(entries: Sequence[BoxEntry]) -> bool:
     """Return whether four values are no two corners, and may be left, right, top and bottom in each row."""
-    boxes = [box for entry in entries for box in entry.boxes]
-    return any(map(_is_turned, boxes)) and all(box.left < box.top and box.right < box.bottom for box in boxes)
+    boxes = _all_boxes(entries)
+    if not any(map(_is_turned, boxes)):
+        return False
+    return all(box.left < box.top and box.right < box.bottom for box in boxes)
 
 
 def _is_turned(box: Box) -> bool:
@@ -313,9 +337,9 @@ def screen_boxes(listing: BoxListing) -> BoxListing:
     """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
     relative = listing.relative
     if relative is None:
-        within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
+        boxes = _all_boxes(listing.entries)
         # By the majority: a box of one pixel in the corner looks like a share.
-        relative = sum(within) > len(within) / 2
+        relative = sum(map(_within_one, boxes)) > len(boxes) / 2
     entries: dict[Path, BoxEntry] = {}
     faults: list[BoxFault] = []
     rejected: list[Rejected] = []
@@ -327,9 +351,14 @@ def screen_boxes(listing: BoxListing) -> BoxListing:
         elif count > MAX_BOXES:
             rejected.append(Rejected(entry.source, f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"))
         else:
-            reasons = [(box, _fault(box, relative)) for box in entry.boxes]
-            faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
-            entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
+            usable = []
+            for box in entry.boxes:
+                reason = _fault(box, relative)
+                if reason:
+                    faults.append(listing.make_fault(entry, box, reason))
+                else:
+                    usable.append(box)
+            entries[entry.path] = replace(entry, boxes=tuple(usable))
     rejected = [*listing.rejected, *rejected]
     faults = [*listing.faults, *faults]
     return replace(listing, entries=list(entries.values()), rejected=rejected, faults=faults, relative=relative)
@@ -381,7 +410,8 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise UsageError(f"--data: '{folder}' cannot be read: {error.strerror}", "check its permissions") from error
-    return [entry for entry in entries if entry.suffix.lower() == suffix and not entry.name.startswith(".")]
+    visible = [entry for entry in entries if not entry.name.startswith(".")]
+    return [entry for entry in visible if entry.suffix.lower() == suffix]
 
 
 def text_of(path: Path, max_bytes: int = 2**24) -> str:

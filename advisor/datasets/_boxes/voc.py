@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError
-from advisor.datasets._boxes.marks import stated_size
+from advisor.datasets._boxes.marks import read_stated_size
 from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._boxes.values import BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, text_of
 from advisor.datasets._dataset import Rejected
@@ -44,13 +44,13 @@ class Element:
     inner: list[Element] = field(default_factory=list)
     attributes: Mapping[str, str] = field(default_factory=dict)
 
-    def all(self, name: str) -> list[Element]:
+    def find_all(self, name: str) -> list[Element]:
         """Return the elements of this name directly in it."""
         return [element for element in self.inner if element.name == name]
 
-    def first(self, name: str) -> Element:
+    def find_first(self, name: str) -> Element:
         """Return the first element of this name directly in it; an empty one if there is none."""
-        return next(iter(self.all(name)), Element(name, self.line))
+        return next(iter(self.find_all(name)), Element(name, self.line))
 
 
 def read_xml(path: Path) -> Element:
@@ -169,22 +169,24 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
         return Rejected(file, error.message)
     except ValueError as error:
         return Rejected(file, f"not an annotation: {reason_of(error)}")
-    named = root.first("filename").text
+    named = root.find_first("filename").text
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
     stems = dict.fromkeys((file.stem, Path(other).stem))
     # The name of the file comes first: the one inside is often that of the image before it was renamed.
     names = [stem + suffix for stem, suffix in product(filter(None, stems), filter(None, suffixes))]
     names.append(other)
-    image = next((images / name for name in names if name and is_there(images / name)), None)
+    paths = [images / name for name in names if name]
+    image = next(filter(is_there, paths), None)
     if image is None:
         return Rejected(file, f"its image '{named or file.stem}' is missing")
     boxes = []
-    for one in root.all("object"):
-        edges = one.first("bndbox")
-        boxes.append(box_of(one.first("name").text, [edges.first(edge).text for edge in EDGES], one.line))
-    size = root.first("size")
-    stated = stated_size(size.first("width").text, size.first("height").text)
+    for marked in root.find_all("object"):
+        box = marked.find_first("bndbox")
+        edges = [box.find_first(edge).text for edge in EDGES]
+        boxes.append(box_of(marked.find_first("name").text, edges, marked.line))
+    size = root.find_first("size")
+    stated = read_stated_size(size.find_first("width").text, size.find_first("height").text)
     return BoxEntry(image, tuple(boxes), file, part, "", stated)
 
 
@@ -198,14 +200,17 @@ def _image_sets(folder: Path) -> dict[str, str]:
     # It holds the images of both parts, which would leak where the training part is listed too.
     if "train" not in files and "trainval" in files:
         parts["trainval"] = "train"
-    for file, part in ((files[name], part) for name, part in parts.items()):
+    for stem, part in parts.items():
+        file = files[stem]
         for number, line in enumerate(text_of(file).splitlines(), start=1):
-            for name in line.split()[:1]:
-                place = f"line {number} of '{file.name}'"
-                known, before = parts_by_name.setdefault(name, (part, place))
-                if known != part:
-                    raise UsageError(
-                        f"--data: '{name}' is in two parts of the split: {before} and {place} in '{file.parent}'",
-                        "remove it from one of them",
-                    )
+            if not line.strip():
+                continue
+            name = line.split()[0]
+            place = f"line {number} of '{file.name}'"
+            part_before, place_before = parts_by_name.setdefault(name, (part, place))
+            if part_before != part:
+                raise UsageError(
+                    f"--data: '{name}' is in two parts of the split: {place_before} and {place} in '{file.parent}'",
+                    "remove it from one of them",
+                )
     return {name: part for name, (part, _) in parts_by_name.items()}

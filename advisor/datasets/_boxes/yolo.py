@@ -39,7 +39,7 @@ from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, 
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._image_places import is_there, locate_image
-from advisor.datasets._images import READ_ERRORS, open_image, orientation
+from advisor.datasets._images import READ_ERRORS, open_image, read_orientation
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in, read_yaml
 
@@ -117,7 +117,7 @@ def list_yolo(path: Path) -> BoxListing:
     stated = _read_stated_parts(file, root) if file is not None else {}
     entries = []
     for image, marked in shapes.items():
-        boxes = tuple(map(reading.place, marked))
+        boxes = tuple(map(reading.place_box, marked))
         entries.append(BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated)))
     rejected += _without_image(set(labels_of.values()))
     notes = (*notes, *_notes_on_folders(root, labels_of), *filter(None, [reading.note]))
@@ -154,17 +154,21 @@ def _notes_on_folders(root: Path, labels_of: Mapping[Path, Path]) -> Sequence[st
     """Return a sentence on folders of labels with another name than YOLO's."""
     images = {image.parent for image in labels_of}
     folders = {labels.parent for labels in labels_of.values()} - images
-    others = [folder for folder in folders if "labels" not in folder.parts and folder.is_dir()]
-    named = [str(folder.relative_to(root)) for folder in others]
-    return [f"The text files of the images are those in {some_of(named)}."] if named else []
+    # A folder of the name `labels` is where YOLO has them, so it needs no word.
+    others = [folder for folder in folders if "labels" not in folder.parts]
+    shown = [str(folder.relative_to(root)) for folder in others if folder.is_dir()]
+    return [f"The text files of the images are those in {some_of(shown)}."] if shown else []
 
 
 def _without_image(used: set[Path]) -> list[Rejected]:
     """Return the files in folders of labels that belong to no image."""
     rejected = []
     for folder in sorted({file.parent for file in used}):
-        is_marked = any(map(is_label_name, folder.parts[-2:]))
-        for file in label_files_in(folder) if is_marked and folder.is_dir() else ():
+        # Beside images, a text file may be anything; in a folder of labels it belongs to an image.
+        is_for_labels = any(map(is_label_name, folder.parts[-2:]))
+        if not is_for_labels or not folder.is_dir():
+            continue
+        for file in label_files_in(folder):
             if file not in used and file.name.casefold() not in NAMES:
                 rejected.append(Rejected(file, "its image is missing"))
     return rejected
@@ -208,7 +212,7 @@ def _names_of_rows(
     Numbers count from 1 if the number of names is used as a number, and 0 is not. Raises UsageError if there are
     numbers, and no names.
     """
-    rows = [row for several in images for row in several]
+    rows = list(chain.from_iterable(images))
     names = _names(file) if file is not None else {}
     named = _classes_in_rows(rows, names)
     if named:
@@ -228,8 +232,9 @@ def _names_of_rows(
 def _classes_in_rows(rows: Sequence[TextRow], names: Mapping[str, str]) -> Mapping[str, str]:
     """Return the classes that rows name, and ``names`` does not have. Where names are known, rows of YOLO add none."""
     labels = {row.label for row in rows if row.form or not names}
-    unknown = {label for label in labels if not _is_number(label)} - set(names.values()) - set(names)
-    return {label: label for label in sorted(unknown) if label.casefold() != UNCOUNTED}
+    unknown = labels - set(names) - set(names.values())
+    words = sorted(label for label in unknown if not _is_number(label))
+    return {label: label for label in words if label.casefold() != UNCOUNTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +280,13 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
     values = row.values
     if row.form == "kitti":
         return MarkedShape(box_of(names[label], values[KITTI_EDGES], row.line), are_edges=True)
-    if not row.form and (len(values) in (4, 5) or (key_points and len(values) > 4)):
+    is_box = len(values) in (4, 5) or (key_points and len(values) > 4)
+    if is_box and not row.form:
         return MarkedShape(box_of(names[label], values[:4], row.line), are_edges=False)
     if len(values) >= 6 and len(values) % 2 == 0:
-        edges = min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2])
+        across = values[::2]
+        down = values[1::2]
+        edges = (min(across), min(down), max(across), max(down))
         return MarkedShape(box_of(names[label], edges, row.line), are_edges=True)
     return f"{len(values) + 1} values, not a class number and centre x, centre y, width, height"
 
@@ -300,14 +308,17 @@ class ValueReading:
         """Return whether edges are shares."""
         return self.meaning in (SHARES, PERCENTS)
 
-    def place(self, shape: MarkedShape) -> Box:
+    def place_box(self, shape: MarkedShape) -> Box:
         """Return the box that a row marks."""
         box = shape.box
         if not shape.are_edges and self.meaning == SIDES:
             box = of_coco(box)
         elif not shape.are_edges and self.meaning != CORNERS:
             box = of_centre(box)
-        return box.at(*(edge / PERCENT for edge in box.edges)) if self.meaning == PERCENTS else box
+        if self.meaning == PERCENTS:
+            left, top, right, bottom = (edge / PERCENT for edge in box.edges)
+            box = box.with_edges(left, top, right, bottom)
+        return box
 
 
 def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> ValueReading:
@@ -317,18 +328,20 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     other fits better. Raises UsageError if two others fit equally well.
     """
     all_shapes = chain.from_iterable(shapes.values())
+    # A value that is no number is a fault of its box, and says nothing of the others.
     marked = [shape for shape in all_shapes if all(map(math.isfinite, shape.box.edges))]
     far = sum(max(map(abs, shape.box.edges)) > FAR for shape in marked)
     # Some boxes reach over the edge, so single values above 1 make no pixels.
     if far <= len(marked) / 2:
         return ValueReading()
     sized: list[tuple[MarkedShape, tuple[int, int]]] = []
-    for image, several in shapes.items():
-        if not several or len(sized) >= PROBED_IMAGES:
+    for image, shapes_of_image in shapes.items():
+        # Each size is read from its image, so a few images decide for all.
+        if not shapes_of_image or len(sized) >= PROBED_IMAGES:
             continue
         size = _upright_size(image)
         if size is not None:
-            sized += [(shape, size) for shape in several]
+            sized += [(shape, size) for shape in shapes_of_image]
     if _are_percents(sized):
         return ValueReading(PERCENTS)
     best = _best_readings(sized)
@@ -349,7 +362,7 @@ def _best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequ
     counts = {}
     for meaning in (CENTRES, CORNERS, SIDES):
         reading = ValueReading(meaning)
-        counts[meaning] = sum(_is_inside(reading.place(shape), size) for shape, size in sized)
+        counts[meaning] = sum(_is_inside(reading.place_box(shape), size) for shape, size in sized)
     return [meaning for meaning, count in counts.items() if count == max(counts.values())]
 
 
@@ -357,7 +370,7 @@ def _upright_size(image: Path) -> tuple[int, int] | None:
     try:
         with open_image(image, reduced=True) as opened:
             width, height = opened.size
-            return (height, width) if orientation(opened) >= 5 else (width, height)
+            return (height, width) if read_orientation(opened) >= 5 else (width, height)
     except READ_ERRORS:
         return None
 
@@ -367,12 +380,14 @@ def _are_percents(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> bool:
     large = all(min(size) > 2 * PERCENT for _, size in sized)
     whole = (int(PERCENT), int(PERCENT))
     of_pixels = ValueReading(CENTRES)
-    return bool(sized) and large and all(_is_inside(of_pixels.place(shape), whole) for shape, _ in sized)
+    return bool(sized) and large and all(_is_inside(of_pixels.place_box(shape), whole) for shape, _ in sized)
 
 
 def _is_inside(box: Box, size: tuple[int, int]) -> bool:
     width, height = size
-    return -1 <= box.left < box.right <= width + 1 and -1 <= box.top < box.bottom <= height + 1
+    if not -1 <= box.left < box.right <= width + 1:
+        return False
+    return -1 <= box.top < box.bottom <= height + 1
 
 
 def strict_names_file(root: Path) -> Path | None:
@@ -392,7 +407,7 @@ def names_file(root: Path) -> Path | None:
     if strict is not None:
         return strict
     labels = label_folders(root)
-    others = [file for suffix in sorted(YAML) for file in files_in(root, suffix)] if labels else []
+    others = list(chain.from_iterable(files_in(root, suffix) for suffix in sorted(YAML))) if labels else []
     others += files_in(root, DARKNET_NAMES)
     for folder in [root, *labels] if labels else ():
         others += [folder / name for name in CLASS_LISTS]

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._checks.findings import Finding, Kind, counted, paths_of
-from advisor.datasets._checks.image_quality import check_captures, sizes
+from advisor.datasets._checks.findings import Finding, Kind, paths_of, phrase_count
+from advisor.datasets._checks.image_quality import check_captures, report_sizes
 from advisor.datasets._dataset import Dataset, members_of
-from advisor.datasets._duplicates import Pair, groups, near_duplicates
+from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
 from advisor.datasets._split import PARTS
 from advisor.datasets._survey import Survey
 
@@ -22,17 +24,25 @@ MIN_IMAGES_PER_CLASS = 8
 MAX_UNREADABLE_SHARE = 0.2
 
 
-def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
+def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
     alike = find_copies(dataset, pairs)
-    across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
-    # Each group has one finding: a copy in two classes is the graver fault.
-    within = [group for group in alike if group not in set(across)]
+    across: list[Group] = []
+    exact: list[Group] = []
+    near: list[Group] = []
+    for group in alike:
+        images = [dataset.images[index] for index in group]
+        # Each group has one finding: a copy in two classes is the graver fault.
+        if len({image.label for image in images}) > 1:
+            across.append(group)
+        elif len({image.sha256 for image in images}) == 1:
+            exact.append(group)
+        else:
+            near.append(group)
     yield from _across_classes(dataset, across)
     yield from _across_parts(dataset, alike)
-    exact = {group for group in within if len({dataset.images[index].sha256 for index in group}) == 1}
-    yield from _within(dataset, Kind.EXACT_DUPLICATES, [group for group in within if group in exact])
-    yield from _within(dataset, Kind.NEAR_DUPLICATES, [group for group in within if group not in exact])
+    yield from _within(dataset, Kind.EXACT_DUPLICATES, exact)
+    yield from _within(dataset, Kind.NEAR_DUPLICATES, near)
 
 
 def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
@@ -41,8 +51,12 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     A mirrored or turned copy in another class is none, as of an arrow to the left and one to the right.
     """
     labels = dataset.labels
-    alike = [pair for pair in pairs if not pair.turned or labels[pair.first] == labels[pair.second]]
-    return groups(alike, len(dataset.images))
+    copies = []
+    for pair in pairs:
+        is_same_class = labels[pair.first] == labels[pair.second]
+        if is_same_class or not pair.turned:
+            copies.append(pair)
+    return group_pairs(copies, len(dataset.images))
 
 
 def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str]) -> tuple[int, ...]:
@@ -62,28 +76,38 @@ def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str])
 
 def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
     """Return those groups of indices (copies, the user's) that the user's own split puts into several parts."""
-    parts = [image.part for image in dataset.images]
-    return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
+    leaks = []
+    for group in together:
+        # An image without a part is divided later, so it leaks nothing yet.
+        parts = {dataset.images[index].part for index in group} - {""}
+        if len(parts) > 1:
+            leaks.append(tuple(group))
+    return tuple(leaks)
 
 
-def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
     by_name = members_of(image.group for image in dataset.images)
-    named_groups = tuple(tuple(group) for name, group in by_name.items() if name and len(group) > 1)
-    return (*groups(pairs, len(dataset.images)), *named_groups)
+    # The images without a group have an empty name: they are no group together.
+    by_name.pop("", None)
+    named_groups = [tuple(group) for group in by_name.values() if len(group) > 1]
+    return (*group_pairs(pairs, len(dataset.images)), *named_groups)
 
 
 def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:
     if repeats:
         groups_of_paths = paths_of(dataset, repeats)
-        labels = [dataset.classes[label] for label in dataset.labels]
+        notes = []
+        for group in repeats:
+            names = [dataset.classes[dataset.images[index].label] for index in group]
+            notes.append(" and ".join(dict.fromkeys(names)))
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
-            f"{counted(len(repeats), 'image lies', 'images lie')} in more than one class",
+            f"{phrase_count(len(repeats), 'image lies', 'images lie')} in more than one class",
             "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
             groups_of_paths,
-            tuple(" and ".join(dict.fromkeys(labels[index] for index in group)) for group in repeats),
-            tuple(path for group in groups_of_paths for path in group),
+            tuple(notes),
+            tuple(chain.from_iterable(groups_of_paths)),
         )
 
 
@@ -92,17 +116,17 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
     if leaking:
         yield Finding(
             Kind.LEAK,
-            f"{counted(len(leaking), 'image lies', 'images lie')} in more than one part of the split",
+            f"{phrase_count(len(leaking), 'image lies', 'images lie')} in more than one part of the split",
             "keep one of each: a test that shares images with training gives too high an accuracy",
             paths_of(dataset, leaking),
             tuple(_parts_of(dataset, group) for group in leaking),
-            tuple(dataset.images[index].path for group in leaking for index in _superfluous(dataset, group)),
+            _superfluous_paths(dataset, leaking),
         )
-    shared = find_leaks(dataset, kept_together(dataset, ()))
+    shared = find_leaks(dataset, list_linked_groups(dataset, ()))
     if shared:
         yield Finding(
             Kind.LEAK,
-            f"{counted(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
+            f"{phrase_count(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
             "put each group into one part: otherwise the accuracy is too high",
             paths_of(dataset, shared),
             tuple(f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}" for group in shared),
@@ -110,23 +134,35 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
 
 
 def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[Finding]:
-    superfluous = [index for group in repeats for index in _superfluous(dataset, group)]
-    one, many = ("occurs", "occur") if kind is Kind.EXACT_DUPLICATES else ("has", "have")
-    what = "twice or more" if kind is Kind.EXACT_DUPLICATES else "near copies"
-    if repeats:
-        images = counted(len(repeats), f"image {one} {what}", f"images {many} {what}")
-        message = f"{images}, {counted(len(superfluous), 'file')} too many"
-        paths = tuple(dataset.images[index].path for index in superfluous)
-        advice = "keep one of each; a search keeps copies in one part of its split"
-        yield Finding(kind, message, advice, paths_of(dataset, repeats), (), paths)
+    if not repeats:
+        return
+    if kind is Kind.EXACT_DUPLICATES:
+        images = phrase_count(len(repeats), "image occurs twice or more", "images occur twice or more")
+    else:
+        images = phrase_count(len(repeats), "image has near copies", "images have near copies")
+    paths = _superfluous_paths(dataset, repeats)
+    message = f"{images}, {phrase_count(len(paths), 'file')} too many"
+    advice = "keep one of each; a search keeps copies in one part of its split"
+    yield Finding(kind, message, advice, paths_of(dataset, repeats), (), paths)
+
+
+def _superfluous_paths(dataset: Dataset, repeats: Sequence[Group]) -> tuple[Path, ...]:
+    """Return the paths of the images that are too many, group by group."""
+    superfluous = chain.from_iterable(_superfluous(dataset, group) for group in repeats)
+    return tuple(dataset.images[index].path for index in superfluous)
 
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     """Return all but the one to keep: that of the last part, then the largest file, then the first."""
-    images = dataset.images
     order = ("", *_KEPT_LONGEST)
-    # The size of a file stands for its quality: of two copies, the smaller one was compressed again.
-    best = max(group, key=lambda index: (order.index(images[index].part), images[index].stamp[0], -index))
+
+    def rank_image(index: int) -> tuple[int, int, int]:
+        image = dataset.images[index]
+        size_bytes, _ = image.stamp
+        # The size of a file stands for its quality: of two copies, the smaller one was compressed again.
+        return order.index(image.part), size_bytes, -index
+
+    best = max(group, key=rank_image)
     return [index for index in group if index != best]
 
 
@@ -135,28 +171,28 @@ def _parts_of(dataset: Dataset, group: Group) -> str:
     return " and ".join(dict.fromkeys(filter(None, parts)))
 
 
-def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
+def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
     """Return the findings about a set, the most serious first; without ``alike``, similar images are searched."""
     dataset = survey.dataset
     return (
-        *unreadable(dataset),
+        *report_unreadable(dataset),
         *report_spellings(dataset.spellings),
         *_parts(dataset),
-        *repeated(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
+        *report_repeats(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
         *_classes(dataset),
-        *sizes(survey),
+        *report_sizes(survey),
         *check_captures(survey),
     )
 
 
-def unreadable(dataset: Dataset) -> Iterator[Finding]:
+def report_unreadable(dataset: Dataset) -> Iterator[Finding]:
     """Yield a finding on the files that were left out."""
     if dataset.rejected:
         reasons = Counter(row.reason for row in dataset.rejected).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
         yield Finding(
             Kind.UNREADABLE,
-            f"{counted(len(dataset.rejected), 'file')} cannot be used: {listed}",
+            f"{phrase_count(len(dataset.rejected), 'file')} cannot be used: {listed}",
             "replace or remove them",
             tuple((row.path,) for row in dataset.rejected),
             tuple(row.reason for row in dataset.rejected),
@@ -167,12 +203,15 @@ def unreadable(dataset: Dataset) -> Iterator[Finding]:
 def report_spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
     """Yield a finding on each class that is written in several ways; ``written`` has its spellings."""
     for group in written:
-        names = " and ".join(f"'{name}'" for name in group)
         yield Finding(
             Kind.SPELLING,
-            f"the labels {names} differ only by case or blanks",
+            f"the labels {_quote_names(group)} differ only by case or blanks",
             "a search refuses them; --fix writes one name for all",
         )
+
+
+def _quote_names(names: Sequence[str]) -> str:
+    return " and ".join(f"'{name}'" for name in names)
 
 
 def _parts(dataset: Dataset) -> Iterator[Finding]:
@@ -226,16 +265,15 @@ def require_usable(dataset: Dataset) -> None:
 def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None:
     """Check that most files were read, and that no class is written in several ways; ``written`` has such spellings."""
     if written:
-        quoted = [[f"'{name}'" for name in group] for group in written[:3]]
-        shown = "; ".join(map(" and ".join, quoted))
+        examples = "; ".join(map(_quote_names, written[:3]))
         raise UsageError(
-            f"--data: the classes {shown} differ only by case or blanks",
+            f"--data: the classes {examples} differ only by case or blanks",
             "merge them under one name; advisor data check --fix writes a manifest that does",
         )
     bad = len(dataset.rejected)
     total = len(dataset.rejected) + len(dataset.images)
     if bad > MAX_UNREADABLE_SHARE * total:
-        examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
+        examples = "; ".join(f"'{dataset.show_path(row.path)}': {row.reason}" for row in dataset.rejected[:3])
         raise UsageError(
             f"--data: {bad} of {total} images in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
             f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",

@@ -16,13 +16,13 @@ from advisor.datasets._checks import (
     GOOD_CLASS,
     MAX_UNREADABLE_SHARE,
     MIN_IMAGES_PER_CLASS,
-    repeated,
+    report_repeats,
     report_spellings,
+    report_unreadable,
     require_readable,
-    unreadable,
 )
-from advisor.datasets._checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
-from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, sizes
+from advisor.datasets._checks.findings import Finding, Kind, more_columns, phrase_count, row_of, write_rows
+from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, report_sizes
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
 
@@ -55,23 +55,29 @@ class ObjectSizes:
     small: float
 
 
-def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
+def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     """Return the sizes of the objects at each of :data:`INPUTS`."""
-    pairs = ((box, size) for size, boxes in zip(read.sizes, read.boxes, strict=True) for box in boxes)
-    sides = np.sqrt(np.array([box.width * box.height / (width * height) for box, (width, height) in pairs]))
+    areas = []
+    for (width, height), boxes in zip(read.sizes, read.boxes, strict=True):
+        areas += [box.width * box.height / (width * height) for box in boxes]
+    # As shares of the side of the image, which a model's input fills.
+    sides = np.sqrt(np.array(areas))
     low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
-    return tuple(
-        ObjectSizes(side, side * low, side * median, side * high, float((side * sides < SMALL_SIDE).mean()))
-        for side in INPUTS
-    )
+    sizes_at_inputs = []
+    for side in INPUTS:
+        is_small = side * sides < SMALL_SIDE
+        sizes_at_inputs.append(ObjectSizes(side, side * low, side * median, side * high, float(is_small.mean())))
+    return tuple(sizes_at_inputs)
 
 
-def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
+def find_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     """Yield a finding if many objects are small at the input that most models take."""
-    usual = next(one for one in sizes if one.input == MODEL_SIDE)
+    usual = next(size for size in sizes if size.input == MODEL_SIDE)
     if usual.small <= MAX_SMALL_SHARE:
         return
-    others = ", ".join(f"{100 * one.small:.0f} % at {one.input}" for one in sizes if one.input > MODEL_SIDE)
+    # The advice is a larger input, so the sentence says how much one would help.
+    larger = [size for size in sizes if size.input > MODEL_SIDE]
+    others = ", ".join(f"{100 * size.small:.0f} % at {size.input}" for size in larger)
     yield Finding(
         Kind.OBJECT_SIZE,
         f"{100 * usual.small:.0f} % of your objects are under {SMALL_SIDE:.0f} pixels at {MODEL_SIDE} ({others})",
@@ -86,16 +92,16 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
     """Return the findings about a set of images with boxes; ``alike`` are pairs of similar images, by index."""
     images = read.images
     return (
-        *unreadable(images.dataset),
+        *report_unreadable(images.dataset),
         *_unusable(read),
         *report_spellings(read.spellings),
         *_parts(read),
-        *repeated(images.dataset, alike),
+        *report_repeats(images.dataset, alike),
         *_check_marks(read),
         *_empty(read),
         *_classes(read),
-        *small_objects(object_sizes(read)),
-        *sizes(images),
+        *find_small_objects(measure_object_sizes(read)),
+        *report_sizes(images),
         *check_captures(images, OF_ANY_PLACE),
     )
 
@@ -106,7 +112,7 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
         counts = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
         yield Finding(
             Kind.UNUSABLE_BOXES,
-            f"{counted(len(read.faults), 'box was', 'boxes were')} left out: {counts}",
+            f"{phrase_count(len(read.faults), 'box was', 'boxes were')} left out: {counts}",
             "correct them where they are written; --fix writes the set without them",
             tuple((fault.path,) for fault in read.faults),
             tuple(f"{fault.place}: {fault.reason}" for fault in read.faults),
@@ -119,11 +125,16 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
     labels = _Marked()
     tiny = _Marked()
     for path, boxes in _images(read):
-        pairs = same_places(boxes)
-        differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
-        # Of a repeated box the first is kept; of two labels, nobody knows which one is right.
-        twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
-        labels[path] = tuple(boxes[index] for index in sorted(set(chain.from_iterable(differ))))
+        repeats: set[int] = set()
+        contradicting: set[int] = set()
+        for first, second in same_places(boxes):
+            # Of a repeated box the first is kept; of two labels, nobody knows which one is right.
+            if boxes[first].label == boxes[second].label:
+                repeats.add(second)
+            else:
+                contradicting |= {first, second}
+        twice[path] = tuple(boxes[index] for index in sorted(repeats))
+        labels[path] = tuple(boxes[index] for index in sorted(contradicting))
         tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
     outside = {path: read.outside[index] for path, index in read.index.items()}
     small = f"under {TINY_SIDE:.0f} pixels a side"
@@ -154,11 +165,16 @@ def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
     pairs = []
     # In blocks: an image may have 10,000 boxes, and all pairs at once would take gigabytes.
     for start in range(0, len(edges), _BLOCK):
-        some = edges[start : start + _BLOCK, None]
-        sides = np.minimum(some[..., 2:], edges[None, :, 2:]) - np.maximum(some[..., :2], edges[None, :, :2])
-        common = np.maximum(sides, 0).prod(axis=-1)
-        same = common >= SAME_IOU * (areas[start : start + _BLOCK, None] + areas[None] - common)
-        pairs += [(start + int(one), int(other)) for one, other in np.argwhere(same) if start + one < other]
+        block = edges[start : start + _BLOCK, None]
+        near_corner = np.maximum(block[..., :2], edges[None, :, :2])
+        far_corner = np.minimum(block[..., 2:], edges[None, :, 2:])
+        # Boxes that do not touch have a negative side, and two such sides would give an area.
+        common = np.maximum(far_corner - near_corner, 0).prod(axis=-1)
+        union = areas[start : start + _BLOCK, None] + areas[None] - common
+        for row, second in np.argwhere(common >= SAME_IOU * union).tolist():
+            first = start + row
+            if first < second:
+                pairs.append((first, second))
     return pairs
 
 
@@ -167,7 +183,7 @@ def _empty(read: BoxSurvey) -> Iterator[Finding]:
     if paths:
         yield Finding(
             Kind.NO_BOXES,
-            f"{counted(len(paths), 'image has', 'images have')} no box",
+            f"{phrase_count(len(paths), 'image has', 'images have')} no box",
             "keep them if they show no object: a model learns from them where nothing is; otherwise annotate them",
             tuple((path,) for path in paths),
         )
@@ -178,7 +194,7 @@ def _classes(read: BoxSurvey) -> Iterator[Finding]:
     images = read.images_per_class
     few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
     if few:
-        named = listed([f"'{name}' ({boxes[name]} in {counted(images[name], 'image')})" for name in few])
+        named = listed([f"'{name}' ({boxes[name]} in {phrase_count(images[name], 'image')})" for name in few])
         yield Finding(
             Kind.SMALL_CLASS,
             f"fewer than {GOOD_CLASS} boxes of {named}",
@@ -210,7 +226,7 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
     if loose:
         yield Finding(
             Kind.SPLIT,
-            f"{counted(len(loose), 'image is', 'images are')} in no part of your split",
+            f"{phrase_count(len(loose), 'image is', 'images are')} in no part of your split",
             "they are divided between the parts; put each of them into one if that is wrong",
             tuple(loose),
         )
@@ -229,11 +245,13 @@ def _report_boxes(
     if total:
         notes = []
         for boxes in marked.values():
-            places = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
+            places = []
+            for box in boxes:
+                places.append(f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}")
             notes.append(listed(places, most=2))
         yield Finding(
             kind,
-            f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
+            f"{phrase_count(total, f'box {one}', f'boxes {many}')}, in {phrase_count(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
             tuple(notes),
@@ -279,11 +297,12 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
     counts = {}
     for part in PARTS:
         indices: tuple[int, ...] = getattr(split, part)
-        boxes_by_class = Counter(box.label for index in indices for box in read.boxes[index])
+        boxes_of_part = chain.from_iterable(read.boxes[index] for index in indices)
+        boxes_by_class = Counter(box.label for box in boxes_of_part)
         counts[part] = {name: boxes_by_class[name] for name in read.classes}
         if not boxes_by_class:
             raise UsageError(
-                f"--data: the {part} part has {counted(len(indices), 'image')}, but no box",
+                f"--data: the {part} part has {phrase_count(len(indices), 'image')}, but no box",
                 "put annotated images into it",
             )
     missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
@@ -297,12 +316,12 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
 
 def name_lacking_classes(counts: Counts) -> tuple[str, ...]:
     """Return a sentence about each part that lacks classes."""
-    missing = {part: [name for name, count in of_class.items() if not count] for part, of_class in counts.items()}
-    return tuple(
-        f"The {part} part has no box of {listed(names)}: no average precision there."
-        for part, names in missing.items()
-        if names
-    )
+    sentences = []
+    for part, counts_of_part in counts.items():
+        missing = [name for name, count in counts_of_part.items() if not count]
+        if missing:
+            sentences.append(f"The {part} part has no box of {listed(missing)}: no average precision there.")
+    return tuple(sentences)
 
 
 def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
@@ -311,20 +330,31 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
     :func:`write_manifest`.
     """
-    images = {image for finding in findings for image in finding.leave_out}
+    images_out = set(chain.from_iterable(finding.leave_out for finding in findings))
     out: dict[Path, Counter[Box]] = defaultdict(Counter)
     for finding in findings:
         if finding.leave_out_marked:
             for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
                 out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
     dataset = read.images.dataset
-    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
     rows: list[dict[str, str]] = []
-    for image, boxes in pairs:
+    count = 0
+    for image, boxes in zip(dataset.images, read.boxes, strict=True):
+        if image.path in images_out:
+            continue
+        count += 1
         row = row_of(path, image)
         # A counter and not a set: of three equal boxes, two may be left out.
-        remaining = (Counter(boxes) - out[image.path]).elements()
-        edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in remaining]
-        rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]
+        remaining = list((Counter(boxes) - out[image.path]).elements())
+        for box in remaining:
+            edges = dict(zip(EDGES, map(_write_edge, box.edges), strict=True))
+            rows.append(row | {"label": box.label} | edges)
+        # An image without a box stays in the set, so it needs a row: a model learns from it where nothing is.
+        if not remaining:
+            rows.append(row)
     write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
-    return len(pairs)
+    return count
+
+
+def _write_edge(edge: float) -> str:
+    return f"{edge:.2f}".rstrip("0").rstrip(".")

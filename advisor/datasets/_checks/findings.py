@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError
@@ -12,6 +13,7 @@ from advisor.datasets._boxes.values import Box
 from advisor.datasets._dataset import Dataset, LabelledImage
 from advisor.datasets._table_rows import CSV
 
+# ``test`` is the word that is read as the hold-out in manifests and names of folders.
 _WRITTEN_AS = {"holdout": "test", "": ""}
 
 
@@ -55,20 +57,21 @@ class Finding:
     @property
     def images(self) -> tuple[Path, ...]:
         """The images of all groups."""
-        return tuple(path for group in self.groups for path in group)
+        return tuple(chain.from_iterable(self.groups))
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def phrase_count(number: int, one: str, many: str = "") -> str:
     """Return ``1 image`` or ``2 images``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
-    return tuple(tuple(dataset.images[index].path for index in group) for group in groups)
+    paths = [image.path for image in dataset.images]
+    return tuple(tuple(paths[index] for index in group) for group in groups)
 
 
-def writable(path: Path) -> Path:
+def require_writable(path: Path) -> Path:
     """Return ``path`` if a manifest can be written there.
 
     Raises UsageError if the name is not that of a CSV file, the file exists, or its folder does not.

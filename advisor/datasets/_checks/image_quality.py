@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.datasets._checks.findings import Finding, Kind, counted
+from advisor.datasets._checks.findings import Finding, Kind, phrase_count
 from advisor.datasets._checks.image_measure import Measure
 from advisor.datasets._survey import Survey
 
@@ -54,7 +54,7 @@ class MeasureDistribution:
     words: str
 
 
-def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:
+def measure_conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:
     """Return the distribution of each measure; that of compression is for JPEGs only."""
     rows = []
     for measure in measures:
@@ -87,7 +87,7 @@ def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> It
         )
 
 
-def sizes(survey: Survey) -> Iterator[Finding]:
+def report_sizes(survey: Survey) -> Iterator[Finding]:
     """Yield findings on images of unusual size, and on images smaller than the input of most models."""
     width = survey.stats["width"]
     height = survey.stats["height"]
@@ -118,4 +118,4 @@ def _report_images(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: st
     if images:
         share = 100 * len(images) / len(mask)
         are = "is" if len(images) == 1 else "are"
-        yield Finding(kind, f"{counted(len(images), 'image')} ({share:.1f} %) {are} {what}", advice, images)
+        yield Finding(kind, f"{phrase_count(len(images), 'image')} ({share:.1f} %) {are} {what}", advice, images)

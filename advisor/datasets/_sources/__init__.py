@@ -51,8 +51,8 @@ class Address:
         return _open_once(self.file, self.stamp)
 
     def read(self) -> bytes:
-        """Return the bytes of the image; errors as of :meth:`.base.Archive.read`, and UsageError."""
-        return self.archive.read(self.name)
+        """Return the bytes of the image; errors as of :meth:`.base.Archive.read_member`, and UsageError."""
+        return self.archive.read_member(self.name)
 
 
 def address_of(path: Path) -> Address | None:

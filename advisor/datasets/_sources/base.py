@@ -50,7 +50,7 @@ class ImageObjects:
 class BoxedArchive(Protocol):
     """A file that holds images with boxes. Edges are those of COCO (left, top, width, height) or of two corners."""
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """Yield the images in their order in the file, with their objects; UsageError if the file has none."""
 
 
@@ -61,10 +61,10 @@ class Archive(Protocol):
     path, and raises UsageError if the file cannot be read as its kind. Nothing is ever unpacked.
     """
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """Yield the images in their order in the file, with their labels; what cannot be read has a fault."""
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """Return the bytes of one image by its address below the file.
 
         Threads may read at the same time. Raises OSError or ValueError if there is no such image, it is damaged, or it
@@ -85,7 +85,9 @@ class FolderArchive(Protocol):
 
 def name_fault(name: str) -> str:
     """Return why a name inside an archive is not used; empty if it is a path below the archive."""
-    if not name or "\0" in name or name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
+    # A backslash separates folders on Windows, so a name with one may lead elsewhere there.
+    is_odd = not name or "\0" in name or "\\" in name
+    if is_odd or name.startswith("/") or ".." in PurePosixPath(name).parts:
         return "its name leads out of the archive"
     return ""
 
@@ -102,8 +104,10 @@ def system_folder_in(name: str) -> str:
     """
     *folders, file = PurePosixPath(name).parts
     for folder in folders:
-        is_hidden_one = folder.startswith(".")
-        if is_system_name(folder) and not (is_hidden_one and (folder != folders[-1] or not is_image_name(file))):
+        if not is_system_name(folder):
+            continue
+        holds_image = folder == folders[-1] and is_image_name(file)
+        if holds_image or not folder.startswith("."):
             return folder
     return ""
 
@@ -118,7 +122,7 @@ def plain_name(name: str) -> str:
     return str(PurePosixPath(name))
 
 
-def repeated_names(names: Iterable[str]) -> frozenset[str]:
+def find_repeated_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that occur more than once: which of the files is meant, nothing says."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
@@ -158,7 +162,7 @@ def class_name(value: object, names: Sequence[str]) -> str:
     return names[value] if value < len(names) else ""
 
 
-def unreadable(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
+def refuse_file(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
     """Return the error of a file that cannot be read as its kind."""
     what = f"--data: '{file}' cannot be read as {kind}: {reason_of(error)}"
     return UsageError(what, hint or "fetch or write the file again")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.core import ContentError
-from advisor.datasets._sources.base import unreadable
+from advisor.datasets._sources.base import refuse_file
 
 if TYPE_CHECKING:
     from fastparquet import ParquetFile
@@ -29,7 +29,7 @@ def column_names(file: Path) -> list[str]:
     except Exception as error:  # a damaged file fails in many ways, and one with two columns of one name, too
         repeated = _find_repeated_name(file)
         why = ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error
-        raise unreadable(file, "Parquet", why, HINT) from None
+        raise refuse_file(file, "Parquet", why, HINT) from None
 
 
 def _find_repeated_name(file: Path) -> str:
@@ -55,9 +55,11 @@ def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[st
         if number >= len(table.row_groups):
             return None
         frame = table[number].to_pandas(columns=list(columns))
-        cells = [[_text(value, name) for value in frame[name]] for name in columns]
+        cells = []
+        for name in columns:
+            cells.append([_text(value, name) for value in frame[name]])
     except Exception as error:
-        raise unreadable(file, "Parquet", error, HINT) from None
+        raise refuse_file(file, "Parquet", error, HINT) from None
     return list(zip(*cells, strict=True))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from advisor.core import ContentError, StageError, UsageError
 from advisor.datasets._read_errors import reason_of
-from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, unreadable
+from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, refuse_file
 from advisor.isolation import IN_CHILD, MEMORY
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
@@ -87,15 +87,15 @@ class IsolatedArchive:
         self._fault = ""
         self._call("isolated:open_archive")
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`."""
         yield from self._call("isolated:list_members")
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`."""
         yield from self._call("isolated:list_objects")
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         if self._fault:
             raise ContentError(self._fault)
@@ -119,13 +119,13 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
     Raises UsageError if it is no regular file, if the child crashed or exceeded a limit, and what the function raises.
     """
     if not file.is_file():  # a pipe would never end
-        raise unreadable(file, kind, ContentError("it is no regular file"))
+        raise refuse_file(file, kind, ContentError("it is no regular file"))
     if os.environ.get(IN_CHILD):
         return _call(function, (file, *arguments))
     try:
         return native_reader().call(function, file, *arguments)
     except StageError as error:
-        raise unreadable(file, kind, ContentError(f"its reader {error.message}")) from None
+        raise refuse_file(file, kind, ContentError(f"its reader {error.message}")) from None
 
 
 def holds_images(file: Path) -> bool:
@@ -171,7 +171,7 @@ def list_members(file: Path, kind: str) -> Sequence[Member]:
     """Return the images of a file; labels that are too long are cut."""
     labels: dict[str, str] = {}
     members = []
-    for member in _archive(file, kind).members():
+    for member in _archive(file, kind).list_members():
         if member.label is None:
             members.append(member)
             continue
@@ -184,14 +184,14 @@ def list_members(file: Path, kind: str) -> Sequence[Member]:
 def list_objects(file: Path, kind: str) -> Sequence[ImageObjects]:
     """Return the images of a file with their objects."""
     archive = _archive(file, kind)
-    return list(archive.objects()) if isinstance(archive, BoxedArchive) else []
+    return list(archive.list_objects()) if isinstance(archive, BoxedArchive) else []
 
 
 def read_member(file: Path, kind: str, name: str) -> bytes | str:
     """Return the bytes of an image, or why they cannot be had."""
     # Returned and not raised: one damaged image is left out, while an error would give up the whole file.
     try:
-        return _archive(file, kind).read(name)
+        return _archive(file, kind).read_member(name)
     except UsageError as error:
         return error.message
     except (OSError, ValueError) as error:
@@ -202,5 +202,5 @@ def _archive(file: Path, kind: str) -> Archive:
     try:
         changed_ns = file.stat().st_mtime_ns
     except OSError as error:
-        raise unreadable(file, kind, error) from None
+        raise refuse_file(file, kind, error) from None
     return _open_once(kind, file, changed_ns)

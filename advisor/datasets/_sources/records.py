@@ -21,7 +21,7 @@ from typing import Any
 from advisor.core import ContentError, UsageError, listed, plural, require_extra
 from advisor.datasets._category_files import require_beside
 from advisor.datasets._read_errors import reason_of
-from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
+from advisor.datasets._sources.base import ImageObjects, Member, class_name, refuse_file, within_limit
 from advisor.store import message_type, read_json, read_labels
 
 IMAGES = ("image", "image/encoded", "image_raw", "img", "jpg", "png")
@@ -63,7 +63,7 @@ class RecordFile:
             self._ends = list(pairwise(self._places()))
             self._first = self._readable()
         except (OSError, ValueError) as error:
-            raise unreadable(file, "TFRecord", error) from None
+            raise refuse_file(file, "TFRecord", error) from None
         self._image = self._find_feature("Image", IMAGES)
 
     def _places(self) -> Iterator[int]:
@@ -120,7 +120,9 @@ class RecordFile:
         with suppress(LookupError, TypeError, AttributeError):
             said = self._read_beside("features.json")["featuresDict"]["features"]
             names = [name for name, feature in said.items() if str(feature["pythonClassName"]).endswith(f".{kind}")]
-        known = [name for name in usual if name in (names or self._first)] or names
+        # Without the description of TFDS, the usual names of features have to do.
+        present = names or self._first
+        known = [name for name in usual if name in present] or names
         if not known or (len(known) > 1 and known[0] not in usual):
             raise UsageError(
                 f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(self._first))}",
@@ -149,14 +151,15 @@ class RecordFile:
         """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
         match = _SHARD.fullmatch(self._file.name)
         try:
-            splits = {part["name"]: part["shardLengths"] for part in self._read_beside("dataset_info.json")["splits"]}
-            stated = int(splits[match["split"]][int(match["shard"])]) if match else len(self._ends)
+            splits = self._read_beside("dataset_info.json")["splits"]
+            lengths = {part["name"]: part["shardLengths"] for part in splits}
+            stated = int(lengths[match["split"]][int(match["shard"])]) if match else len(self._ends)
         except (LookupError, TypeError, ValueError):
             return ""
         have = plural(len(self._ends), "whole record")
         return f"the file has {have}, and dataset_info.json states {stated}" if stated > len(self._ends) else ""
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""
         feature = self._find_feature("ClassLabel", LABELS)
         names = self._names(feature)
@@ -171,7 +174,7 @@ class RecordFile:
             yield Member(f"{row:07d}", label, "" if label else "no label")
         yield from self._end
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of ``objects/bbox``, which are top, left, bottom and right as shares."""
         boxes = next((name for name in sorted(self._first) if name.endswith("/bbox")), "")
         label_of = f"{boxes.removesuffix('bbox')}label"
@@ -187,12 +190,15 @@ class RecordFile:
                 continue
             edges = features.get(boxes, ())
             labels = features.get(label_of, ())
-            corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
-            pairs = zip(labels, corners, strict=False)
-            yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])
+            # All edges of an image are in one list, four for each box; a rest of fewer is no box.
+            corners = zip(edges[1::4], edges[::4], edges[3::4], edges[2::4], strict=False)
+            boxes_of_image = []
+            for label, box in zip(labels, corners, strict=False):
+                boxes_of_image.append((class_name(label, names), box))
+            yield ImageObjects(f"{row:07d}", boxes_of_image)
         yield from (ImageObjects(record.name, fault=record.fault) for record in self._end)
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             values = self._features(int(name))[self._image]

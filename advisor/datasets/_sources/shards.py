@@ -10,6 +10,7 @@ import json
 import tarfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,8 +26,8 @@ from advisor.datasets._sources.base import (
     name_fault,
     objects_of,
     plain_name,
+    refuse_file,
     system_folder_in,
-    unreadable,
     within_limit,
 )
 
@@ -57,7 +58,7 @@ class Shard:
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
             if not self._places:
                 hint = "a compressed tar cannot be read in any order: store it uncompressed"
-                raise unreadable(file, "a tar file", error, hint) from None
+                raise refuse_file(file, "a tar file", error, hint) from None
             self._fault = f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
 
     def _index(self, tar: tarfile.TarFile) -> None:
@@ -96,15 +97,19 @@ class Shard:
             files[extension.lower()] = name
         return samples
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
-        labelled = any(extension in LABELS for files in self._samples.values() for extension in files)
+        labelled = any(extension in LABELS for extension in chain.from_iterable(self._samples.values()))
         for files in self._samples.values():
             for extension, name in files.items():
-                if name in self._repeated and extension not in LABELS:
+                if extension in LABELS:
+                    continue
+                if name in self._repeated:
                     yield Member(name, fault=REPEATED)
-                elif extension not in LABELS:
-                    yield self._label_member(name, files) if labelled else Member(name)
+                elif labelled:
+                    yield self._label_member(name, files)
+                else:
+                    yield Member(name)
         yield from self._unusable
 
     def system_folders(self) -> Collection[str]:
@@ -129,25 +134,26 @@ class Shard:
             if self._places[file][1] > _MOST_LABEL_BYTES:
                 return Member(name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes")
             try:
-                label = _label(extension, self.read(file))
+                label = _label(extension, self.read_member(file))
             except (OSError, ValueError, RecursionError):
                 label = ""
             if label:
                 written[extension] = label
         if not written:
             return Member(name, fault="no label")
-        one = written.get("cls")
-        other = written.get("json")
+        in_cls = written.get("cls", "")
+        in_json = written.get("json", "")
         # A number in one and a name in the other may mean the same class.
-        if one and other and one != other and one.isdecimal() == other.isdecimal():
-            return Member(name, fault=f"its .cls says '{one[:80]}', and its .json '{other[:80]}'")
+        are_comparable = in_cls.isdecimal() == in_json.isdecimal()
+        if in_cls and in_json and in_cls != in_json and are_comparable:
+            return Member(name, fault=f"its .cls says '{in_cls[:80]}', and its .json '{in_json[:80]}'")
         return Member(name, next(iter(written.values())))
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of ``objects`` or ``annotations`` in the JSON file of a sample."""
         for files in self._samples.values():
             try:
-                said: Any = json.loads(self.read(files["json"]))
+                said: Any = json.loads(self.read_member(files["json"]))
                 written = next(said[key] for key in OBJECTS if key in said)
             except (KeyError, OSError, ValueError, TypeError, RecursionError, StopIteration):
                 said = {}
@@ -160,7 +166,7 @@ class Shard:
                 yield ImageObjects(name, objects_of(written), size, fault)
         yield from (ImageObjects(file.name, fault=file.fault) for file in self._unusable)
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         if name not in self._places:
             raise FileNotFoundError(f"the shard has no '{name}'")

@@ -24,7 +24,7 @@ from advisor.datasets._sources.base import (
     Member,
     class_name,
     objects_of,
-    unreadable,
+    refuse_file,
     within_limit,
 )
 
@@ -60,7 +60,7 @@ class _Table(ABC):
         except UsageError:
             raise
         except Exception as error:  # a damaged file fails in many ways
-            raise unreadable(file, self.kind, error) from None
+            raise refuse_file(file, self.kind, error) from None
         rows = self._count_rows()
         if rows > MOST_ROWS:
             raise UsageError(
@@ -96,7 +96,7 @@ class _Table(ABC):
     def _cell(self, row: int) -> Any:
         """Return the image of a row as Python values; IndexError if there is no such row."""
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
         column, names = label_column(self._file, self._schema)
         try:
@@ -104,9 +104,9 @@ class _Table(ABC):
                 label = class_name(value, names)
                 yield Member(f"{row:07d}", label, "" if label else "no label")
         except Exception as error:
-            raise unreadable(self._file, self.kind, error) from None
+            raise refuse_file(self._file, self.kind, error) from None
 
-    def objects(self) -> Iterator[ImageObjects]:
+    def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of the column ``objects``, with the size in ``width`` and ``height``."""
         column = next((name for name in OBJECTS if name in self._schema.names), "")
         if not column:
@@ -120,9 +120,9 @@ class _Table(ABC):
             for row, (written, *size) in enumerate(zip(self._column(column), *sides, strict=False)):
                 yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
         except Exception as error:
-            raise unreadable(self._file, self.kind, error) from None
+            raise refuse_file(self._file, self.kind, error) from None
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             cell = self._cell(int(name) if name.isdecimal() else -1)
@@ -307,7 +307,8 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
 
     features = _features(schema)
     named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
-    candidates = [name for name in LABELS if name in schema.names] or [name for name in named if name in schema.names]
+    present = set(schema.names)
+    candidates = [name for name in LABELS if name in present] or [name for name in named if name in present]
     if len(candidates) != 1 and not any(name in LABELS for name in candidates):
         raise UsageError(
             f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"

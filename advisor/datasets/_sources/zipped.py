@@ -12,13 +12,13 @@ from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     REPEATED,
     Member,
+    find_repeated_names,
     is_archive_name,
     is_hidden,
     name_fault,
     plain_name,
-    repeated_names,
+    refuse_file,
     system_folder_in,
-    unreadable,
     within_limit,
 )
 from advisor.store import UNREADABLE_ZIP, guess_encodings
@@ -40,15 +40,15 @@ class ZipFile:
         try:
             self._zip = zipfile.ZipFile(file)
         except UNREADABLE_ZIP as error:
-            raise unreadable(file, "a zip file", error) from None
+            raise refuse_file(file, "a zip file", error) from None
         written = _names_of(self._zip.infolist())
         self._written = dict(zip(map(plain_name, written), written, strict=True))
         names = list(map(plain_name, written))
         self._infos = dict(zip(names, self._zip.infolist(), strict=True))
-        self._repeated = repeated_names(names)
+        self._repeated = find_repeated_names(names)
         self._shared = _overlapping(self._zip.infolist())
 
-    def members(self) -> Iterator[Member]:
+    def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
         for name, info in self._infos.items():
             kind = info.external_attr >> 28
@@ -62,7 +62,8 @@ class ZipFile:
 
     def inner_archives(self) -> Sequence[str]:
         """See :class:`.base.FolderArchive`."""
-        return [name for name in self._infos if is_archive_name(name) and not is_hidden(name)]
+        archives = filter(is_archive_name, self._infos)
+        return [name for name in archives if not is_hidden(name)]
 
     def _fault(self, name: str) -> str:
         """Return why the content of a file is not used; empty if it is."""
@@ -75,7 +76,7 @@ class ZipFile:
             return INFLATED
         return "it is encrypted" if info.flag_bits & 1 else ""
 
-    def read(self, name: str) -> bytes:
+    def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             info = self._infos[name]
@@ -115,7 +116,9 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     for info in infos:
         data = unsure.get(info.filename)
         name = info.filename
-        if data is not None and (_is_utf8(data) or not (are_dos or PurePosixPath(name).parent.as_posix().isascii())):
+        # Folders name classes, and files do not: a wrong letter in the name of a file alone does no harm.
+        may_stay = are_dos or PurePosixPath(name).parent.as_posix().isascii()
+        if data is not None and (_is_utf8(data) or not may_stay):
             name = data.decode("utf-8", "surrogateescape")
         # Some programs on Windows write backslashes.
         names.append(name.replace("\\", "/"))

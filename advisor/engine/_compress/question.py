@@ -36,7 +36,7 @@ from advisor.core import (
     completed,
     require_training,
 )
-from advisor.datasets import InputSpec, class_order, halved
+from advisor.datasets import InputSpec, class_order, split_halves
 from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
@@ -264,7 +264,7 @@ def _for_choosing(images: Images) -> Images:
     together = dict[int, list[int]]()
     for index, group in enumerate(images.groups):
         together.setdefault(group, []).append(index)
-    chosen_on, scored = halved(images.dataset, split.holdout, split.seed, list(together.values()))
+    chosen_on, scored = split_halves(images.dataset, split.holdout, split.seed, list(together.values()))
     return replace(images, split=replace(split, validation=chosen_on, holdout=scored)) if chosen_on else images
 
 

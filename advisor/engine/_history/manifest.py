@@ -66,7 +66,7 @@ def write_images(run: RunFolder, images: Images) -> None:
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),
             "rejected": [{"path": utf8(str(row.path)), "reason": row.reason} for row in dataset.rejected],
-            "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
+            "leaks": [[dataset.show_path(dataset.images[index].path) for index in group] for group in images.leaks],
             "copies": dict(images.copies),
             "fingerprint": dataset.fingerprint,
             **({"boxes_per_class": images.boxes.counts} if images.boxes else {}),

@@ -14,8 +14,8 @@ from advisor.core import (
     UsageError,
     without_password,
 )
-from advisor.datasets import Dataset, Division, Split, counted
-from advisor.downloads import local
+from advisor.datasets import Dataset, Division, Split, phrase_count
+from advisor.downloads import copy_from_store
 from advisor.engine._pipeline.materials import Images, Role
 from advisor.engine._question import Execution, Question, require_classes
 from advisor.measurement import FIRST
@@ -35,7 +35,7 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     offline = execution.offline if execution else False
     size = execution.cache_size if execution else None
     # From here on, a path is a local one: no task knows object stores.
-    data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
+    data, unknown = (path and copy_from_store(path, say, offline, size) for path in (question.data, question.unknown))
     say(f"reading images of {without_password(str(question.data))}")
     images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
     require_classes(question.guarantees, images.classes)
@@ -54,7 +54,7 @@ def divide_images(dataset: Dataset, division: Division, notes: tuple[str, ...], 
     for note in notes:
         say(note)
     if division.leaks:
-        what = counted(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
+        what = phrase_count(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
         say(f"{what} in several parts of the split")
     return Images(
         dataset,

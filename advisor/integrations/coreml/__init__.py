@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.core import Evaluation, StageError, Status, UsageError, install_extra
 from advisor.engine import LoadedRun
-from advisor.exporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare
+from advisor.exporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare_model
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
@@ -37,11 +37,11 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
     floats = float_form(exported.run, exported.evaluation)
     more = exported.evaluation.on_all
     if floats is exported.evaluation:
-        return coreml_package(prepare(exported.artefact, floats.artefact), floats)
+        return coreml_package(prepare_model(exported.artefact, floats.artefact), floats)
     if more is not None and more.file:
         why = f"--coreml: {floats.configuration.key} has not learnt from all images, as the file of this bundle has"
         raise UsageError(why, "leave --coreml out, or search again without --ship-on all")
-    return coreml_package(prepare(artefact_of(exported.run, floats), floats.artefact), floats)
+    return coreml_package(prepare_model(artefact_of(exported.run, floats), floats.artefact), floats)
 
 
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:

@@ -20,7 +20,7 @@ from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
 from advisor.measurement._latency.timing import compare_with_first, interleave_files, measure, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
-from advisor.store import cache_root, fill_folder, install
+from advisor.store import cache_root, fill_folder, install_package
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
@@ -85,7 +85,7 @@ def _make(runtime: Runtime, folder: Path) -> None:
     """Make the environment in an empty folder: the runtime's wheels, by this environment's pip and its settings."""
     venv.create(folder, symlinks=True, with_pip=False)
     hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
-    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python_of(folder))
+    install_package(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python_of(folder))
 
 
 def _python_of(folder: Path) -> Path:

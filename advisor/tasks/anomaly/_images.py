@@ -19,17 +19,17 @@ from advisor.datasets import (
     Pair,
     Progress,
     Survey,
-    counted,
-    divide,
+    divide_survey,
     folder_in,
-    groups,
+    group_pairs,
     images_in,
     list_files,
     near_duplicates,
-    repeated,
-    sizes,
+    phrase_count,
+    report_repeats,
+    report_sizes,
+    report_unreadable,
     survey,
-    unreadable,
 )
 from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, divide_images, run_data_check
 from advisor.tasks.classification._images import Classes
@@ -89,7 +89,7 @@ def read(question: Question, say: Say) -> Images:
     reading, masks = survey_faults(question.require_data(), advance(say), question.most_images)
     division, lost = divide_faults(reading, question.seed)
     dataset = reading.dataset
-    notes = division.notes(replace(dataset, classes=dataset.classes[:1]))
+    notes = division.list_notes(replace(dataset, classes=dataset.classes[:1]))
     if lost:
         notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")
     if len(dataset.classes) == 1:
@@ -101,7 +101,7 @@ def copies(read: Survey) -> tuple[Pair, ...]:
     """Return pairs of near copies; none where most images are alike, as those of one part from one place are."""
     pairs = near_duplicates(read.thumbnails)
     count = len(read.dataset.images)
-    return () if max(map(len, groups(pairs, count)), default=0) > ALIKE * count else pairs
+    return () if max(map(len, group_pairs(pairs, count)), default=0) > ALIKE * count else pairs
 
 
 def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:
@@ -113,7 +113,7 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
     kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
     two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
-    division = divide(two, seed, copies(read) if alike is None else alike)
+    division = divide_survey(two, seed, copies(read) if alike is None else alike)
     parts = division.split
     numbers = division.groups
     good = tuple(index for index in parts.train if not dataset.images[index].label)
@@ -136,8 +136,10 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     pairs = copies(read)
     dataset = read.dataset
     content = Classes(read.dataset, (), NEXT)
-    findings = [*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)]
-    return run_data_check(path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].overview(dataset))
+    findings = [*report_unreadable(dataset), *report_repeats(dataset, pairs), *_odd(read), *report_sizes(read)]
+    return run_data_check(
+        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(dataset)
+    )
 
 
 def _odd(read: Survey) -> Iterator[Finding]:
@@ -158,5 +160,5 @@ def _odd(read: Survey) -> Iterator[Finding]:
     order = np.argsort(-nearest)
     far = good[order[nearest[order] > high + 3 * (high - low)]]
     if odd := tuple(read.dataset.images[place].path for place in far):
-        message = f"{counted(len(odd), 'good image is', 'good images are')} unlike all others"
+        message = f"{phrase_count(len(odd), 'good image is', 'good images are')} unlike all others"
         yield Finding(FaultKind.ODD, message, "look whether they are good", tuple((path,) for path in odd), (), odd)

@@ -20,12 +20,12 @@ from advisor.datasets import (
     ObjectSizes,
     Overview,
     Survey,
-    check,
-    counted,
-    divide,
+    check_survey,
+    divide_survey,
     images_in,
     missing_hint,
     near_duplicates,
+    phrase_count,
     require_usable,
     survey,
     write_manifest,
@@ -68,12 +68,12 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
     copies = {pair.second - first for pair in pairs if pair.first < first <= pair.second}
     images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
     reasons = [
-        *([f"{counted(len(copies), 'shows', 'show')} the same as images of --data"] if copies else []),
+        *([f"{phrase_count(len(copies), 'shows', 'show')} the same as images of --data"] if copies else []),
         *([f"{len(read.dataset.rejected)} cannot be read"] if read.dataset.rejected else []),
     ]
     if not images:
         raise UsageError(f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT)
-    sentence = f"--unknown: {counted(len(images), 'image', 'images')} of other things"
+    sentence = f"--unknown: {phrase_count(len(images), 'image', 'images')} of other things"
     return images, f"{sentence}; left out: {', '.join(reasons)}" if reasons else sentence
 
 
@@ -92,8 +92,8 @@ def read(question: Question, say: Say) -> Images:
         raise
     if question.judged_whole:
         return hold_out_all(read.dataset, question.seed)
-    division = divide(read, question.seed)
-    notes = division.notes(read.dataset)
+    division = divide_survey(read, question.seed)
+    notes = division.list_notes(read.dataset)
     if (train := len(division.split.train)) > TUNED_IMAGES:
         tuned = f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and a head from all."
         notes = (*notes, tuned)
@@ -167,11 +167,11 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
             why_not = error.message
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
     alike = [pair for _, pair in sorted(by_images.items())]
-    findings = (*check(read, alike), *_wrong_labels(read, labels.suspects))
+    findings = (*check_survey(read, alike), *_wrong_labels(read, labels.suspects))
 
     def overview() -> Overview:
         require_usable(read.dataset)
-        return divide(read, SEED, pairs).overview(read.dataset)
+        return divide_survey(read, SEED, pairs).make_overview(read.dataset)
 
     return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
 
@@ -188,6 +188,6 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
         for one in suspects
     )
     verb = "has" if len(suspects) == 1 else "have"
-    message = f"{counted(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
+    message = f"{phrase_count(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
     advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
     return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), notes, paths),)

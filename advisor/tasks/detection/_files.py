@@ -31,7 +31,17 @@ from advisor.core import (
     UsageError,
 )
 from advisor.engine import Images, Role, percent
-from advisor.exporting import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, agreed, check, runners
+from advisor.exporting import (
+    COUNT,
+    LOOKED_AT,
+    TOLERANCES,
+    Found,
+    Page,
+    ShippedModel,
+    check,
+    choose_vectors,
+    make_runners,
+)
 from advisor.measurement import (
     NEAR,
     BoxAnswers,
@@ -134,7 +144,7 @@ def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tupl
     Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
     overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
     """
-    runner, other = runners(model, images)
+    runner, other = make_runners(model, images)
     rows: list[tuple[int, dict[str, Any]]] = []
     for place in range(len(images)):
         boxes = check.boxes_of(runner(place), 0.0)
@@ -158,7 +168,9 @@ def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Fou
 
 def mark_map(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`advisor.exporting._shipping.Answering`: the scores of a map."""
-    tolerance, rows = agreed(model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max)
+    tolerance, rows = choose_vectors(
+        model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max
+    )
     return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
 
 
@@ -314,7 +326,7 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
     order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
     return tuple(
         JudgedImage(
-            images.dataset.shown(part.paths[place]),
+            images.dataset.show_path(part.paths[place]),
             part.hashes[place],
             *boxes.sizes[part.indices[place]],
             matched[place].f1,

@@ -15,8 +15,8 @@ from advisor.datasets import (
     Overview,
     check_boxes,
     divide_boxes,
+    measure_object_sizes,
     near_duplicates,
-    object_sizes,
     survey_boxes,
     write_boxes,
 )
@@ -70,7 +70,7 @@ class BoxContent:
     @cached_property
     def sizes(self) -> tuple[ObjectSizes, ...]:
         """Sizes of the objects at usual inputs."""
-        return object_sizes(self.read)
+        return measure_object_sizes(self.read)
 
     def label(self, path: Path) -> str:
         """Return the number of boxes of each class in an image; empty for one that was left out."""
@@ -109,6 +109,6 @@ def check_detection(path: Path, say: Say) -> DataCheck:
 
     def overview() -> Overview:
         division, boxes, notes = divide_boxes(read, SEED, pairs)
-        return replace(Overview.of(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
+        return replace(Overview.of_split(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
 
     return run_data_check(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

@@ -15,7 +15,7 @@ from PIL import Image
 from advisor.core import ImageAnswers, Interval
 from advisor.datasets import InputSpec
 from advisor.engine import Images, Role, percent
-from advisor.exporting import LOOKED_AT, Found, ShippedModel, agreed
+from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
 from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
@@ -58,7 +58,7 @@ def mask_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[i
 
     Kernels differ by a share of the pixels. Masks of many classes come first.
     """
-    tolerance, rows = agreed(
+    tolerance, rows = choose_vectors(
         model,
         images[:LOOKED_AT],
         lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),

@@ -19,15 +19,15 @@ from advisor.datasets import (
     Finding,
     Pair,
     Survey,
-    counted,
-    divide,
+    divide_survey,
+    make_stratifier,
     more_columns,
     near_duplicates,
-    repeated,
+    phrase_count,
+    report_repeats,
+    report_sizes,
+    report_unreadable,
     row_of,
-    sizes,
-    stratified,
-    unreadable,
     write_rows,
 )
 from advisor.engine import (
@@ -58,7 +58,7 @@ def read(question: Question, say: Say) -> Images:
         plain = hold_out_all(dataset, seed)
     else:
         division = divide_masks(read, seed)
-        plain = divide_images(dataset, division, division.notes(dataset), say)
+        plain = divide_images(dataset, division, division.list_notes(dataset), say)
     return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
 
 
@@ -71,7 +71,7 @@ def without_classes(read: MaskSurvey) -> Survey:
 
 def divide_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
     """Return the division of a set, in which each part has its share of each class."""
-    return divide(without_classes(read), seed, alike, stratified(read.images.dataset, read.contents))
+    return divide_survey(without_classes(read), seed, alike, make_stratifier(read.images.dataset, read.contents))
 
 
 def choose_mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
@@ -161,26 +161,28 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     pairs = near_duplicates(read.images.thumbnails)
     dataset = read.images.dataset
     alike = without_classes(read).dataset
-    findings = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
+    findings = [*report_unreadable(dataset), *report_repeats(alike, pairs), *_faults(read), *report_sizes(read.images)]
     content = MaskContent(read)
-    return run_data_check(path, read.images, content, findings, lambda: divide_masks(read, SEED, pairs).overview(alike))
+    return run_data_check(
+        path, read.images, content, findings, lambda: divide_masks(read, SEED, pairs).make_overview(alike)
+    )
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:
     paths = [image.path for image in read.images.dataset.images]
     if read.unused:
-        what = counted(len(read.unused), "class is", "classes are")
+        what = phrase_count(len(read.unused), "class is", "classes are")
         yield Finding(
             MaskFault.NEVER, f"{what} named and in no mask: {listed(read.unused)}", "the network does not learn them"
         )
     if rare := [f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW]:
-        message = f"{counted(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
+        message = f"{phrase_count(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
     empty = [path for path, row in zip(paths, read.pixels, strict=True) if (row > 0).sum() == 1 and row[0]]
     if empty and read.classes[0] == BACKGROUND:
-        message = f"{counted(len(empty), 'mask has', 'masks have')} no object"
+        message = f"{phrase_count(len(empty), 'mask has', 'masks have')} no object"
         advice = "check that nothing is missing; half as many as those with objects are learnt from"
         yield Finding(MaskFault.EMPTY, message, advice, tuple((path,) for path in empty))
     if read.outside:
-        message = f"{counted(len(read.outside), 'image has a polygon', 'images have polygons')} outside"
+        message = f"{phrase_count(len(read.outside), 'image has a polygon', 'images have polygons')} outside"
         yield Finding(MaskFault.OUTSIDE, message, "they were cut at the edge", tuple((path,) for path in read.outside))

@@ -29,8 +29,10 @@ from advisor.datasets import (
     Survey,
     base_of,
     coco_files,
+    describe_read_error,
     entry_of,
     folder_in,
+    ignore_warnings,
     images_in,
     images_of,
     key_of,
@@ -38,11 +40,9 @@ from advisor.datasets import (
     open_image,
     part_folders,
     part_of,
-    quiet,
     read_bytes,
     read_each,
     read_rows,
-    reason,
     require_beside,
     survey,
     text_of,
@@ -104,7 +104,7 @@ class Mask(NamedTuple):
 
 def _values(data: bytes) -> NDArray[np.int32]:
     """Return the values of a mask; of a coloured one, RGB as one number. ValueError: no image can have such a mask."""
-    with quiet(), open_image(BytesIO(data)) as image:
+    with ignore_warnings(), open_image(BytesIO(data)) as image:
         if image.format == "JPEG":
             raise ContentError("a JPEG file changes the values of a mask; save it as PNG")
         mode = image.mode
@@ -332,7 +332,9 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     ]
     name = _names_of(listing, {value for reading in read for value in reading.values})
     read = [reading._replace(fault=reading.fault or _unknown(reading, name)) for reading in read]
-    images = images.without([Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault])
+    images = images.without_images(
+        [Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault]
+    )
     masks = _label_images(images, name, [reading for reading in read if not reading.fault], path)
     unused = [label for label in listing.names.values() if label not in masks.classes and label.casefold() not in VOID]
     return replace(masks, unused=tuple(unused))
@@ -351,7 +353,7 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         if entry.mask is None:
             why = f": {error}" if isinstance(error, ContentError) else ""
             return read._replace(fault=f"its polygons or run lengths cannot be drawn{why}")
-        return read._replace(fault=f"its mask '{entry.mask.name}': {reason(error)}")
+        return read._replace(fault=f"its mask '{entry.mask.name}': {describe_read_error(error)}")
 
 
 def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
@@ -411,7 +413,7 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
             if class_name := name(value, reading.entry.folder):
                 first[class_name] = min(value, first.get(class_name, value))
     if not 2 <= len(first) <= MOST_CLASSES:
-        lost = [f"; '{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        lost = [f"; '{images.dataset.show_path(row.path)}': {row.reason}" for row in images.dataset.rejected]
         what = f"one class only, '{next(iter(first))}'" if len(first) == 1 else f"{len(first)} classes"
         raise UsageError(f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT)
     order = sorted(first, key=lambda title: (title != BACKGROUND, first[title], title))

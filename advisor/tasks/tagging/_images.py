@@ -24,18 +24,18 @@ from advisor.datasets import (
     Rejected,
     Split,
     Survey,
-    counted,
-    divide,
+    divide_survey,
     formats_of,
+    make_stratifier,
     more_columns,
     near_duplicates,
-    repeated,
+    phrase_count,
+    report_repeats,
+    report_sizes,
+    report_unreadable,
     row_of,
-    sizes,
-    stratified,
     survey,
     survey_boxes,
-    unreadable,
     write_rows,
 )
 from advisor.engine import (
@@ -116,11 +116,11 @@ def _without_useless(read: TagSurvey, path: Path) -> TagSurvey:
     for places, why in ((few, "too few images have them"), (everywhere, "too few images lack them")):
         if places:
             names = [f"'{read.classes[place]}' ({int(there[place])})" for place in places]
-            what = counted(len(places), "label is", "labels are")
+            what = phrase_count(len(places), "label is", "labels are")
             notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
     useful = [place for place in range(len(read.classes)) if place not in {*few, *everywhere}]
     if not useful:
-        lost = [f"; '{read.images.dataset.shown(row.path)}': {row.reason}" for row in read.images.dataset.rejected]
+        lost = [f"; '{read.images.dataset.show_path(row.path)}': {row.reason}" for row in read.images.dataset.rejected]
         what = f"has no label that {LEAST} images have and {LEAST} lack: {' '.join(notes)}"
         raise UsageError(f"--data: '{path}' {what}{lost[0] if lost else ''}", HINT)
     truth = read.truth[:, useful]
@@ -129,7 +129,7 @@ def _without_useless(read: TagSurvey, path: Path) -> TagSurvey:
     if silent:
         known = (truth != UNKNOWN).any(axis=1)
         paths = [images.dataset.images[place].path for place in silent]
-        images = images.without([Rejected(file, "none of its labels is known") for file in paths])
+        images = images.without_images([Rejected(file, "none of its labels is known") for file in paths])
         truth = truth[known]
     classes = tuple(read.classes[place] for place in useful)
     rows = sorted((image.sha256, row) for image, row in zip(images.dataset.images, truth.tolist(), strict=True))
@@ -141,7 +141,7 @@ def divide_tags(read: TagSurvey, seed: int, alike: tuple[Pair, ...] | None = Non
     """Return the division of a set, in which each part has its share of each label; the user's own split is kept."""
     dataset = read.images.dataset
     contents = [Counter(read.labels_of(place)) for place in range(len(read.truth))]
-    division = divide(read.images, seed, alike, stratified(dataset, contents))
+    division = divide_survey(read.images, seed, alike, make_stratifier(dataset, contents))
     if division.split.given or len(set(division.groups)) < FEWEST_GROUPS:
         return division
     split = division.split
@@ -156,11 +156,11 @@ def divide_tags(read: TagSurvey, seed: int, alike: tuple[Pair, ...] | None = Non
 
 def _list_notes(read: TagSurvey, division: Division) -> tuple[str, ...]:
     """Return a sentence about each thing that a reader may not expect of the images and their split."""
-    notes = [*read.notes, *division.notes(read.images.dataset)]
+    notes = [*read.notes, *division.list_notes(read.images.dataset)]
     judged = read.truth[list(division.split.holdout)]
     unjudged = [name for place, name in enumerate(read.classes) if not {0, 1} <= set(judged[:, place].tolist())]
     if unjudged:
-        what = counted(len(unjudged), "label has", "labels have")
+        what = phrase_count(len(unjudged), "label has", "labels have")
         notes.append(f"{what} no image with it, or none without it, in the hold-out: {listed(unjudged, NAMED)}.")
     if (read.truth == 1).sum(axis=1).max() == 1:
         notes.append("No image has two labels: if each has exactly one, --task image-classification is made for that.")
@@ -244,10 +244,15 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     dataset = read.images.dataset
-    findings = [*unreadable(dataset), *repeated(dataset, pairs), *_list_faults(read), *sizes(read.images)]
+    findings = [
+        *report_unreadable(dataset),
+        *report_repeats(dataset, pairs),
+        *_list_faults(read),
+        *report_sizes(read.images),
+    ]
 
     def overview() -> Any:
-        return divide_tags(read, SEED, pairs).overview(dataset)
+        return divide_tags(read, SEED, pairs).make_overview(dataset)
 
     return run_data_check(path, read.images, TagContent(read), findings, overview)
 
@@ -257,10 +262,12 @@ def _list_faults(read: TagSurvey) -> Iterator[Finding]:
         if NOT_USED in note:
             yield Finding(TagFault.UNUSED, note.rstrip("."), "add images, or take the label out of the table")
     if rare := [f"{name} ({count})" for name, count in read.counts.items() if count < FEW]:
-        message = f"{counted(len(rare), 'label is', 'labels are')} in fewer than {FEW} images: {listed(rare, NAMED)}"
+        message = (
+            f"{phrase_count(len(rare), 'label is', 'labels are')} in fewer than {FEW} images: {listed(rare, NAMED)}"
+        )
         yield Finding(TagFault.RARE, message, "add images: from so few the network learns little")
     bare = np.flatnonzero(~(read.truth == 1).any(axis=1)).tolist()
     none = [read.images.dataset.images[place].path for place in bare]
     if none:
-        message = f"{counted(len(none), 'image has', 'images have')} no label"
+        message = f"{phrase_count(len(none), 'image has', 'images have')} no label"
         yield Finding(TagFault.NONE, message, "check that none is missing", tuple((path,) for path in none))

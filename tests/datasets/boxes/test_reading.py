@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import PARTS, divide, stratified, survey_boxes
+from advisor.datasets import PARTS, divide_survey, make_stratifier, survey_boxes
 from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._division import LEAST, list_strata
@@ -112,8 +112,8 @@ def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkey
 
 def test_elements_have_their_text_and_line_in_any_encoding(tmp_path: Path) -> None:
     root = read_xml(write(tmp_path / "a.xml", "<a>\n<b> one </b>\n<b>\n<c/>two</b></a>"))
-    assert [(one.line, one.text) for one in root.all("b")] == [(2, "one"), (3, "two")]
-    assert root.first("d").text == ""
+    assert [(one.line, one.text) for one in root.find_all("b")] == [(2, "one"), (3, "two")]
+    assert root.find_first("d").text == ""
     (tmp_path / "a.xml").write_bytes('<?xml version="1.0" encoding="latin-1"?><a>Müll</a>'.encode("latin-1"))
     assert read_xml(tmp_path / "a.xml").text == "Müll"
 
@@ -175,7 +175,7 @@ def test_a_drawn_split_has_a_share_of_each_class_and_of_crowded_images_in_each_p
 
     made = [Photo(f"{n * 7919 % 997:03d}", objects(n)) for n in range(120)]
     read = survey_boxes(write_table(tmp_path, made))
-    found = divide(read.images, 0, (), stratified(read.images.dataset, read.contents)).split
+    found = divide_survey(read.images, 0, (), make_stratifier(read.images.dataset, read.contents)).split
     for part in PARTS:
         contents = [read.contents[index] for index in getattr(found, part)]
         assert 0.12 < sum("rare" in content for content in contents) / len(contents) < 0.22
@@ -189,7 +189,7 @@ def test_frames_of_one_film_stay_in_one_part_although_their_boxes_differ(tmp_pat
     film = lambda row: f"film {int(row[1:4]) // 5}"  # noqa: E731
     table.write_text("\n".join([f"{rows[0]},group", *(f"{row},{film(row)}" for row in rows[1:])]))
     read = survey_boxes(table)
-    found = divide(read.images, 0, (), stratified(read.images.dataset, read.contents)).split
+    found = divide_survey(read.images, 0, (), make_stratifier(read.images.dataset, read.contents)).split
     films = [{read.images.dataset.images[i].group for i in getattr(found, part)} for part in PARTS]
     assert not films[0] & films[1]
     assert not films[2] & (films[0] | films[1])

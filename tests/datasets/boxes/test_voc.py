@@ -152,6 +152,6 @@ def test_an_image_of_another_size_than_stated_is_left_out(tmp_path: Path) -> Non
 def test_a_box_is_turned_back(orientation: int, stored: tuple[int, int], edges: tuple[int, int, int, int]) -> None:
     box = Box("cat", min(edges[0], edges[2]), min(edges[1], edges[3]), max(edges[0], edges[2]), max(edges[1], edges[3]))
     frame = Frame(stored, orientation)
-    turned = frame.turned(box)
+    turned = frame.turn_upright(box)
     assert turned.width >= 0
-    assert Frame(frame.upright, BACK[orientation]).turned(turned) == box
+    assert Frame(frame.upright, BACK[orientation]).turn_upright(turned) == box

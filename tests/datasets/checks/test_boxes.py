@@ -13,15 +13,15 @@ from advisor.datasets import (
     Finding,
     Kind,
     Split,
-    check,
     check_boxes,
+    check_survey,
+    measure_object_sizes,
     near_duplicates,
-    object_sizes,
     survey,
     survey_boxes,
 )
-from advisor.datasets._checks.boxes import INPUTS, boxes_in_parts, require_usable_boxes, same_places, small_objects
-from advisor.datasets._survey import measure
+from advisor.datasets._checks.boxes import INPUTS, boxes_in_parts, find_small_objects, require_usable_boxes, same_places
+from advisor.datasets._survey import measure_image
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
 from tests.tables import with_cases
@@ -42,7 +42,7 @@ def _with(tmp_path: Path, *objects: Object, others: int = 12) -> BoxSurvey:
 def test_a_clean_set_has_no_findings_on_boxes_copies_or_classes(tmp_path: Path) -> None:
     kinds = {finding.kind for finding in check_boxes(_with(tmp_path, ("cat", 2, 2, 40, 40), others=60), ())}
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
-    kinds = {finding.kind for finding in check(survey(make(tmp_path, cat=60, dog=70)))}
+    kinds = {finding.kind for finding in check_survey(survey(make(tmp_path, cat=60, dog=70)))}
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
 
 
@@ -132,17 +132,17 @@ def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:
 
 
 def test_sizes_are_roots_of_areas_in_pixels_of_the_input(tmp_path: Path) -> None:
-    sizes = object_sizes(_read(tmp_path, 1, 0))
+    sizes = measure_object_sizes(_read(tmp_path, 1, 0))
     assert [one.input for one in sizes] == list(INPUTS)
     expected = (14 * 224 / 640 * 14 * 224 / 480) ** 0.5
     assert next(one for one in sizes if one.input == 224).median == pytest.approx(expected)
 
 
 def test_many_small_objects_alone_are_named_with_what_a_larger_input_gives(tmp_path: Path) -> None:
-    (finding,) = small_objects(object_sizes(_read(tmp_path, 3, 5)))
+    (finding,) = find_small_objects(measure_object_sizes(_read(tmp_path, 3, 5)))
     assert finding.message == "38 % of your objects are under 8 pixels at 224 (0 % at 320)"
     assert "choose a larger input" in finding.advice
-    assert list(small_objects(object_sizes(_read(tmp_path, 1, 12)))) == []
+    assert list(find_small_objects(measure_object_sizes(_read(tmp_path, 1, 12)))) == []
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _findings(root: Path, *kinds: Kind) -> list[Finding]:
-    return [finding for finding in check(survey(root)) if finding.kind in kinds]
+    return [finding for finding in check_survey(survey(root)) if finding.kind in kinds]
 
 
 def _names(finding: Finding) -> list[set[str]]:
@@ -191,4 +191,4 @@ def test_absent_conditions_are_named(root: Path) -> None:
 def test_jpeg_quality_is_read_from_the_file_and_other_formats_have_none(tmp_path: Path, quality: int) -> None:
     for name, expected in (("a.jpg", pytest.approx(quality, abs=1)), ("a.png", 0)):
         image(1).save(tmp_path / name, quality=quality)
-        assert measure((tmp_path / name).read_bytes()).stats.jpeg_quality == expected
+        assert measure_image((tmp_path / name).read_bytes()).stats.jpeg_quality == expected

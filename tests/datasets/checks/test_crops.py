@@ -16,13 +16,13 @@ from advisor.datasets import (
     Pair,
     _duplicates as crops,
     check_boxes,
-    cropped_copies,
-    kept_together,
+    find_cropped_copies,
+    list_linked_groups,
     near_duplicates,
-    repeated,
+    report_repeats,
+    require_writable,
     survey,
     survey_boxes,
-    writable,
     write_boxes,
     write_manifest,
 )
@@ -86,14 +86,14 @@ def test_what_only_looks_alike_to_the_network_is_left_out(tmp_path: Path, photog
         image.save(path)
     draw = np.random.default_rng(2)
     features = draw.standard_normal((2, 32)).astype(np.float32).repeat(2, axis=0)  # 0 like 1, 2 like 3
-    (pair,) = cropped_copies(features, paths)
+    (pair,) = find_cropped_copies(features, paths)
     assert (pair.first, pair.second) == (0, 1)
 
 
 def test_a_image_that_went_is_passed_over(tmp_path: Path, photographs: list[Image.Image]) -> None:
     photographs[0].save(tmp_path / "a.png")
     features = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
-    assert cropped_copies(features, [tmp_path / "a.png", tmp_path / "gone.png", tmp_path / "a.png"]) == ()
+    assert find_cropped_copies(features, [tmp_path / "a.png", tmp_path / "gone.png", tmp_path / "a.png"]) == ()
 
 
 def test_what_is_written_is_read_back_without_what_was_left_out(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_odd_names_survive(tmp_path: Path) -> None:
 def test_where_it_cannot_go_is_said_before_anything_is_done(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "there.csv").touch()
     with pytest.raises(UsageError, match=message):
-        writable(tmp_path / name)
+        require_writable(tmp_path / name)
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def _dataset(*rows: tuple[int, str, str, str]) -> Dataset:
 
 
 def _found(dataset: Dataset, *links: tuple[int, int]) -> dict[Kind, Finding]:
-    return {finding.kind: finding for finding in repeated(dataset, [Pair(*link, 1.0) for link in links])}
+    return {finding.kind: finding for finding in report_repeats(dataset, [Pair(*link, 1.0) for link in links])}
 
 
 def _names(paths: tuple[Path, ...]) -> list[str]:
@@ -212,7 +212,7 @@ def test_of_a_leak_the_copy_in_the_test_part_stays_and_a_group_in_two_parts_is_o
 
 def test_what_belongs_together_is_alike_or_of_one_group() -> None:
     dataset = _dataset((0, "a", "", "x"), (0, "b", "", ""), (0, "c", "", "x"), (1, "d", "", "y"), (1, "e", "", ""))
-    assert kept_together(dataset, [Pair(1, 4, 1.0)]) == ((1, 4), (0, 2))
+    assert list_linked_groups(dataset, [Pair(1, 4, 1.0)]) == ((1, 4), (0, 2))
 
 
 def test_a_file_that_no_manifest_can_name_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from skimage import data
 
 from advisor.core import ShippedThresholds, UsageError
 from advisor.datasets import load
-from advisor.exporting import Bundle, prepare
+from advisor.exporting import Bundle, prepare_model
 from advisor.exporting._bundle import export
 from advisor.exporting._shipping import Page as BundlePage, parts_of
 from advisor.integrations.browser import LITERT
@@ -217,7 +217,7 @@ def test_below_its_threshold_an_answer_is_not_sure_and_without_relaxed_simd_the_
 ) -> None:
     (first, *_), labels = made.model.labels, made.model.labels
     thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
-    model = replace(prepare(made.model.content, "model.tflite"), thresholds=thresholds)
+    model = replace(prepare_model(made.model.content, "model.tflite"), thresholds=thresholds)
     for name, content in web_page(model, made.evaluation, SHIPPING.page).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)

@@ -15,7 +15,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import UsageError, install_extra
 from advisor.datasets import InputSpec
 from advisor.engine import load_run
-from advisor.exporting import Bundle, artefact_of, prepare
+from advisor.exporting import Bundle, artefact_of, prepare_model
 from advisor.exporting._bundle import export
 from advisor.integrations import coreml
 from advisor.integrations.coreml import float_form
@@ -71,7 +71,7 @@ def test_the_same_run_gives_the_same_package_in_another_process(
 ) -> None:
     monkeypatch.setattr(coreml, "ChildPool", lambda *_: nullcontext(child))
     run, floats = load_run(trained.path), evaluation_of(trained, "float32")
-    again = coreml.coreml_package(prepare(artefact_of(run, floats), floats.artefact), floats)
+    again = coreml.coreml_package(prepare_model(artefact_of(run, floats), floats.artefact), floats)
     sums = (made.path / "SHA256SUMS").read_text()
     for name, content in again.items():  # not the files: who reads a package writes its manifest again
         assert f"{hashlib.sha256(content).hexdigest()}  {name}\n" in sums

@@ -120,7 +120,7 @@ def test_a_photograph_that_cannot_be_read_says_why(
     Image.effect_noise((64, 64), 90).save(cut)
     cut.write_bytes(cut.read_bytes()[:-900])
     os.mkfifo(pipe)
-    monkeypatch.setattr(images, "formats", lambda: images.FORMATS)  # as without the extra
+    monkeypatch.setattr(images, "list_formats", lambda: images.FORMATS)  # as without the extra
     why = [each.error for each in predictions(str(colours.path), [str(phone), str(cut), str(pipe)], "")]
     assert install_extra("heic") in why[0]
     assert "image file is truncated" in why[1]

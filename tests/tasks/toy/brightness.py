@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
-        from advisor.datasets import divide, survey
+        from advisor.datasets import divide_survey, survey
         from advisor.engine import divide_images
 
         read = survey(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
         read = replace(read, dataset=replace(read.dataset, classes=(self.name,), images=alike))
-        division = divide(read, question.seed)
-        return divide_images(read.dataset, division, division.notes(read.dataset), say)
+        division = divide_survey(read, question.seed)
+        return divide_images(read.dataset, division, division.list_notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
         from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut, identity, input_spec

@@ -201,7 +201,7 @@ def _wrong_answers(seen: ClassProbabilities, images: Images) -> tuple[Mistake, .
     wrong = np.flatnonzero(~seen.right)
     mistakes = []
     for row in wrong[np.argsort(-sure[wrong], kind="stable")]:
-        path = images.dataset.shown(part.paths[row])
+        path = images.dataset.show_path(part.paths[row])
         label = int(seen.labels[row])
         mistakes.append(Mistake(path, part.hashes[row], label, int(answers[row]), float(sure[row])))
     return tuple(mistakes)

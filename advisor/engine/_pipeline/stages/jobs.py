@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import HeadFacts, TimeSummary, TimingFacts, to_json
-from advisor.datasets import InputSpec, decoded
+from advisor.datasets import InputSpec, decode_images
 from advisor.tflite import Metadata
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, clas
     from advisor.core import as_probabilities
     from advisor.measurement import predict_pixels
 
-    rows = as_probabilities(predict_pixels(model, decoded(images, view.size), view))
+    rows = as_probabilities(predict_pixels(model, decode_images(images, view.size), view))
     np.save(path, rows[:, _columns(model, classes)])
 
 

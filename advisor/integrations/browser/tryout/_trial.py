@@ -12,7 +12,7 @@ from typing import Any
 
 from advisor.core import UsageError, show_bytes
 from advisor.engine import LoadedRun, images_folder, load_run
-from advisor.exporting import ExportedModel, exported_model, forms_of
+from advisor.exporting import ExportedModel, forms_of, make_exported_model
 from advisor.integrations.browser import LITERT, fetch_package
 from advisor.integrations.browser.agent import WARM_MS, WARM_RUNS
 from advisor.integrations.browser.web import facts_of, remark_of, render_page
@@ -67,7 +67,7 @@ class RunPage:
         pick = loaded.decision.pick
         if pick is None:
             raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
-        first = exported_model(loaded, pick, False)
+        first = make_exported_model(loaded, pick, False)
         if not first.shipping.page.script:
             raise UsageError(f"there is no page that {first.shipping.does}", "advisor predict answers photographs")
         if keeps and not loaded.question.of_task.probabilities:
@@ -77,7 +77,7 @@ class RunPage:
             )
         fetch_package(LITERT)
         others = [row for row in forms_of(loaded.evaluations, pick) if row.artefact != pick.artefact]
-        return cls(loaded, (first, *(exported_model(loaded, row, False) for row in others)), keeps)
+        return cls(loaded, (first, *(make_exported_model(loaded, row, False) for row in others)), keeps)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def test_mistakes_on_the_hold_out_are_kept_from_each_confusion_in_turn(tmp_path:
     assert [one.label for one in kept] == [0, 1, 0, 1, 0, 1, *((MISTAKES - 6) * [0])]
     first, second = kept[:2]
     assert first.probability == pytest.approx(0.99)
-    assert second.path == images.dataset.shown(images.part(Role.HOLDOUT).paths[-5])
+    assert second.path == images.dataset.show_path(images.part(Role.HOLDOUT).paths[-5])
     assert facts.mistakes == ()
 
 
