@@ -16,6 +16,7 @@ from advisor.core import ConfidenceFacts, Interval, Mistake
 from advisor.engine import Disagreements
 from advisor.engine._history.insights import Disagreement, ImageAnswer
 from advisor.reporting import RunView
+from advisor.reporting._files import render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._pages import CHANGED_SHOWN
 from tests.reporting.test_html import without_scripts
@@ -70,7 +71,9 @@ def test_a_wrong_answer_has_its_probability_and_a_changed_one_two(folder: Path, 
     part = part_of(shown_view(folder, wrong=noise[:2]))
     assert part.count("data:image/jpeg;base64,") == 2
     assert "<bdi>glass taken for cardboard, 99 %</bdi><small><bdi><00>.png</bdi>" in part
-    part = part_of(shown_view(folder, changed=noise))
+    view = shown_view(folder, changed=noise)
+    assert "- **What compression changes**: int8 and float32 differ on 30 of 500" in render_markdown(view)
+    part = part_of(view)
     assert "differ on 30 of 500 hold-out images" in part
     assert "<bdi>glass</bdi><span><bdi>int8: cardboard, 75 % \u2717</bdi></span>" in part
     assert "<span><bdi>float32: glass \u2713</bdi></span><small><bdi><00>.png</bdi>" in part
