@@ -266,18 +266,18 @@ def _resize(node: _Node) -> Any:
         raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")
     if name == "RESIZE_BILINEAR":
         return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
-    sides = [(axis, value.shape[axis], node.shape[axis]) for axis in (1, 2)]
-    if all(np.array_equal(_choose_rows(*side, half), _choose_rows(*side, 0.5)) for _, *side in sides):
+    sides = [(value.shape[axis], node.shape[axis]) for axis in (1, 2)]
+    if all(_choose_rows(*side, half) == _choose_rows(*side, 0.5) for side in sides):
         # One operator, which a delegate computes with those around it.
         return ops.image.resize(value, node.shape[1:3], interpolation="nearest", data_format="channels_last")
-    for axis, before, after in sides:
-        value = ops.take(value, _choose_rows(before, after, half), axis=axis)
+    for axis, side in enumerate(sides, start=1):
+        value = ops.take(value, np.asarray(_choose_rows(*side, half), np.int32), axis=axis)
     return value
 
 
-def _choose_rows(before: int, after: int, half: float) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _choose_rows(before: int, after: int, half: float) -> list[int]:
     """Return the row of a map of ``before`` rows that each of ``after`` rows is a copy of."""
-    return np.int32((np.arange(after) + half) * before / after)
+    return [int((row + half) * before / after) for row in range(after)]
 
 
 def _softmax(node: _Node) -> Any:
