@@ -266,11 +266,18 @@ def _resize(node: _Node) -> Any:
         raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")
     if name == "RESIZE_BILINEAR":
         return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
-    for axis in (1, 2):
-        before = value.shape[axis]
-        after = node.shape[axis]
-        value = ops.take(value, np.int32((np.arange(after) + half) * before / after), axis=axis)
+    sides = [(value.shape[axis], node.shape[axis]) for axis in (1, 2)]
+    if all(_choose_rows(*side, half) == _choose_rows(*side, 0.5) for side in sides):
+        # One operator, which a delegate computes with those around it.
+        return ops.image.resize(value, node.shape[1:3], interpolation="nearest", data_format="channels_last")
+    for axis, side in enumerate(sides, start=1):
+        value = ops.take(value, np.asarray(_choose_rows(*side, half), np.int32), axis=axis)
     return value
+
+
+def _choose_rows(before: int, after: int, half: float) -> list[int]:
+    """Return the row of a map of ``before`` rows that each of ``after`` rows is a copy of."""
+    return [int((row + half) * before / after) for row in range(after)]
 
 
 def _softmax(node: _Node) -> Any:

@@ -257,18 +257,19 @@ def test_means_that_keep_their_axes_stay_the_same(axes: tuple[int, ...]) -> None
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("code", "options"),
+    ("code", "options", "side"),
     [
-        (small_models.OPERATORS.RESIZE_BILINEAR, schema.ResizeBilinearOptionsT),
-        (small_models.OPERATORS.RESIZE_NEAREST_NEIGHBOR, schema.ResizeNearestNeighborOptionsT),
+        (small_models.OPERATORS.RESIZE_BILINEAR, schema.ResizeBilinearOptionsT(halfPixelCenters=True), 16),
+        (small_models.OPERATORS.RESIZE_NEAREST_NEIGHBOR, schema.ResizeNearestNeighborOptionsT(), 16),
+        (small_models.OPERATORS.RESIZE_NEAREST_NEIGHBOR, schema.ResizeNearestNeighborOptionsT(), 13),
     ],
 )
-def test_enlarged_maps_stay_the_same(code: int, options: Any) -> None:
+def test_enlarged_maps_stay_the_same(code: int, options: Any, side: int) -> None:
     build = small_models.Builder()
     image = build.input(8)
     smooth = build.operator(small_models.OPERATORS.HARD_SWISH, [image], (1, 8, 8, 3))
-    sides = build.constant(np.array([16, 16], np.int32), INT32)
-    large = build.operator(code, [smooth, sides], (1, 16, 16, 3), options(halfPixelCenters=True))
+    sides = build.constant(np.array([side, side], np.int32), INT32)
+    large = build.operator(code, [smooth, sides], (1, side, side, 3), options)
     assert_computes_the_same(build, image, large)
 
 

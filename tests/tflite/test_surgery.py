@@ -187,17 +187,22 @@ def test_an_activation_of_what_others_read_stays() -> None:
     assert kinds(simplify_file(data)) == ["CONV_2D", "RELU", "ADD"]
 
 
-@pytest.mark.parametrize(("positive", "kind"), [(True, "PAD"), (False, "PADV2")])
-def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, kind: str) -> None:
+def padded_pooling(positive: bool = False, lowest: float = float(np.finfo(np.float32).min)) -> bytes:
+    """A file whose pooling takes maxima of a map with margins of the lowest number."""
     graph = Graph()
     image = graph.tensor("image", (1, 4, 6, 3))
     source = maps(graph, image)
     source = graph.added(B.RELU, [source], NHWC) if positive else source
-    lowest = graph.tensor("lowest", (1,), np.asarray([np.finfo(np.float32).min], np.float32))
     margins = graph.integers((0, 0), (1, 1), (1, 1), (0, 0))
-    padded = graph.added(B.PADV2, [source, margins, lowest], (1, 6, 8, 8), schema.PadV2OptionsT())
+    inputs = [source, margins, graph.tensor("lowest", (), np.float32(lowest))]
+    padded = graph.added(B.PADV2, inputs, (1, 6, 8, 8), schema.PadV2OptionsT())
     pool = schema.Pool2DOptionsT(padding=schema.Padding.VALID, filterHeight=3, filterWidth=3, strideH=1, strideW=1)
-    data = graph.finish({"image": image}, {"result": graph.added(B.MAX_POOL_2D, [padded], NHWC, pool)})
+    return graph.finish({"image": image}, {"result": graph.added(B.MAX_POOL_2D, [padded], NHWC, pool)})
+
+
+@pytest.mark.parametrize(("positive", "kind"), [(True, "PAD"), (False, "PADV2")])
+def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, kind: str) -> None:
+    data = padded_pooling(positive)
     edited = simplify_file(data)
     assert kinds(edited) == ["CONV_2D", kind, "MAX_POOL_2D"]
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from from_timm import INPUTS, settle  # first: it leaves out operators that a bu
 
 import effdet  # isort: skip
 import effdet.anchors  # isort: skip
+import effdet.efficientdet  # isort: skip
 import litert_torch  # isort: skip
 import torchvision  # isort: skip
 
@@ -79,6 +81,11 @@ class OfEffdet(torch.nn.Module):
         config = effdet.get_efficientdet_config(name)
         config.pretrained_backbone = False
         self.model = effdet.EfficientDet(config, pretrained_backbone=False)
+        for module in self.model.modules():
+            if isinstance(module, effdet.efficientdet.FpnCombine):
+                if module.weight_method != "sum":
+                    raise ValueError(f"{name} weighs its maps by '{module.weight_method}', and not by a plain sum")
+                module.forward = partial(add_maps, module)
 
     def forward(self, images: Any) -> tuple[Any, ...]:
         """Return logits, encodings and the maps of the backbone."""
@@ -88,6 +95,18 @@ class OfEffdet(torch.nn.Module):
         for head, width in ((self.model.class_net, self.model.config.num_classes), (self.model.box_net, 4)):
             parts.append(join(head(levels), width))
         return *parts, *maps
+
+
+def add_maps(combine: Any, maps: Sequence[Any]) -> Any:
+    """Return the sum of the maps that a node of the neck reads.
+
+    The package stacks them along a fifth axis and sums over it. That leaves transposes, and an activation in float
+    among 8-bit operators.
+    """
+    resampled = [
+        resample(maps[place]) for place, resample in zip(combine.inputs_offsets, combine.resample.values(), strict=True)
+    ]
+    return reduce(torch.add, resampled)
 
 
 def join(outputs: Sequence[Any], width: int) -> Any:

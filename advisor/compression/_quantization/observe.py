@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
-from advisor.tflite import editable, open_model, pack
+from advisor.tflite import Model, editable, open_model, pack, real_values
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -35,6 +35,9 @@ MOST_INPUTS = 2500
 
 AT_A_TIME = 20
 """Images whose positions are summed together."""
+
+LOWEST = float(np.finfo(np.float32).min)
+"""Lowest number of float32; some converters write minus infinity in its place."""
 
 WIDE = 1024
 """Values in a row from which on numpy finds extremes fast."""
@@ -140,7 +143,8 @@ def observe_activations(
     tables, model = open_model(data)
     known = known or {}
     sources = tuple(model.subgraphs[0].inputs)
-    outputs = {index for operator in model.operators for index in operator.outputs}
+    padded = _list_padded_with_lowest(model)
+    outputs = {index for operator in model.operators for index in operator.outputs if index not in padded}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
     seen = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
     sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
@@ -148,11 +152,27 @@ def observe_activations(
     # The order of additions must not depend on the machine.
     with threadpool_limits(limits=1, user_api="blas"):
         _run(tables, _as_arrays(images), sources, notes, sums)
-        return Observation(
-            {**known, **{index: note.activation() for index, note in notes.items()}},
-            {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums},
-            sources,
-        )
+        activations = {**known, **{index: note.activation() for index, note in notes.items()}}
+        for index, source in padded.items():
+            activations[index] = activations[source]
+        moments = {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums}
+        return Observation(activations, moments, sources)
+
+
+def _list_padded_with_lowest(model: Model) -> dict[int, int]:
+    """Return the tensors that are padded with the lowest number, each with the tensor that it pads.
+
+    Such a margin never wins the maximum that is taken behind it. In the range of the tensor it would leave a step of
+    1e36 to 8 bits: EfficientDet-Lite0 lost half of its mAP@0.5. The lowest of the 256 values never wins either.
+    """
+    padded = {}
+    for operator in model.operators:
+        if operator.name != "PADV2":
+            continue
+        margin = real_values(model.tensors[operator.inputs[2]])
+        if margin is not None and np.max(margin) <= LOWEST:
+            padded[operator.outputs[0]] = operator.inputs[0]
+    return padded
 
 
 def _as_arrays(given: Inputs) -> tuple[NDArray[Any], ...]:

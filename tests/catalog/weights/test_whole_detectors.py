@@ -1,6 +1,5 @@
 """Weights of whole detectors are fetched by address and hash as those of classifiers are, and fill their graphs."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from advisor.catalog._graph_file import graph_of
 from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, MemberFile
 from advisor.tflite import read
+from tests.catalog.weights.test_readers import safetensors
 from tests.makers.servers import Shelf
 from tests.makers.weights import sha256
 
@@ -44,7 +44,7 @@ def test_served_weights_give_the_answers_of_the_graph_file(shelf: Shelf, options
     import keras
 
     weights = graph_of(SMALL).random()
-    data = safetensors(weights)
+    data = safetensors(*((name, "F32", list(value.shape), value.tobytes()) for name, value in weights.items()))
     shelf.put("/coco.safetensors", data)
     member = MemberFile("coco.safetensors", sha256(data), len(data))
     source = WeightSource("url", "safetensors", "graph_file", member, url=f"{shelf.url}/coco.safetensors")
@@ -66,14 +66,3 @@ def test_served_weights_give_the_answers_of_the_graph_file(shelf: Shelf, options
     changed = replace(source, file=replace(member, sha256=sha256(b"another")))
     with pytest.raises(WeightsError, match="ssdlite320_mobilenet_v3_large"):
         fetch_weights(replace(SMALL, weights=(changed,)), options)
-
-
-def safetensors(tensors: dict[str, np.ndarray]) -> bytes:
-    """Return arrays as a file of safetensors."""
-    header, content = {}, b""
-    for name, value in tensors.items():
-        raw = value.astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(content), len(content) + len(raw)]}
-        content += raw
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + content

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.catalog import run
-from advisor.compression import Grids, recipe, round_dense
+from advisor.compression import Grids, RecipeInputs, recipe, round_dense
 from advisor.compression._quantization.grid import Grid, cluster_weights, spread_errors
 from advisor.compression._quantization.layers import Layer, correct_model, find_layers
 from advisor.compression._quantization.observe import (
@@ -21,6 +21,7 @@ from advisor.compression._recipes import measure_deflated
 from advisor.core import StageError
 from advisor.tflite import read
 from tests.tflite.graphs import Graph
+from tests.tflite.test_surgery import padded_pooling
 
 kernels = arrays(np.float64, (3, 2, 2, 4), elements=st.floats(-100, 100))
 grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.booleans(), power_of_two=st.booleans())
@@ -86,11 +87,18 @@ def test_a_finer_grid_than_float_changes_nothing_and_nan_fails(float_model: byte
         observe_activations(float_model, np.full_like(photographs[:1], np.inf))
 
 
+@pytest.mark.parametrize("lowest", [np.finfo(np.float32).min, -np.inf])
+def test_margins_that_never_win_a_maximum_take_no_steps_from_8_bits(lowest: float) -> None:
+    data = padded_pooling(lowest=lowest)
+    images = np.random.default_rng(0).normal(size=(4, 4, 6, 3)).astype(np.float32)
+    made = recipe("int8").make(data, RecipeInputs(calibration=images)).data
+    results = [run(file, images[:1])["result"].ravel() for file in (made, data)]
+    assert np.corrcoef(results)[0, 1] > 0.999
+
+
 def test_depthwise_kernels_can_be_left_alone(float_model: bytes, photographs: np.ndarray) -> None:
-    before, after = (
-        read(float_model),
-        read(correct_model(float_model, Grids(Grid(4), None), observe_activations(float_model, photographs))),
-    )
+    before = read(float_model)
+    after = read(correct_model(float_model, Grids(Grid(4), None), observe_activations(float_model, photographs)))
     for operator in before.operators:
         if operator.name in {"DEPTHWISE_CONV_2D", "CONV_2D"}:
             same = before.tensors[operator.inputs[1]].buffer == after.tensors[operator.inputs[1]].buffer

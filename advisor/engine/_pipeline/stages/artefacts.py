@@ -187,7 +187,7 @@ def calibrate_float(
     return Stage(
         StageName.CALIBRATE,
         scope,
-        "1",
+        "2",
         "calibrating",
         (*after(source), *after(earlier)),
         inputs,
@@ -246,7 +246,7 @@ def compress_float(
     return Stage(
         StageName.COMPRESS,
         scope,
-        "3",
+        "4",
         f"compressing to {recipe.name}",
         (*after(source), *after(compared), *after(calibration)),
         inputs,
