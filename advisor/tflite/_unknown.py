@@ -28,6 +28,7 @@ from advisor.tflite._rewrite import (
     content_of,
     drop_unused_buffers,
     editable,
+    index_makers,
     pack,
     prune_graph,
     sign,
@@ -75,7 +76,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
 
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
-    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    makers = index_makers(graph)
     logits = logits_of(model, graph, makers, name)
     head = list[int]()
     waiting = [logits]
@@ -90,7 +91,9 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
             waiting += inputs
             read_in_head.update(inputs)
     # What the head shares with other outputs would change those too.
-    readings = Counter(int(index) for operator in graph.operators for index in operator.inputs)
+    readings = Counter[int]()
+    for operator in graph.operators:
+        readings.update(map(int, operator.inputs))
     shared = [text_of(graph.tensors[index].name) for index in head if readings[index] != read_in_head[index]]
     if shared:
         raise StageError(f"{name}: '{shared[0]}' of the head has another reader, which a temperature would change")
@@ -124,8 +127,10 @@ def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) ->
 
 
 def _divide_values(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
+    # The check below says more than NumPy's warning.
     with np.errstate(over="ignore", under="ignore"):
         divided = (values.astype(np.float64) / temperature).astype(values.dtype)
+    # A quotient too small for the type becomes 0: the logits would all be equal.
     if not np.isfinite(divided).all() or divided.any() != values.any():
         raise StageError(f"divided by a temperature of {temperature}, '{name}' is out of the range of {values.dtype}")
     return divided
@@ -237,7 +242,9 @@ def with_unknown(
     rank, count = images.shape
     classes = edit.width(logits) + 1
     unit = edit.append(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
-    similarities = edit.linear(edit.linear(unit, axes.T, np.zeros(rank)), images.T, np.zeros(count))
+    # Two thin layers in place of their product (F, N), which would be far larger in the file.
+    coordinates = edit.linear(unit, axes.T, np.zeros(rank))
+    similarities = edit.linear(coordinates, images.T, np.zeros(count))
     axis = edit.constant("axis", np.array([1], "<i4"), schema.TensorType.INT32)
     nearest = edit.append(_OPERATOR.REDUCE_MAX, [similarities, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
     unknown = edit.linear(nearest, np.array([[-weight]]), np.array([offset]), "<f4")
