@@ -138,21 +138,21 @@ def observe_activations(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     tables, model = open_model(data)
-    known = known or {}
     sources = tuple(model.subgraphs[0].inputs)
-    outputs = {index for operator in model.operators for index in operator.outputs}
-    floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    seen = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
-    sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
-    notes = {index: _Notes() for index in floats if index not in known}
+    activations = dict(known or {})
+    tensors = set(sources)
+    for operator in model.operators:
+        tensors.update(operator.outputs)
+    floats = sorted(index for index in tensors if model.tensors[index].dtype == "float32")
+    layers = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
+    sums = [_Sums(layer) for layer in layers if layer.kernel not in done]
+    notes = {index: _Notes() for index in floats if index not in activations}
     # The order of additions must not depend on the machine.
     with threadpool_limits(limits=1, user_api="blas"):
         _run(tables, _as_arrays(images), sources, notes, sums)
-        return Observation(
-            {**known, **{index: note.activation() for index, note in notes.items()}},
-            {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums},
-            sources,
-        )
+        activations |= {index: note.activation() for index, note in notes.items()}
+        moments = {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums}
+    return Observation(activations, moments, sources)
 
 
 def _as_arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
@@ -178,7 +178,8 @@ def _run(
         interpreter.invoke()
         values = {index: interpreter.get_tensor(index) for index in read_at}
         for index, note in notes.items():
-            note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
+            channels = values[index].shape[-1] if values[index].ndim else 1
+            note.add(values[index].reshape(-1, channels))
         for layer_sums in sums:
             layer_sums.add(values[layer_sums.layer.source])
 
