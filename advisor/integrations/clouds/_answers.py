@@ -19,7 +19,8 @@ Channels = tuple[float, float, float]
 
 MOST_IMAGES = 100
 LIMITS = CallLimits(seconds=600)
-ASSUMED: Channels = (127.5, 127.5, 127.5)  # Mean and deviation of a file that states none
+# Mean and deviation of a file that states none.
+ASSUMED: Channels = (127.5, 127.5, 127.5)
 FILE = "answers.npz"
 
 

@@ -64,7 +64,10 @@ class CallFolder:
     def make(self, queues: Iterable[str]) -> None:
         """Make the folder. Only the search does, so a job does not bring back one that is deleted."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("answers", "unwanted", *(f"{queue}/{part}" for queue in queues for part in ("wanted", "taken"))):
+        names = ["answers", "unwanted"]
+        for queue in queues:
+            names += [f"{queue}/wanted", f"{queue}/taken"]
+        for name in names:
             (self.path / name).mkdir(parents=True)
 
     def put(self, queue: str, name: str, call: Call) -> None:
@@ -83,8 +86,11 @@ class CallFolder:
     def take(self, queue: str, job: str) -> Path | None:
         """Return the file of the first call by name, which now belongs to a job; None if none waits."""
         wanted = self.path / queue / "wanted"
-        for name in sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")):
-            with contextlib.suppress(FileNotFoundError):  # another job was faster
+        # A file that is being written has a name with a dot before it.
+        names = sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith("."))
+        for name in names:
+            # Another job was faster.
+            with contextlib.suppress(FileNotFoundError):
                 return (wanted / name).rename(self._folder_taken(queue, job) / name)
         return None
 
@@ -113,7 +119,8 @@ class CallFolder:
         if not _lists(self.path / "answers", name):
             return None
         file = self.path / "answers" / name
-        answer: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
+        # A pickle of our own job, in a folder where only this user may write.
+        answer: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301
         file.unlink()
         return answer
 
@@ -137,7 +144,8 @@ def serve(folder: Path, queue: str, idle_s: float) -> None:
     """Take calls and answer them until none has come for ``idle_s`` seconds: the work of one job."""
     import submitit
 
-    with contextlib.suppress(FileNotFoundError):  # the search has ended and deleted its folder
+    # The search has ended and deleted its folder.
+    with contextlib.suppress(FileNotFoundError):
         _serve(CallFolder(folder), queue, submitit.JobEnvironment().job_id, idle_s)
 
 
@@ -146,12 +154,14 @@ def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
     worked = time.monotonic()
     calls.begin(queue, job)
     while time.monotonic() - worked < idle_s:
-        if (file := calls.take(queue, job)) is None:
+        file = calls.take(queue, job)
+        if file is None:
             time.sleep(LOOKS_EVERY_S)
             continue
         name = file.name.rpartition(".")[0]
         if not calls.is_dropped(name):
-            call = pickle.loads(file.read_bytes())  # noqa: S301  # of our own search, in a folder of this user
+            # A pickle of our own search, in a folder where only this user may write.
+            call = pickle.loads(file.read_bytes())  # noqa: S301
             if call.kind not in pools:
                 pools[call.kind] = map_pools()[call.kind](None)
             calls.answer(name, _answer(calls, name, call, pools[call.kind]))
