@@ -283,7 +283,8 @@ def evaluate_matches(
     truth = coco.COCO()
     answers = coco.COCO()
     for index, boxes in ((truth, true), (answers, detected)):
-        index.dataset = {"images": images, "categories": categories, "annotations": _coco_rows(boxes, sizes)}
+        dataset: Any = {"images": images, "categories": categories, "annotations": _coco_rows(boxes, sizes)}
+        index.dataset = dataset
         index.createIndex()
     evaluation = cocoeval.COCOeval(truth, answers, "bbox")
     parameters = evaluation.params

@@ -337,7 +337,7 @@ def draw_curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
 def _rank_answers(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
     """Return the order of the answers, the surest first; the numbers at which a score ends; right answers so far."""
     order = np.argsort(-sure, kind="stable")
-    hits = np.cumsum(right[order])
+    hits = np.cumsum(right[order], dtype=int)
     if not len(order):
         return order, np.zeros(0, int), hits
     # A threshold cannot part answers with one score.

@@ -92,7 +92,7 @@ def _compute_cpu_share(cpus_ms: Sequence[Sequence[float]], walls_ms: Sequence[Se
     runs_cpu_ms = list(chain.from_iterable(cpus_ms))
     runs_wall_ms = list(chain.from_iterable(walls_ms))
     # The median shows a thread that shares its core all the time, the sums one that lost it for a few long runs.
-    usual = statistics.median(map(truediv, runs_cpu_ms, runs_wall_ms))
+    usual: float = statistics.median(map(truediv, runs_cpu_ms, runs_wall_ms))
     return min(usual, sum(runs_cpu_ms) / sum(runs_wall_ms))
 
 
