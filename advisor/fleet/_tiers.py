@@ -196,7 +196,10 @@ def _describe_measuring(
         high = _figures_of_files(files, slow_device, confidence, predictor)
         # The slope of log ms of a file over log ms of the measured one, between the two measurements.
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
-        factors.append(np.sqrt(low[:, 1] / low[:, 0] * (high[:, 1] / high[:, 0])))
+        # The geometric mean of the factors at both ends.
+        low_factor = low[:, 1] / low[:, 0]
+        high_factor = high[:, 1] / high[:, 0]
+        factors.append(np.sqrt(low_factor * high_factor))
     gain = np.clip(np.mean(gains, axis=0), 0.0, 1.0)
     factor = np.max(factors, axis=0)
     # No gain means that the form is not reached, not that the phone's speed does not matter to it.

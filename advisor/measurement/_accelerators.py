@@ -10,6 +10,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -148,7 +149,7 @@ class Accelerator(_Strict):
     @property
     def supported(self) -> frozenset[str]:
         """Names of the operators that it supports."""
-        return frozenset(name for form in self.operators for name in form.names)
+        return frozenset(chain.from_iterable(form.names for form in self.operators))
 
     def refusals(self, model: Model) -> tuple[str, ...]:
         """Return for each operator of the main graph why it is not supported, empty if it is."""
@@ -324,7 +325,11 @@ def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
     # The first changing input: some operators, such as SPLIT, have a constant before it.
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
-    constants = (tensor for tensor in tensors if tensor.is_constant and tensor is not data)
-    weights = next((tensor for tensor in constants if tensor.dtype not in _INDICES), None)
-    output = model.tensors[operator.outputs[0]] if operator.outputs else None
-    return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]
+    data_type = data.dtype if data else ""
+    weights_type = ""
+    for tensor in tensors:
+        if tensor.is_constant and tensor is not data and tensor.dtype not in _INDICES:
+            weights_type = tensor.dtype
+            break
+    output_type = model.tensors[operator.outputs[0]].dtype if operator.outputs else ""
+    return data_type, weights_type, output_type

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -236,8 +237,8 @@ class Runner(Generic[Answer]):
         """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.STAYING`."""
         if not captured:
             return map(self, images)
-        seen = (pixels for image in images for pixels in captures(image, self._view.size, STAYING))
-        return (self.answer_for(self._view.normalise(pixels)) for pixels in seen)
+        captured_pixels = chain.from_iterable(captures(image, self._view.size, STAYING) for image in images)
+        return (self.answer_for(self._view.normalise(pixels)) for pixels in captured_pixels)
 
     def __call__(self, path: Path) -> Answer:
         """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""

@@ -121,7 +121,8 @@ def _check_external(file: Path, model: ModelProto) -> None:
 def _check_node(file: Path, node: NodeProto) -> None:
     import onnx
 
-    where = f"'{node.name}'" if node.name else f"that makes '{node.output[0] if node.output else ''}'"
+    output = node.output[0] if node.output else ""
+    where = f"'{node.name}'" if node.name else f"that makes '{output}'"
     if node.op_type in _QUANTIZED or node.op_type.startswith("QLinear"):
         raise UsageError(f"{file}: it is quantized (the layer {where} is a {node.op_type})", _GIVE_FLOAT)
     if node.domain not in _STANDARD:

@@ -97,8 +97,10 @@ def find_companions(path: Path) -> list[Path]:
 
 def read_contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
     """Return (folder number, file name, content) of each file; files of one folder get the same number."""
-    folders = {folder: number for number, folder in enumerate(dict.fromkeys(path.parent for path in paths))}
-    return [(folders[path.parent], path.name, path.read_bytes()) for path in paths]
+    numbers = dict[Path, int]()
+    for path in paths:
+        numbers.setdefault(path.parent, len(numbers))
+    return [(numbers[path.parent], path.name, path.read_bytes()) for path in paths]
 
 
 class Outgoing:

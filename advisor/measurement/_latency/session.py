@@ -235,13 +235,18 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     # The user gave a file that the runtime cannot run.
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
-    results = list[tuple[str, LatencyResult]]()
-    for file in complete:
-        if file.timing:
-            results += [(file.model, result) for result in file.timing.results]
-    compared = compare_with_first(results)
+    compared = compare_with_first(_list_results(complete))
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
+
+
+def _list_results(files: Sequence[FileBenchmark]) -> list[tuple[str, LatencyResult]]:
+    """Return the file name and the result of each file at each thread count, without files that did not run."""
+    results = list[tuple[str, LatencyResult]]()
+    for file in files:
+        if file.timing:
+            results += [(file.model, result) for result in file.timing.results]
+    return results
 
 
 def _check_file(model: str) -> FileBenchmark:

@@ -153,7 +153,7 @@ def select_undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
     complete = [run for run, sequence in zip(runs, sequences, strict=True) if sequence == usual]
     by_time = sorted(complete, key=lambda run: run.whole_us)
     limit_us = UNDISTURBED * by_time[0].whole_us
-    return [run for position, run in enumerate(by_time) if position < 3 or run.whole_us <= limit_us]
+    return by_time[:3] + [run for run in by_time[3:] if run.whole_us <= limit_us]
 
 
 def take_undisturbed_median(values: Sequence[float]) -> float:
@@ -164,8 +164,10 @@ def take_undisturbed_median(values: Sequence[float]) -> float:
 
 def operator_times(runs: Sequence[ProfiledRun]) -> list[float]:
     """Return the interquartile mean of each event over the runs, in microseconds."""
-    columns = zip(*(run.events for run in runs), strict=True)
-    return [interquartile_mean([event.true_us for event in column]) for column in columns]
+    means = []
+    for events in zip(*(run.events for run in runs), strict=True):
+        means.append(interquartile_mean([event.true_us for event in events]))
+    return means
 
 
 def interquartile_mean(values: Sequence[float]) -> float:
@@ -177,7 +179,10 @@ def interquartile_mean(values: Sequence[float]) -> float:
 
 def measure_coverage(runs: Sequence[ProfiledRun]) -> float:
     """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
-    return statistics.median(run.operators_us / run.whole_us if run.whole_us else 0.0 for run in runs)
+    shares = []
+    for run in runs:
+        shares.append(run.operators_us / run.whole_us if run.whole_us else 0.0)
+    return statistics.median(shares)
 
 
 def adds_up(runs: Sequence[ProfiledRun]) -> bool:

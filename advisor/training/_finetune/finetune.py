@@ -107,6 +107,7 @@ def finetune(
     would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot
     be read, or the checkpoint is damaged.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
     session.resume()
     run_training(session)
@@ -159,25 +160,22 @@ class _Session:
         self._alone_s = alone_s
         self._ships_itself = False
         self._fewer_copies = False
-        folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()
         self._folder = folder
         self._size = data.spec.size
         targets = np.asarray(data.labels, dtype=np.int64)
-        unseen = data.unseen
-        start, strength = first_head(backbone, data, ~unseen, hyperparameters)
+        start, strength = first_head(backbone, data, ~data.unseen, hyperparameters)
         self._start = start
-        self._train = np.flatnonzero(~unseen)
-        self._validation = np.flatnonzero(unseen)
+        self._train = np.flatnonzero(~data.unseen)
+        self._validation = np.flatnonzero(data.unseen)
         # `C` of scikit-learn multiplies the summed loss, and the loss here is a mean over the images.
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
+        self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
-        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
-        self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
-        if after is not None:
             self._model.load_weights(after)
+        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
         # For kept maps each image is decoded once, so it needs no file of pixels.
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
