@@ -59,7 +59,7 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
         fill_layers(model, mapping.map_weights(weights.port, layers_of(model), tensors))
     elif card.filled_graph:
         # The weights of the converted file.
-        fill_layers(model, graph_of(card).random())
+        fill_layers(model, graph_of(card).draw_tensors())
     else:
         fill_randomly(model)
     return model
@@ -144,7 +144,7 @@ def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
 
     graph = graph_of(card)
     if weights is None:
-        return graph.fill_constants(graph.random())
+        return graph.fill_constants(graph.draw_tensors())
     return graph.fill_constants(graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path)))
 
 

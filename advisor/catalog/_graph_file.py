@@ -123,12 +123,12 @@ class GraphFile:
             value = self.deviation(term["deviation"], tensors) ** term.get("power", 1)
         elif "shift" in term:
             bias = tensors[term["bias"]].astype(np.float64) if term.get("bias") else 0.0
-            value = self.shift(term["shift"], tensors, bias)
+            value = self.compute_shift(term["shift"], tensors, bias)
         elif "matrix" in term:
             matrix = tensors[term["matrix"]].astype(np.float64)
             by = term["by"]
             # The constant that a BatchNorm adds passes through the next matrix too.
-            vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
+            vector = self.compute_shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
         elif "identity" in term:
@@ -149,7 +149,7 @@ class GraphFile:
                 value = value * factor
         return value
 
-    def shift(self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0) -> Array:
+    def compute_shift(self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0) -> Array:
         """Return what a BatchNorm adds to each channel, after a bias."""
         mean = tensors[f"{norm}.running_mean"].astype(np.float64)
         shift: Array = tensors[f"{norm}.bias"] + (bias - mean) * self.scale(norm, tensors)
@@ -178,7 +178,7 @@ class GraphFile:
         """Number of trained values; BatchNorm's moving statistics are not among them."""
         return sum(prod(shape) for name, shape in self.shapes.items() if ".running_" not in name)
 
-    def random(self) -> dict[str, Array]:
+    def draw_tensors(self) -> dict[str, Array]:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
         draw = np.random.default_rng(0)
         weights = dict[str, Array]()

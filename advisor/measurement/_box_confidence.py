@@ -110,7 +110,7 @@ class BoxAnswers:
         scores = np.append(self.scores[self.right], np.zeros(len(missed)))
         return scores, np.append(self.images[self.right], missed)
 
-    def among(self, images: Labels) -> BoxAnswers:
+    def select_images(self, images: Labels) -> BoxAnswers:
         """Return the boxes of some images, each as often as it is named."""
         order = np.argsort(self.images, kind="stable")
         ends = np.cumsum(np.bincount(self.images, minlength=len(self.true)))
@@ -161,7 +161,7 @@ def crossfit_scores(given: BoxAnswers) -> Floats:
     for fold in range(folds):
         fold_images = order[fold::FOLDS]
         others = np.setdiff1d(order, fold_images)
-        calibration = fit_score_calibration(given.among(others))
+        calibration = fit_score_calibration(given.select_images(others))
         in_fold = np.isin(given.images, fold_images)
         scores[in_fold] = calibration.of(given.scores[in_fold])
     return scores
@@ -171,7 +171,7 @@ def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
     """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
     draw = np.random.default_rng(0)
     scored = BoxAnswers(scores, given.right, given.images, given.true)
-    rows = [scored.among(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
+    rows = [scored.select_images(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
     drawn = [compute_calibration_error(row.scores, row.right) for row in rows if len(row.scores)]
     return interval_of(compute_calibration_error(scores, given.right), np.array(drawn))
 

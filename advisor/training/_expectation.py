@@ -55,7 +55,7 @@ class _Class:
     tree: Doubles
     median: float
 
-    def clusters(self, alike: float) -> Numbers:
+    def find_clusters(self, alike: float) -> Numbers:
         """Return the cluster (n,) of each image, from 0, joined up to a share of the median distance."""
         from scipy.cluster.hierarchy import fcluster
 
@@ -125,7 +125,7 @@ def expect_new_conditions(
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
     mean_silhouettes = []
     for alike in STRUCTURE_AT:
-        scores = [silhouettes(class_images.distances, class_images.clusters(alike)) for class_images in classes]
+        scores = [silhouettes(class_images.distances, class_images.find_clusters(alike)) for class_images in classes]
         mean_silhouettes.append(np.concatenate(scores).mean())
     silhouette = float(np.mean(mean_silhouettes))
     low, high = STRUCTURE
@@ -188,7 +188,7 @@ def _number_clusters(classes: Sequence[_Class], alike: float, count: int) -> Num
     clusters = np.zeros(count, np.int64)
     number = 0
     for class_images in classes:
-        inside = class_images.clusters(alike)
+        inside = class_images.find_clusters(alike)
         clusters[class_images.places] = number + inside
         number += int(inside.max()) + 1
     return clusters

@@ -50,11 +50,11 @@ class Timer:
         self.began = self._since = time.monotonic()
         self._ends = math.inf if seconds is None else self._since + seconds
 
-    def restart(self) -> None:
+    def restart_share(self) -> None:
         """Count the share of the time from now on; the end stays."""
         self._since = time.monotonic()
 
-    def extend(self, seconds: float) -> None:
+    def extend_limit(self, seconds: float) -> None:
         """Let the limit end the training ``seconds`` after its beginning."""
         self._ends = self.began + seconds
 
@@ -62,7 +62,7 @@ class Timer:
         """Return whether the limit is over before so many further seconds."""
         return time.monotonic() + more_s > self._ends
 
-    def spent(self, reserved_s: float = 0.0) -> float:
+    def compute_share_spent(self, reserved_s: float = 0.0) -> float:
         """Return the share of the time that is spent, without ``reserved_s`` at its end; 0 without a limit."""
         whole_s = self._ends - reserved_s - self._since
         return 0.0 if math.isinf(whole_s) else (time.monotonic() - self._since) / max(whole_s, 1e-9)

@@ -40,7 +40,7 @@ class Grid:
         """The last step."""
         return (1 << (self.bits - 1)) - 1
 
-    def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    def compute_steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
         # Over these axes one step is shared.
         others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
@@ -57,7 +57,7 @@ class Grid:
 
     def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Round each weight of a kernel to the grid; ``axis`` is that of the output channels."""
-        step = self.steps(kernel, axis)
+        step = self.compute_steps(kernel, axis)
         result: NDArray[np.float64] = np.rint(kernel / step) * step
         return result
 
@@ -72,7 +72,7 @@ class Grid:
         flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
         if moments is None or moments.shape[-1] != len(flat):
             return self.round(kernel, axis)
-        steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
+        steps = np.broadcast_to(self.compute_steps(kernel, axis).reshape(-1), flat.shape[1:])
         # A depthwise kernel may have several outputs for one input channel, which all read the same inputs.
         if moments.ndim == 3:
             moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)

@@ -71,7 +71,7 @@ class Observation:
     moments: Mapping[int, NDArray[np.float64]]
     sources: tuple[int, ...]
 
-    def ranges(self, bits: int = 8) -> dict[int, Range]:
+    def compute_ranges(self, bits: int = 8) -> dict[int, Range]:
         """Return the range of each tensor that ``bits`` bits must cover: from the least to the greatest value seen.
 
         Clipping outliers to lower the squared error of the rest (Nagel et al., "A White Paper on Neural Network
@@ -150,8 +150,8 @@ def observe_activations(
     # The order of additions must not depend on the machine.
     with threadpool_limits(limits=1, user_api="blas"):
         _run(tables, _as_arrays(images), sources, notes, sums)
-        activations |= {index: note.activation() for index, note in notes.items()}
-        moments = {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums}
+        activations |= {index: note.make_activation() for index, note in notes.items()}
+        moments = {layer_sums.layer.kernel: layer_sums.compute_moments() for layer_sums in sums}
     return Observation(activations, moments, sources)
 
 
@@ -214,7 +214,7 @@ class _Notes:
         self._sum = self._sum + value.mean(axis=0, dtype=np.float64)
         self._count += 1
 
-    def activation(self) -> Activation:
+    def make_activation(self) -> Activation:
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
@@ -258,7 +258,7 @@ class _Sums:
         self._count += len(rows)
         self._waiting = []
 
-    def moments(self) -> NDArray[np.float64]:
+    def compute_moments(self) -> NDArray[np.float64]:
         if self._waiting:
             self._flush()
         means = self._sum / self._count

@@ -160,7 +160,7 @@ class _Search:
         prepared, observation = prepare_model(model, inputs, BYTES)
         self._prepared = prepared
         self._model = read(self._prepared)
-        self._ranges = observation.ranges()
+        self._ranges = observation.compute_ranges()
         images = fitting_images(model, inputs.calibration)
         self._comparison = comparison_for(model, inputs)
         self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)

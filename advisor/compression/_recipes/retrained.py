@@ -147,7 +147,7 @@ class QuantizationAware(Retrained):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained integer file."""
         observation = inputs.observer(model, fitting_images(model, inputs.calibration))
-        ranges = observation.ranges()
+        ranges = observation.compute_ranges()
 
         def as_integers(index: int, value: Any) -> Any:
             return round_activation(value, *ranges[index]) if index in ranges else value
@@ -207,7 +207,7 @@ class PostTraining(Recipe):
         prepared, observation = prepare_model(model, inputs, self.grids)
         if self._rules is None:
             return Compressed(prepared)
-        ranges = observation.ranges(self._bits) if self._bits else None
+        ranges = observation.compute_ranges(self._bits) if self._bits else None
         quantized = self._finish(quantize_model(prepared, self._rules(), ranges))
         # Activations are known of the main graph alone: the others, such as the body of a loop, stay float.
         float_operators = list[str]()

@@ -90,13 +90,13 @@ class _Queue:
         self.broken = ""
         self._vain = 0
 
-    def supply(self, calls: CallFolder, most: int) -> None:
+    def start_jobs(self, calls: CallFolder, most: int) -> None:
         """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
         # The first question reads the states of all jobs, the others what it has read.
         ended = [job for number, job in enumerate(self.jobs) if job.done(force_check=number == 0)]
         for job in ended:
             self.jobs.remove(job)
-            self._vain = 0 if calls.began(self.name, job.job_id) else self._vain + 1
+            self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {in_words(job.state)}"
             self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
             if self._vain >= STARTS:
@@ -125,7 +125,7 @@ class SlurmExecutor:
         self._queues = {name: _Queue(name, self._submit) for name in names}
         self._submitters = {name: self._submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
-        self.calls.make(names)
+        self.calls.make_folders(names)
         self.machine = Machine(AHEAD * workers, separate_measurements=True)
         self.host = host.describe()
         self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
@@ -140,10 +140,10 @@ class SlurmExecutor:
         # Jobs take the first name, which is the oldest.
         name = f"{time.time_ns():020}-{uuid.uuid4().hex}"
         # The only signal is the one that ends a call: jobs are never paused.
-        pause.attach(lambda _signal: self.calls.drop(name))
+        pause.attach(lambda _signal: self.calls.drop_call(name))
         queue.open.add(name)
         try:
-            self.calls.put(queue.name, name, call)
+            self.calls.put_call(queue.name, name, call)
             # A call that nobody needs may still wait for a job.
             while not pause.unwanted.is_set():
                 answer = self.calls.take_answer(name)
@@ -187,7 +187,7 @@ class SlurmExecutor:
                 raise StageError(queue.broken)
             if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
                 for queue_of_kind in self._queues.values():
-                    queue_of_kind.supply(self.calls, self._most)
+                    queue_of_kind.start_jobs(self.calls, self._most)
                 self._looked = time.monotonic()
             elif len(queue.jobs) < min(self._most, len(queue.open)):
                 queue.jobs.append(self._submit(queue.name))

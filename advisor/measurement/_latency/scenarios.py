@@ -201,7 +201,7 @@ class Sustained(Written):
         return f"keeps its speed: {spans} ({self.ratio - 1:+.1%})"
 
 
-def sustain(
+def run_sustained(
     model: Path | str, threads: int, seconds: float, setup: InterpreterOptions = DEFAULT, windows: int = WINDOWS
 ) -> Sustained:
     """Run a file for ``seconds`` without a pause in a child process; errors are those of :func:`.timing.measure`."""

@@ -17,7 +17,7 @@ from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
-from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
+from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, run_sustained, time_pipeline
 from advisor.measurement._latency.timing import compare_with_first, interleave_files, measure, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
 from advisor.store import cache_root, fill_folder, install
@@ -323,7 +323,7 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
         file = replace(file, loaded=loaded)
     if plan.sustained_s:
         say(f"{name}: {plan.sustained_s:.0f} s without a pause")
-        file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
+        file = replace(file, sustained=run_sustained(file.model, plan.threads[0], plan.sustained_s, plan.setup))
     return file
 
 

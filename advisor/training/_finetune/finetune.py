@@ -228,7 +228,7 @@ class _Session:
         self._start_accuracy = self._validate()
         self._best = self._start_accuracy
         # The share of the time counts from the first step on.
-        self._time.restart()
+        self._time.restart_share()
         self._model.save_weights(self._folder / WEIGHTS)
         self._save()
 
@@ -267,7 +267,7 @@ class _Session:
         share_done = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
         # The rate falls with the time then.
         if self._is_shortened(share_done):
-            self._optimizer.spent.assign(min(1.0, self._time.spent(self._validation_s)))
+            self._optimizer.spent.assign(min(1.0, self._time.compute_share_spent(self._validation_s)))
         if not number and place in (1, PRICED):
             self._price_after(place)
         seed = hyperparameters.seed + number, place
@@ -279,12 +279,12 @@ class _Session:
         Before it does, the training takes the time of the one that would follow. Half of a training with the validation
         images gains less than twice the epochs without them.
         """
-        late = self._shortened or self._time.spent(self._validation_s) > share_done + BEHIND
+        late = self._shortened or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
         if late and self._alone_s is not None:
-            self._time.extend(self._alone_s)
+            self._time.extend_limit(self._alone_s)
             self._alone_s = None
             self._ships_itself = True
-            late = self._shortened or self._time.spent(self._validation_s) > share_done + BEHIND
+            late = self._shortened or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
         self._shortened = late
         return late
 
@@ -309,14 +309,14 @@ class _Session:
         loss = float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
-        self._optimizer.swap()
+        self._optimizer.swap_means()
         accuracy = self._validate()
         # Without a validation part, as for the network that ships, the last mean is kept.
         if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
             self._model.save_weights(self._folder / WEIGHTS)
-        self._optimizer.swap()
+        self._optimizer.swap_means()
         if self.out_of_time:
             self._write_state()
             return

@@ -150,7 +150,9 @@ class PlainMaps:
     features: Floats  # of the images, with those of all levels, float32 (N, F)
     of_cuts: Sequence[CutMaps]  # maps of the shape of the cut
 
-    def fitting(self, images: Batches, run: Callable[[Floats], Floats]) -> Callable[[NDArray[np.int64]], Floats] | None:
+    def find_reader(
+        self, images: Batches, run: Callable[[Floats], Floats]
+    ) -> Callable[[NDArray[np.int64]], Floats] | None:
         """Return what reads the maps of some images; None if none are those that ``run`` gives for the first images.
 
         A cut is known by its operators in a file, and the network was built anew, so a few values decide.
@@ -207,7 +209,7 @@ class MapBatches:
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
             maps = Computed(lower, images, hyperparameters, plain, self._changes)
-            self.copies = maps.affordable(seconds)
+            self.copies = maps.count_affordable(seconds)
             cache = file_of(self.copies)
             # Renamed when it is whole: a killed training leaves no file that looks complete.
             unfinished = cache.with_suffix(".partial")
@@ -286,10 +288,10 @@ class Computed:
         self._read_plain = None
         if plain is not None:
             run = self._idle.get()
-            self._read_plain = plain.fitting(images, run)
+            self._read_plain = plain.find_reader(images, run)
             self._idle.put(run)
 
-    def affordable(self, seconds: float | None) -> int:
+    def count_affordable(self, seconds: float | None) -> int:
         """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
         copies = self._hyperparameters.copies
         if seconds is None or not copies:

@@ -60,7 +60,7 @@ class Optimizer:
         """Return the logits of one batch, (n, C)."""
         return np.asarray(self._predict(tf.constant(images)).numpy())
 
-    def swap(self) -> None:
+    def swap_means(self) -> None:
         """Swap the weights and their running means, to validate and save the means; swap again to continue."""
         for weight in self._weights:
             value = weight.variable.numpy()

@@ -298,7 +298,7 @@ class _Training:
 
     def _share_done(self) -> float:
         """Return the share of the steps or of the time that is done, whichever is larger."""
-        return max(len(self._losses) / self._planned, self._time.spent())
+        return max(len(self._losses) / self._planned, self._time.compute_share_spent())
 
     def batches(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
         """Yield the whole batches of a pass over the images, in a new order each time."""
