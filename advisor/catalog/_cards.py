@@ -152,7 +152,10 @@ class Card:
 
     def top1(self, precision: str = "float32") -> float | None:
         """Return the first published top-1 (percent) at ``precision``, or None."""
-        return next((p.top1 for p in self.published if p.precision == precision and p.top1 is not None), None)
+        for published in self.published:
+            if published.precision == precision and published.top1 is not None:
+                return published.top1
+        return None
 
     def at(self, side: int) -> Card:
         """Return the card with another side of the input, in pixels: the weights of convolutions fit every size.

@@ -86,7 +86,8 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
         begins = read_text(file)
         column = _find_column(file)
     dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
-    return begins.rstrip("\n") + "\n" + "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
+    indented = [f"{' ' * column}{line}\n" for line in dumped.splitlines()]
+    return begins.rstrip("\n") + "\n" + "".join(indented)
 
 
 def _find_column(file: Path) -> int:
@@ -138,10 +139,12 @@ def read_catalogue_file(
 
 @dataclass(frozen=True)
 class _Listener:
-    tell: Callable[[str], None] | None = field(compare=False)  # whoever listens, the cards are the same
+    # Not compared: whoever listens, the cards are the same.
+    tell: Callable[[str], None] | None = field(compare=False)
 
 
-@lru_cache(maxsize=64)  # a process asks for the same cards again and again
+# A process asks for the same cards again and again.
+@lru_cache(maxsize=64)
 def _read(path: Path, place: Path, text: str, listener: _Listener) -> CardFile:
     known = recall_cards(place, text)
     if known is not None:
@@ -206,7 +209,10 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
     files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
     for error in find_repeated_names(files):
         raise error
-    return Catalogue([card for file in files for card in file.cards])
+    cards = list[Card]()
+    for file in files:
+        cards += file.cards
+    return Catalogue(cards)
 
 
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
@@ -222,10 +228,11 @@ def find_repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
     first: dict[str, tuple[CardFile, int]] = {}
     for file in files:
         for position, card in enumerate(file.cards):
-            before, at = first.setdefault(card.name, (file, position))
-            if (before, at) != (file, position):
+            first_file, first_position = first.setdefault(card.name, (file, position))
+            if (first_file, first_position) != (file, position):
+                taken_at = first_file.place(first_position)
                 yield UsageError(
-                    f"{file.place(position)}: the name '{card.name}' is already taken ({before.place(at)})",
+                    f"{file.place(position)}: the name '{card.name}' is already taken ({taken_at})",
                     "give the card a name of its own",
                 )
 
@@ -272,10 +279,11 @@ def recall_cards(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ..
 def remember_cards(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int]) -> None:
     """Write the ``cards`` that were read from ``text``, atomically."""
 
-    def row(value: Any) -> list[Any]:  # a dataclass as the list of its fields
+    # A dataclass as the list of its fields, in their order, as _card_from_row takes it.
+    def list_values(value: Any) -> list[Any]:
         return [getattr(value, field.name) for field in fields(value)]
 
-    body = json.dumps([cards, indices], default=row, separators=(",", ":"))
+    body = json.dumps([cards, indices], default=list_values, separators=(",", ":"))
     place = _place(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

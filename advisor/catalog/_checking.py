@@ -90,21 +90,22 @@ def check_catalogue(
         require_training("--build")
     mistakes: list[UsageError] = []
     files = list(_read(catalogue_paths(extra), mistakes))
-    wrong = [_finding_of_error(error) for error in (*mistakes, *find_repeated_names(files))]
-    places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
-    cards = {card.name: card for file in files for card in file.cards}
+    findings = [_finding_of_error(error) for error in (*mistakes, *find_repeated_names(files))]
+    places: dict[str, str] = {}
+    cards: dict[str, Card] = {}
+    for file in files:
+        for position, card in enumerate(file.cards):
+            places[card.name] = file.place(position)
+            cards[card.name] = card
     # Minutes of building are wasted on a catalogue with mistakes: it has to be checked again.
-    counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
+    counts = _count_all(tuple(cards.values()), built) if build and not findings else {}
     for card in cards.values():
-        card_counts = counts.get(card.name)
-        wrong += [
-            CatalogueFinding(level, places[card.name], card.name, text)
-            for level, text in _check_card(card, card_counts)
-        ]
-    against = count_verified(tuple(cards.values()))
-    wrong += [CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED) for name in against.damaged]
-    findings = tuple(sorted(wrong, key=lambda finding: finding.level is FindingLevel.NOTE))
-    return Checked(len(cards), findings, against, len(counts))
+        for level, text in _check_card(card, counts.get(card.name)):
+            findings.append(CatalogueFinding(level, places[card.name], card.name, text))
+    verified = count_verified(tuple(cards.values()))
+    findings += [CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED) for name in verified.damaged]
+    errors_first = tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.NOTE))
+    return Checked(len(cards), errors_first, verified, len(counts))
 
 
 def count_graph(card: Card) -> Counts:
@@ -120,9 +121,11 @@ def count_graph(card: Card) -> Counts:
         from advisor.catalog._graph_file import graph_of
         from advisor.tflite import count, read
 
-        given = graph_of(card)
-        values = sum(prod(shape) for shape in given.shapes.values())
-        return Counts(given.params, values, count(read(given.fill_constants(given.random()))).macs)
+        graph_file = graph_of(card)
+        values = sum(prod(shape) for shape in graph_file.shapes.values())
+        # Whatever the weights are: MACs follow from the shapes.
+        data = graph_file.fill_constants(graph_file.draw_tensors())
+        return Counts(graph_file.params, values, count(read(data)).macs)
     import keras
 
     from advisor.catalog import _architectures as architectures, _graph as graph
@@ -159,7 +162,7 @@ def _finding_of_error(error: UsageError) -> CatalogueFinding:
 def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> dict[str, Counts | AdvisorError]:
     with ChildPool(Path("/dev/null")) as pool, ThreadPoolExecutor(CHILDREN) as callers:
 
-        def one(card: Card) -> Counts | AdvisorError:
+        def count_card(card: Card) -> Counts | AdvisorError:
             try:
                 counts: Counts = pool.call(f"{__name__}:count_graph", card, limits=_LIMITS)
                 return counts
@@ -169,7 +172,8 @@ def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> di
                 if built is not None:
                     built(card.name)
 
-        return dict(zip((card.name for card in cards), callers.map(one, cards), strict=True))
+        names = [card.name for card in cards]
+        return dict(zip(names, callers.map(count_card, cards), strict=True))
 
 
 def _check_card(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[FindingLevel, str]]:
@@ -229,21 +233,32 @@ def _check_published(card: Card, published: Published, counts: Counts | None) ->
 
 def count_verified(cards: Sequence[Card]) -> Verified:
     """Count what the cards state, and hash what the cache holds of their weights."""
-    sources = [source for card in cards for source in card.weights]
-    strong = sum(all(member.strong or member.archive for member in source.members) for source in sources)
-    known = sum(all(member.key for member in source.members) for source in sources)
+    sources = 0
+    strong = 0
+    known = 0
+    counts = 0
+    hashed = set[str]()
+    damaged = set[str]()
     cache = Cache(FetchOptions().cache_root)
-    cached = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
-    # `find` hashes the file, and does not return one that is damaged.
-    hashes_right = {(name, cache.find(source) is not None) for name, source in cached}
+    for card in cards:
+        for published in card.published:
+            counts += (published.params is not None) + (published.macs is not None)
+        for source in card.weights:
+            sources += 1
+            strong += all(member.strong or member.archive for member in source.members)
+            known += all(member.key for member in source.members)
+            if cache.holds(source):
+                # `find` hashes the file, and does not return one that is damaged.
+                is_right = cache.find(source) is not None
+                (hashed if is_right else damaged).add(card.name)
     return Verified(
-        counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),
+        counts=counts,
         strong=strong,
         weak=known - strong,
-        unknown=len(sources) - known,
+        unknown=sources - known,
         sourceless=tuple(card.name for card in cards if not card.weights),
-        hashed=tuple(sorted(name for name, right in hashes_right if right)),
-        damaged=tuple(sorted(name for name, right in hashes_right if not right)),
+        hashed=tuple(sorted(hashed)),
+        damaged=tuple(sorted(damaged)),
     )
 
 

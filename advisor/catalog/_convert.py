@@ -55,13 +55,11 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     from advisor.catalog._weights import mapping, readers
 
     if weights is not None:
-        fill_layers(
-            model,
-            mapping.map_weights(weights.port, layers_of(model), readers.read_tensors(weights.format, weights.path)),
-        )
+        tensors = readers.read_tensors(weights.format, weights.path)
+        fill_layers(model, mapping.map_weights(weights.port, layers_of(model), tensors))
     elif card.filled_graph:
         # The weights of the converted file.
-        fill_layers(model, graph_of(card).random())
+        fill_layers(model, graph_of(card).draw_tensors())
     else:
         fill_randomly(model)
     return model
@@ -119,8 +117,8 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         return convert_own(card, weights, path)
     if not card.needs_converter:
         path.write_bytes(fill_graph_file(card, weights))
-        made = card.filled_graph or card.conversion
-        return {"difference": made.difference if made else 0.0}
+        comparison = card.filled_graph or card.conversion
+        return {"difference": comparison.difference if comparison else 0.0}
     import keras
 
     try:
@@ -146,7 +144,7 @@ def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
 
     graph = graph_of(card)
     if weights is None:
-        return graph.fill_constants(graph.random())
+        return graph.fill_constants(graph.draw_tensors())
     return graph.fill_constants(graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path)))
 
 

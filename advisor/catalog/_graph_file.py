@@ -45,15 +45,13 @@ class BoxCode:
     background: bool  # the first logit is that of the background, and a softmax makes scores
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> BoxCode:
+    def from_json(cls, entry: Mapping[str, Any]) -> BoxCode:
         """Return what a graph file says."""
         levels = []
-        for level in said["levels"]:
+        for level in entry["levels"]:
             sides = tuple(map(tuple, level["sides"]))
             levels.append(AnchorLevel(tuple(level["cells"]), sides))
-        order = tuple(said["order"])
-        scales = tuple(said["scales"])
-        return cls(tuple(levels), order, scales, said["background"])
+        return cls(tuple(levels), tuple(entry["order"]), tuple(entry["scales"]), entry["background"])
 
 
 @dataclass(frozen=True)
@@ -125,12 +123,12 @@ class GraphFile:
             value = self.deviation(term["deviation"], tensors) ** term.get("power", 1)
         elif "shift" in term:
             bias = tensors[term["bias"]].astype(np.float64) if term.get("bias") else 0.0
-            value = self.shift(term["shift"], tensors, bias)
+            value = self.compute_shift(term["shift"], tensors, bias)
         elif "matrix" in term:
             matrix = tensors[term["matrix"]].astype(np.float64)
             by = term["by"]
             # The constant that a BatchNorm adds passes through the next matrix too.
-            vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
+            vector = self.compute_shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
         elif "identity" in term:
@@ -151,7 +149,7 @@ class GraphFile:
                 value = value * factor
         return value
 
-    def shift(self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0) -> Array:
+    def compute_shift(self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0) -> Array:
         """Return what a BatchNorm adds to each channel, after a bias."""
         mean = tensors[f"{norm}.running_mean"].astype(np.float64)
         shift: Array = tensors[f"{norm}.bias"] + (bias - mean) * self.scale(norm, tensors)
@@ -180,12 +178,15 @@ class GraphFile:
         """Number of trained values; BatchNorm's moving statistics are not among them."""
         return sum(prod(shape) for name, shape in self.shapes.items() if ".running_" not in name)
 
-    def random(self) -> dict[str, Array]:
+    def draw_tensors(self) -> dict[str, Array]:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
         draw = np.random.default_rng(0)
         weights = dict[str, Array]()
         # Keras' kernels have the outputs last, PyTorch's first.
-        fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
+        fans_in: dict[str, int] = {}
+        for layer in self.layers:
+            for part in layer.shapes:
+                fans_in[layer.tensor(part)] = layer.fan_in(part)
         for name, shape in self.shapes.items():
             end = name.rpartition(".")[2]
             if len(shape) > 1:
@@ -199,8 +200,10 @@ class GraphFile:
 
 def pad_kernel(kernel: Array, sides: Sequence[int]) -> Array:
     """Return a kernel (out, in, height, width) with zeros around it, so that it has these odd sides."""
-    margins = [((wanted - has) // 2,) * 2 for wanted, has in zip(sides, kernel.shape[2:], strict=True)]
-    return np.pad(kernel, [(0, 0), (0, 0), *margins])
+    height, width = kernel.shape[2:]
+    down = (sides[0] - height) // 2
+    across = (sides[1] - width) // 2
+    return np.pad(kernel, [(0, 0), (0, 0), (down, down), (across, across)])
 
 
 def make_identity(shape: Sequence[int]) -> Array:
@@ -237,19 +240,21 @@ def read_graph(path: Path) -> GraphFile:
             # A small archive can unpack to gigabytes.
             if sum(entry.file_size for entry in archive.infolist()) > 8 * MAX_BYTES:
                 raise ValueError("it is too large")
-            said = json.loads(archive.read(CONSTANTS))
+            document = json.loads(archive.read(CONSTANTS))
             names = [name for name in archive.namelist() if name.endswith(".npy")]
-            shapes = {name: tuple(shape) for name, shape in said["shapes"].items()}
+            norms = document["norms"]
+            shapes = {name: tuple(shape) for name, shape in document["shapes"].items()}
             return GraphFile(
-                archive.read(GRAPH),
-                {int(place): terms for place, terms in said["constants"].items()},
-                said["norms"],
-                shapes,
-                {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
-                tuple(_layer(entry, shapes, said["norms"]) for entry in said.get("layers", ())),
-                BoxCode.from_json(said["detector"]) if "detector" in said else None,
+                graph=archive.read(GRAPH),
+                constants={int(place): terms for place, terms in document["constants"].items()},
+                norms=norms,
+                shapes=shapes,
+                indices={name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
+                layers=tuple(_layer(entry, shapes, norms) for entry in document.get("layers", ())),
+                boxes=BoxCode.from_json(document["detector"]) if "detector" in document else None,
             )
     except UsageError:
         raise
-    except Exception as error:  # a damaged file can fail a parser in any way
+    # A damaged file can fail a parser in any way.
+    except Exception as error:
         raise UsageError(f"{path} is not a graph file: {error}", "install the advisor again") from error

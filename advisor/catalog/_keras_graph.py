@@ -58,7 +58,11 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     values: dict[int, Any] = {graph.inputs[0]: keras.Input(image.shape[1:], batch_size=1, name="image")}
     first = values[graph.inputs[0]]
     for number, operator in enumerate(model.operators):
-        inputs = [values.get(index, graph.tensors[index] if index >= 0 else None) for index in operator.inputs]
+        inputs = []
+        for index in operator.inputs:
+            # -1 stands for an optional input that is missing; what nothing computes is a constant of the file.
+            constant = graph.tensors[index] if index >= 0 else None
+            inputs.append(values.get(index, constant))
         node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
         make = _of_all_axes if node.loses_batch else _map_layer_makers().get(operator.name)
         if make is None:
@@ -98,8 +102,11 @@ class _Node:
         """Return whether a value that is no constant lacks the batch axis, or has other axes than the output."""
         if self.operator.name not in (*_ELEMENTWISE, "MEAN"):
             return False
-        given = [shape for shape, value in zip(self.shapes, self.inputs, strict=True) if not _is_constant(value)]
-        return not given or any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*given, self.shape))
+        inputs = zip(self.shapes, self.inputs, strict=True)
+        shapes = [shape for shape, value in inputs if not _is_constant(value)]
+        if not shapes:
+            return True
+        return any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*shapes, self.shape))
 
 
 def _is_constant(value: Any) -> bool:
@@ -112,7 +119,8 @@ def _constant(tensor: Any) -> Any:
     value = real_values(tensor)
     if value is None:
         raise StageError("a constant of the file has no values")
-    return np.asarray(value, np.float32 if tensor.dtype.startswith("float") else np.int32).reshape(tensor.shape)
+    dtype = np.float32 if tensor.dtype.startswith("float") else np.int32
+    return np.asarray(value, dtype).reshape(tensor.shape)
 
 
 def _activate(value: Any, operator: Operator) -> Any:
@@ -145,11 +153,14 @@ def _window_arguments(node: _Node, bias: Any) -> dict[str, Any]:
 
 def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
     """Return the layer's output with its weights set; a bias may be missing."""
-    given = _constant(node.inputs[0])
-    value = layer(given)
+    source = _constant(node.inputs[0])
+    # The call makes the weights, so that they can be set.
+    value = layer(source)
     layer.set_weights([np.asarray(array, np.float32) for array in arrays if array is not None])
     # Keras computed with a constant at once, before the weights were set.
-    return _activate(layer(given) if isinstance(given, np.ndarray) else value, node.operator)
+    if isinstance(source, np.ndarray):
+        value = layer(source)
+    return _activate(value, node.operator)
 
 
 def _bias(node: _Node) -> Any:
@@ -187,8 +198,12 @@ def _dense(node: _Node) -> Any:
     kernel = _constant(node.inputs[1]).T
     bias = _bias(node)
     bias = None if bias is None else bias.reshape(-1)
-    value = _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
-    return value if len(value.shape) == len(_after_batch(node.shape)) + 1 else _reshape_value(value, node.shape)
+    layer = layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name)
+    value = _with(layer, node, [kernel, bias])
+    # The operator of the file may join axes of its input, which the layer keeps.
+    if len(value.shape) == len(_after_batch(node.shape)) + 1:
+        return value
+    return _reshape_value(value, node.shape)
 
 
 def _pad(node: _Node) -> Any:
@@ -208,10 +223,15 @@ def _elementwise(node: _Node) -> Any:
     if node.operator.name == "ADD" and len(node.shape) == 3:
         # Keras adds a second value with one axis longer than 1 as a bias, which the converter refuses with three axes.
         both.sort(key=lambda value: prod(value.shape[1:]))
-    whole = not any(isinstance(operand, np.ndarray) for operand in both)
-    merged = {"ADD": layers.Add, "MUL": layers.Multiply}.get(node.operator.name) if whole else None
-    value = merged(name=node.name)(both) if merged else getattr(ops, _ELEMENTWISE[node.operator.name])(*both)
-    value = ops.square(value) if node.operator.name == "SQUARED_DIFFERENCE" else value
+    # Layers merge two activations; with a constant it is an operation.
+    has_constant = any(isinstance(operand, np.ndarray) for operand in both)
+    merging_layer = {"ADD": layers.Add, "MUL": layers.Multiply}.get(node.operator.name)
+    if merging_layer is not None and not has_constant:
+        value = merging_layer(name=node.name)(both)
+    else:
+        value = getattr(ops, _ELEMENTWISE[node.operator.name])(*both)
+    if node.operator.name == "SQUARED_DIFFERENCE":
+        value = ops.square(value)
     return _activate(value, node.operator)
 
 
@@ -305,63 +325,75 @@ def _of_all_axes(node: _Node) -> Any:
     from keras import ops
 
     rank = len(node.shape) if node.operator.name in _ELEMENTWISE else 0
-    given = list[Any]()
+    operands = list[Any]()
     inputs = [value for value in node.inputs if value is not None]
     for value, shape in zip(inputs, node.shapes, strict=True):
-        whole = (*[1] * (rank - len(shape)), *shape)
-        constant = _is_constant(value)
-        given.append(_constant(value).reshape(1, *whole) if constant else ops.reshape(value, (-1, *whole)))
+        # Broadcasting adds axes in front, where the batch is now.
+        all_axes = (*[1] * (rank - len(shape)), *shape)
+        if _is_constant(value):
+            operands.append(_constant(value).reshape(1, *all_axes))
+        else:
+            operands.append(ops.reshape(value, (-1, *all_axes)))
     if rank:
-        result = _elementwise(replace(node, inputs=given))
+        result = _elementwise(replace(node, inputs=operands))
     else:
-        result = _map_tensor_makers()[node.operator.name](given, node.operator.options)
+        result = _map_tensor_makers()[node.operator.name](operands, node.operator.options)
     if tuple(result.shape[1:]) != node.shape:
         raise StageError(f"{node.name} has the shape {tuple(result.shape[1:])}, and {node.shape} in the file")
     return _reshape_value(result, node.shape)
 
 
-def _transpose(given: list[Any], _: Mapping[str, Any]) -> Any:
+def _behind_batch(axis: Any) -> int:
+    """Return an axis of the file where a batch stands before all axes; one that counts from the end stays."""
+    return int(axis) + 1 if axis >= 0 else int(axis)
+
+
+def _transpose(operands: list[Any], _: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    return ops.transpose(given[0], (0, *(int(axis) + 1 for axis in given[1][0])))
+    value, order = operands
+    return ops.transpose(value, (0, *(int(axis) + 1 for axis in order[0])))
 
 
-def _slice(given: list[Any], options: Mapping[str, Any]) -> Any:
-    value, *numbers = given
-    return value[(slice(None), *slices_of(options, *(bound[0] for bound in numbers)))]
+def _slice(operands: list[Any], options: Mapping[str, Any]) -> Any:
+    value, *bounds = operands
+    # The bounds have a batch of one before their own axis.
+    slices = slices_of(options, *(bound[0] for bound in bounds))
+    return value[(slice(None), *slices)]
 
 
-def _multiply(given: list[Any], options: Mapping[str, Any]) -> Any:
+def _multiply(operands: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    left, right = (
-        ops.swapaxes(value, -1, -2) if options.get(key) else value
-        for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
-    )
+    left, right = operands
+    if options.get("adj_x"):
+        left = ops.swapaxes(left, -1, -2)
+    if options.get("adj_y"):
+        right = ops.swapaxes(right, -1, -2)
     return ops.matmul(left, right)
 
 
-def _multiply_by_rows(given: list[Any], _: Mapping[str, Any]) -> Any:
+def _multiply_by_rows(operands: list[Any], _: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    value, rows = given[:2]
+    value, rows = operands[:2]
     width = rows.shape[-1]
-    products = ops.matmul(ops.reshape(value, (-1, prod(value.shape[1:]) // width, width)), ops.swapaxes(rows, -1, -2))
+    flat = ops.reshape(value, (-1, prod(value.shape[1:]) // width, width))
+    products = ops.matmul(flat, ops.swapaxes(rows, -1, -2))
     return ops.reshape(products, (-1, *value.shape[1:-1], rows.shape[-2]))
 
 
-def _join(given: list[Any], options: Mapping[str, Any]) -> Any:
+def _join(operands: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    axis = int(options["axis"])
-    return ops.concatenate(given, axis=axis + 1 if axis >= 0 else axis)
+    return ops.concatenate(operands, axis=_behind_batch(int(options["axis"])))
 
 
-def _reduce(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
+def _reduce(kind: str, operands: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    axes = tuple(int(axis) + 1 if axis >= 0 else int(axis) for axis in given[1].reshape(-1))
-    return getattr(ops, kind)(given[0], axes, keepdims=bool(options.get("keep_dims")))
+    axes = tuple(map(_behind_batch, operands[1].reshape(-1)))
+    return getattr(ops, kind)(operands[0], axes, keepdims=bool(options.get("keep_dims")))
 
 
 @cache

@@ -143,18 +143,16 @@ def _fetch(options: FetchOptions, card: Card) -> Fetched:
         weights = fetch_weights(card, options)
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
-    same = (weights.member, weights.format, weights.port)
+    fetched = (weights.member, weights.format, weights.port)
+    sources = [source for source in card.weights if (source.file.path, source.format, source.port) == fetched]
     # A file in the mirror may fit several sources of the card, so its hash decides, where the source has one.
-    source = next(
-        source
-        for source in card.weights
-        if (source.file.path, source.format, source.port) == same and source.file.sha256 in ("", weights.sha256)
-    )
+    source = next(source for source in sources if source.file.sha256 in ("", weights.sha256))
     if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"
         return Fetched(card.name, weights.path, weights.source, weights.sha256, reason=reason)
 
-    def copy(folder: Path) -> None:  # a file in a mirror is checked again
+    # The cache checks the copy again: the file in the mirror may have changed since.
+    def copy(folder: Path) -> None:
         for member in source.members:
             beside = weights.path if member is source.file else weights.path.parent / member.name
             shutil.copyfile(beside, folder / member.name)

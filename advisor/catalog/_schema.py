@@ -255,7 +255,9 @@ def _explain_error(error: ValidationError, schema: type[BaseModel], document: Ya
     name = ".".join(str(step) for step in location) or "the file"
     if first["type"] == "extra_forbidden":
         models = (schema, PreprocessingEntry, PublishedEntry, SourceEntry, MemberEntry, GraphEntry)
-        keys = [name for model in models for name in model.model_fields]
+        keys = list[str]()
+        for model in models:
+            keys += model.model_fields
         problem = f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), keys)}"
         return UsageError(problem, f"keys: {', '.join(keys)}")
     stated = repr(first["input"])

@@ -35,7 +35,8 @@ CALIBRATION = 100
 FEWEST = 10
 """With fewer calibration images, one unusual image decides the range of every activation."""
 
-PROBED_SIDE = 8  # Pixels of a side at which an image is decoded to see whether it can be used
+PROBED_SIDE = 8
+"""Pixels of a side at which an image is decoded to see whether it can be used."""
 
 _FIRST_OF_BYTE = {"uint8": 0, "int8": -128}
 """The number that stands for a black pixel."""
@@ -90,14 +91,18 @@ def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.u
         return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
 
     draw = random.Random(seed)
-    crops = []
+    crops = list[Callable[[], NDArray[np.uint8]]]()
+    # Importing the package would be slow.
     folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
-    for photograph in (Image.open(folder / name).convert("RGB") for name in PHOTOGRAPHS):
+    for name in PHOTOGRAPHS:
+        photograph = Image.open(folder / name).convert("RGB")
+        width, height = photograph.size
         for _ in range(CROPS_A_PHOTOGRAPH):
-            side = draw.uniform(0.5, 1.0) * min(photograph.size)
-            left, top = (draw.uniform(0, length - side) for length in photograph.size)
+            side = draw.uniform(0.5, 1.0) * min(width, height)
+            left = draw.uniform(0, width - side)
+            top = draw.uniform(0, height - side)
             crops.append(partial(resize_crop, photograph, (left, top, left + side, top + side)))
-    return list(crops)
+    return crops
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:
@@ -152,9 +157,9 @@ def spec_of_file(
     if (metadata is None or not metadata.mean) and steps and model.inputs[0].dtype in _FIRST_OF_BYTE:
         # A pixel becomes (pixel - zero) x scale, so mean and deviation follow from the steps.
         zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
-        return InputSpec(
-            shape[1], _require_three(name, (zero,)), _require_three(name, (1 / steps.scales[0],), positive=True)
-        )
+        mean_of_steps = _require_three(name, (zero,))
+        std_of_steps = _require_three(name, (1 / steps.scales[0],), positive=True)
+        return InputSpec(shape[1], mean_of_steps, std_of_steps)
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its images are normalised", f"give it on the scale 0 to 255: {_EXAMPLE}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -97,18 +97,19 @@ class FleetOption:
 
     def share_of(self, tier: int) -> float:
         """Return the share of the known phones that get a file and meet the limits with it."""
-        known = sum(assigned.phone.share for assigned in self.phones)
-        return sum(assigned.phone.share for assigned in self.phones if assigned.sure and assigned.tier == tier) / known
+        total = sum(assigned.phone.share for assigned in self.phones)
+        sure_phones = [assigned.phone for assigned in self.phones if assigned.sure and assigned.tier == tier]
+        return sum(phone.share for phone in sure_phones) / total
 
     @cached_property
     def sentence(self) -> str:
         """The option in words."""
         count = ("One file", "Two files", "Three files")[len(self.files) - 1]
-        tiers = [
-            f"{accuracy_of(file):.1f} % on {text.whole_percent(self.share_of(tier))}"
-            for tier, file in reversed(list(enumerate(self.files)))
-        ]
+        tiers = list[str]()
+        for tier, file in reversed(list(enumerate(self.files))):
+            tiers.append(f"{accuracy_of(file):.1f} % on {text.whole_percent(self.share_of(tier))}")
         late = 1 - self.sure_share
+        # A sum of shares may miss 1 by a rounding error.
         floor = f", {text.whole_percent(late)} of the phones may be too slow and get the floor" if late > 1e-9 else ""
         return f"{count}: {', '.join(tiers)}{floor}; {show_bytes(self.bytes)} in all"
 
@@ -178,13 +179,13 @@ class Matrix:
     @cached_property
     def allowed(self) -> Floats:
         """1 where a file meets every limit but that of the latency."""
-        others = replace(self.limits, latency_ms=None)
-        return np.array([[float(others.met_by(evaluation)) for evaluation in row] for row in self.rows])
+        other_limits = replace(self.limits, latency_ms=None)
+        return self._map(lambda evaluation: float(other_limits.met_by(evaluation)))
 
     def chances(self, scale: float = 1.0) -> Floats:
         """Return the probability that a file meets the latency limit times a scale; 0 where none can be predicted."""
-        limit = scale * (self.limits.latency_ms or np.inf)
-        return np.array([[_chance_of(evaluation, limit) for evaluation in row] for row in self.rows])
+        limit_ms = scale * (self.limits.latency_ms or np.inf)
+        return self._map(lambda evaluation: _chance_of(evaluation, limit_ms))
 
     def sure(self, scale: float = 1.0) -> Floats:
         """Return 1 where a file meets every limit, that of the latency with the confidence of the question."""
@@ -195,6 +196,10 @@ class Matrix:
         worth = np.where(self.sure(scale) > 0, self.worths, HARDLY * self.chances(scale))
         return np.asarray(self.shares[:, None] * worth)
 
+    def _map(self, figure_of: Callable[[Evaluation], float]) -> Floats:
+        """Return a figure of each prediction, of shape (phones, files)."""
+        return np.array([list(map(figure_of, predictions)) for predictions in self.rows])
+
 
 def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
     if evaluation.status is not Status.OK or evaluation.latency_distribution is None:
@@ -204,9 +209,8 @@ def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
 
 def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
     """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
-    files = tuple(
-        evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None and evaluation.artefact
-    )
+    scored = [evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None]
+    files = tuple(evaluation for evaluation in scored if evaluation.artefact)
     if not files:
         raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
     predictor = DevicePredictor()
@@ -224,28 +228,32 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     notes = list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
         files = choose_files(values, count)
+        # What phones get that no file serves (HARDLY) is no gain.
         if sets and (len(files) < count or total_value(values, files) <= total_value(values, sets[-1]) + HARDLY):
             notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
             break
         sets.append(files)
     options = tuple(_make_option(matrix, files) for files in sets)
     order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
-    every = values.argmax(axis=1)
-    held = matrix.sure()
-    whole = float(matrix.shares @ matrix.accuracies[every])
-    served = float(matrix.shares @ (matrix.accuracies[every] * held[np.arange(len(every)), every]))
-    shares_kept = tuple(option.served / served if served else 1.0 for option in options)
-    if not options[order[0]].sure_share:
-        notes.append(_note_floor(matrix, options[order[0]]))
+    best = order[0]
+    # The most that any number of files can give: the best file of each phone.
+    best_files = values.argmax(axis=1)
+    best_accuracies = matrix.accuracies[best_files]
+    best_sure = matrix.sure()[np.arange(len(best_files)), best_files]
+    mean_accuracy = float(matrix.shares @ best_accuracies)
+    served = float(matrix.shares @ (best_accuracies * best_sure))
+    value_shares = tuple(option.served / served if served else 1.0 for option in options)
+    if not options[best].sure_share:
+        notes.append(_note_floor(matrix, options[best]))
     return FleetAnswer(
         fleet,
         options,
-        order[0],
-        _explain_choice(options, order[0]),
+        best,
+        _explain_choice(options, best),
         _describe_runner_up(options, order),
-        _find_flips(matrix, options, sets, order[0]),
-        (whole, len(set(every.tolist()))),
-        shares_kept,
+        _find_flips(matrix, options, sets, best),
+        (mean_accuracy, len(set(best_files.tolist()))),
+        value_shares,
         tuple(notes),
     )
 
@@ -258,23 +266,24 @@ def _make_option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
     phones = []
     for place, phone in enumerate(matrix.phones):
         tier = int(np.argmax(values[place, ordered]))
-        evaluation = matrix.rows[place][ordered[tier]]
-        latency = evaluation.latency
-        is_sure = bool(sure[place, ordered[tier]])
+        file = ordered[tier]
+        prediction = matrix.rows[place][file]
+        latency = prediction.latency
+        is_sure = bool(sure[place, file])
         if latency is None:
-            phones.append(Assigned(phone, tier, is_sure, reason=evaluation.reason))
+            phones.append(Assigned(phone, tier, is_sure, reason=prediction.reason))
         else:
-            chance = float(chances[place, ordered[tier]])
+            chance = float(chances[place, file])
             phones.append(Assigned(phone, tier, is_sure, chance, latency.value, latency.low, latency.high))
     tiers = [assigned.tier for assigned in phones]
-    held = np.array([assigned.sure for assigned in phones], dtype=float)
-    met = np.array([assigned.probability or 0.0 for assigned in phones])
+    is_sure_of_phones = np.array([assigned.sure for assigned in phones], dtype=float)
+    probabilities = np.array([assigned.probability or 0.0 for assigned in phones])
     return FleetOption(
         tuple(matrix.files[file] for file in ordered),
         tuple(phones),
         float(matrix.shares @ matrix.accuracies[ordered][tiers]),
-        float(matrix.shares @ held),
-        float(matrix.shares @ met),
+        float(matrix.shares @ is_sure_of_phones),
+        float(matrix.shares @ probabilities),
         total_value(values, tuple(ordered)),
     )
 
@@ -320,27 +329,32 @@ def _find_flips(
             price = (option.value - best_option.value) / (place - best)
             word = "less" if place > best else "more"
             flips.append(f"a further file counts like {word} than {price:.2f} points: {plural(place + 1, 'file')}")
-    limit = matrix.limits.latency_ms or 0.0
-    for scales in (OTHER_BUDGETS[0], OTHER_BUDGETS[1]):
+    limit_ms = matrix.limits.latency_ms or 0.0
+    counts = [len(files) for files in sets]
+    # In each direction only the first budget that changes the answer is of use.
+    for scales in OTHER_BUDGETS:
         for scale in scales:
-            values = matrix.values(scale)
-            files = max(
-                (choose_files(values, len(s)) for s in sets),
-                key=lambda s: total_value(values, s) - POINTS_A_FILE * len(s),
-            )
+            files = _choose_best_set(matrix.values(scale), counts)
             if set(files) != set(sets[best]):
                 names = listed([text.file(matrix.files[file]) for file in files], MOST_FILES)
-                flips.append(f"the latency budget is {show_ms(scale * limit)}: {names}")
+                flips.append(f"the latency budget is {show_ms(scale * limit_ms)}: {names}")
                 break
     return tuple(flips)
+
+
+def _choose_best_set(values: Floats, counts: Sequence[int]) -> tuple[int, ...]:
+    """Return the best files of some numbers of files, where each file has its price."""
+    sets = [choose_files(values, count) for count in counts]
+    return max(sets, key=lambda files: total_value(values, files) - POINTS_A_FILE * len(files))
 
 
 def _note_floor(matrix: Matrix, option: FleetOption) -> str:
     chances = matrix.chances()
     file = int(np.argmax(matrix.shares @ chances))
-    known = [row[file].latency_distribution for row in matrix.rows]
-    needed = [distribution.at(matrix.limits.confidence) for distribution in known if distribution is not None]
-    slow = f"; its slowest phone needs a budget of {show_ms(max(needed))}" if needed else ""
+    distributions = [predictions[file].latency_distribution for predictions in matrix.rows]
+    confidence = matrix.limits.confidence
+    needed_ms = [distribution.at(confidence) for distribution in distributions if distribution is not None]
+    slow = f"; its slowest phone needs a budget of {show_ms(max(needed_ms))}" if needed_ms else ""
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
         f"no file is sure to meet {budget} on any phone: the floor is {text.file(option.files[0])}, "
@@ -349,7 +363,7 @@ def _note_floor(matrix: Matrix, option: FleetOption) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _FleetQuestion:
     """A fleet and the files of a run; two that have the same ``key`` have the same answer."""
 
     key: str
@@ -359,8 +373,8 @@ class _Asked:
 
 
 @lru_cache(maxsize=2)
-def _answer_asked(asked: _Asked) -> FleetAnswer:
-    return answer_for(asked.fleet, predict_matrix(asked.fleet, asked.evaluations, asked.limits))
+def _answer_once(question: _FleetQuestion) -> FleetAnswer:
+    return answer_for(question.fleet, predict_matrix(question.fleet, question.evaluations, question.limits))
 
 
 def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> FleetAnswer:
@@ -369,11 +383,11 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     UsageError: the fleet cannot be read. StageError: no file can be chosen.
     """
     fleet = read_fleet(question.fleet, question.profiles)
-    rows = [
-        (evaluation.configuration.key, evaluation.artefact_sha256, accuracy_of(evaluation))
-        for evaluation in one_each(evaluations)
-    ]
+    files = list[tuple[str, str, float]]()
+    for evaluation in one_each(evaluations):
+        files.append((evaluation.configuration.key, evaluation.artefact_sha256, accuracy_of(evaluation)))
+    # Profiles are files of the user's own, which may change between two reports of one process.
     devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
     limits: Mapping[str, object] = vars(question.limits)
-    key = json.dumps([question.fleet, devices, rows, repr(limits)], default=str)
-    return _answer_asked(_Asked(key, fleet, tuple(evaluations), question.limits))
+    key = json.dumps([question.fleet, devices, files, repr(limits)], default=str)
+    return _answer_once(_FleetQuestion(key, fleet, tuple(evaluations), question.limits))

@@ -83,16 +83,24 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     answer = fleet_answer(after.question, after.evaluations)
     now = _tiers_by_phone(answer)
     shares = {phone.name: phone.share for phone in answer.fleet.phones}
-    names = [name for name in dict.fromkeys((*now, *then)) if now.get(name, "") != then.get(name, "")]
-    phones = tuple(PhoneChange(name, shares.get(name, 0.0), then.get(name, ""), now.get(name, "")) for name in names)
+    changes = list[PhoneChange]()
+    for name in dict.fromkeys((*now, *then)):
+        file_before = then.get(name, "")
+        file_after = now.get(name, "")
+        if file_before != file_after:
+            changes.append(PhoneChange(name, shares.get(name, 0.0), file_before, file_after))
     files = set(now.values())
-    earlier = set(then.values())
+    earlier_files = set(then.values())
     environment = sha256_json([after.question.fleet, now])
-    child = write_child(
-        after, read_origin(before.folder.path.resolve()), Child(after.evaluations, HOST, environment, {})
-    )
+    origin = read_origin(before.folder.path.resolve())
+    child = write_child(after, origin, Child(after.evaluations, HOST, environment, {}))
     return FleetChange(
-        child.path, before.name, answer.reason, phones, tuple(sorted(files - earlier)), tuple(sorted(earlier - files))
+        child.path,
+        before.name,
+        answer.reason,
+        tuple(changes),
+        tuple(sorted(files - earlier_files)),
+        tuple(sorted(earlier_files - files)),
     )
 
 

@@ -20,7 +20,8 @@ def choose_files(values: Floats, count: int) -> tuple[int, ...]:
     accounts to optimize float", Management Science 23 (1977).
     """
     undominated = _find_undominated(values)
-    return tuple(sorted(int(undominated[i]) for i in _find_best(values[:, undominated], min(count, len(undominated)))))
+    best_columns = _find_best(values[:, undominated], min(count, len(undominated)))
+    return tuple(sorted(int(undominated[column]) for column in best_columns))
 
 
 def total_value(values: Floats, files: tuple[int, ...]) -> float:
@@ -32,11 +33,13 @@ def _find_undominated(values: Floats) -> NDArray[np.intp]:
     """Return the files that no other one beats; of equal ones the first."""
     files = np.arange(values.shape[1])
     undominated = list[int]()
-    for i in files:
-        beats = (values >= values[:, [i]]).all(axis=0)
-        beaten = (values <= values[:, [i]]).all(axis=0)
-        if not (beats & (~beaten | (files < i))).any():  # better somewhere, or equal and before
-            undominated.append(int(i))
+    for file in files:
+        not_worse = (values >= values[:, [file]]).all(axis=0)
+        not_better = (values <= values[:, [file]]).all(axis=0)
+        # Of equal files the first one is taken: the others are equal and behind it.
+        dominating = not_worse & (~not_better | (files < file))
+        if not dominating.any():
+            undominated.append(int(file))
     return np.array(undominated, dtype=np.intp)
 
 
@@ -54,8 +57,9 @@ def _find_best(values: Floats, count: int) -> tuple[int, ...]:
         ordered = among[order]
         gains = gains[order]
         for place in range(len(ordered) - left + 1):
+            # Gains fall, so no later file reaches more either.
             if value + gains[place : place + left].sum() <= most:
-                return  # gains fall, so no later file reaches more either
+                return
             file = int(ordered[place])
             if left == 1:
                 best = (*chosen, file)

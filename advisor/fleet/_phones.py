@@ -120,19 +120,22 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     total = sum(share for _, share in rows_by_key.values())
     if not total > 0:
         raise UsageError("--fleet: the shares add up to 0", "give each row the share of your users, such as 12.5")
-    if min(abs(total - 1), abs(total - 100)) > 0.5 * (1 if total > 50 else 0.01):
+    # Shares may be fractions or percent. Half a percent is rounding, more needs a note.
+    rounding = 0.5 if total > 50 else 0.005
+    if min(abs(total - 1), abs(total - 100)) > rounding:
         notes.append(f"the shares add up to {total:.4g}, so they are divided by this sum")
-    named = [(row.get("device") or row.get("soc") or "", row, share / total) for row, share in rows_by_key.values()]
-    phones = tuple(
-        Phone(name, share, *_find_device(name, row, profiles, problems), os=row.get("os", ""))
-        for name, row, share in named
-    )
+    phones = list[Phone]()
+    for row, share in rows_by_key.values():
+        name = row.get("device") or row.get("soc") or ""
+        device, how_found = _find_device(name, row, profiles, problems)
+        phones.append(Phone(name, share / total, device, how_found, row.get("os", "")))
     problems.raise_any()
-    fleet = Fleet(title, phones, tuple(dict.fromkeys(notes)))
+    fleet = Fleet(title, tuple(phones), tuple(dict.fromkeys(notes)))
     if not fleet.known:
+        first_names = ", ".join(phone.name for phone in phones[:5])
+        suggestion = nearest(phones[0].name, _list_names(profiles))
         raise UsageError(
-            f"--fleet: no phone of it is known: {', '.join(phone.name for phone in phones[:5])}"
-            f"{nearest(phones[0].name, _list_names(profiles))}",
+            f"--fleet: no phone of it is known: {first_names}{suggestion}",
             "advisor devices list shows the devices; or add a column cores: 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55",
         )
     return fleet
@@ -144,7 +147,9 @@ def _read_rows(text: str) -> list[dict[str, str]]:
     Cells are separated by the most frequent of comma, semicolon and tab in the header. UsageError: a column is there
     twice, or a row has more cells than the header.
     """
-    lines = [line for line in text.removeprefix("\ufeff").splitlines() if line.strip() and not line.startswith("#")]
+    # Excel begins a CSV file in UTF-8 with a byte order mark, which would become a part of the first column's name.
+    lines = text.removeprefix("\ufeff").splitlines()
+    lines = [line for line in lines if line.strip() and not line.startswith("#")]
     if not lines:
         return []
     delimiter = max(_DELIMITERS, key=lines[0].count)
@@ -153,7 +158,8 @@ def _read_rows(text: str) -> list[dict[str, str]]:
     except csv.Error as error:
         raise UsageError(f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5") from None
     names = [name.strip().casefold() for name in header]
-    if repeated := [name for name in names if names.count(name) > 1]:
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
         raise UsageError(f"--fleet: the column '{repeated[0]}' is there twice", "leave one of them out")
     rows = []
     for number, row in enumerate(cells, start=1):
@@ -162,7 +168,8 @@ def _read_rows(text: str) -> list[dict[str, str]]:
                 f"--fleet, row {number}: it has {len(row)} cells, and there are {len(names)} columns",
                 "write shares with a point (12.5), or separate the cells by semicolons",
             )
-        values = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
+        values = [cell.strip() for cell in row]
+        values += [""] * (len(names) - len(row))
         rows.append(dict(zip(names, values, strict=True)))
     return rows
 
@@ -210,43 +217,55 @@ def _find_device(
         profile, how_found, target = _find_profile(name, cores, profiles)
         if profile is None:
             return None, how_found
-        target = profile.target(row["runtime"]) if row.get("runtime") else target or cpu_target(profile)
+        # Precedence: column "runtime", target behind the colon of the name, CPU.
+        if row.get("runtime"):
+            target = profile.target(row["runtime"])
+        elif target is None:
+            target = cpu_target(profile)
     except UsageError as error:
         problems.add(UsageError(f"--fleet, '{name}': {error.message}", error.hint))
         return None, ""
     if target is None:
         return None, "its cores are not known"
-    known = profile if target in profile.targets else replace(profile, targets=(target,), default_target=target.name)
-    known = replace(known, memory_bytes=memory) if memory else known
-    return TargetDevice(name, known, target), how_found
+    # A target that was made for this phone is its only one, and predictions look it up in the profile.
+    if target not in profile.targets:
+        profile = replace(profile, targets=(target,), default_target=target.name)
+    if memory:
+        profile = replace(profile, memory_bytes=memory)
+    return TargetDevice(name, profile, target), how_found
 
 
 def _find_profile(
     name: str, cores: tuple[Cluster, ...], profiles: Profiles
 ) -> tuple[DeviceProfile | None, str, DeviceTarget | None]:
+    """Return the profile of a phone, how it was found, and the target that its name asks for.
+
+    The profile and the target are None where there is none.
+    """
+    # A name may end with a target, such as pixel-6:litert-gpu.
     device, _, target = name.rpartition(":")
-    titles = {profile_known.title.casefold(): profile_known for profile_known in profiles.values()}
+    titles = {profile.title.casefold(): profile for profile in profiles.values()}
     profile = profiles.get(device or name) or titles.get(name.casefold())
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
-    by_soc = {
-        plain(profile_known.soc): profile_known for profile_known in profiles.values() if profile_known.kind == "phone"
-    }
     # Phones come before SoCs: iPhone 13 is a phone, and hw.machine of phones with an A14 begins with iPhone13.
     phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
         return phone, _how_known(phone, profiles), phone.target(target) if device else None
     soc = index_socs().get(plain(name))
-    same = by_soc.get(plain(name))
+    phones_by_soc = {plain(profile.soc): profile for profile in profiles.values() if profile.kind == "phone"}
+    same_soc = phones_by_soc.get(plain(name))
     if cores or soc is not None:
-        known = cores or (soc.cores if soc else ())
-        described = DeviceProfile(
-            plain(name), name, "phone", same.soc if same else name, (), "", isa="armv8.2-a", cores=known
-        )
-        near, times = nearest_device(described, profiles)
-        return described, f"{'cores' if cores else 'soc'}, {times:.2f} times from {near}" if near else "soc", None
-    if same is not None:
-        return same, "profile", None
+        soc_cores = soc.cores if soc else ()
+        soc_name = same_soc.soc if same_soc else name
+        phone = DeviceProfile(plain(name), name, "phone", soc_name, (), "", isa="armv8.2-a", cores=cores or soc_cores)
+        near, times = nearest_device(phone, profiles)
+        if not near:
+            return phone, "soc", None
+        known_by = "cores" if cores else "soc"
+        return phone, f"{known_by}, {times:.2f} times from {near}", None
+    if same_soc is not None:
+        return same_soc, "profile", None
     return None, f"unknown{nearest(name, _list_names(profiles))}", None
 
 
@@ -261,16 +280,15 @@ def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
     """Return the target of LiteRT on a phone's CPU, as apps run it; None if its cores are not known."""
     count = min(THREADS, sum(cluster.count for cluster in profile.cores))
-    own_targets = [
-        known_target
-        for known_target in profile.targets
-        if known_target.runtime in TFLITE_RUNTIMES and known_target.accelerator == "cpu"
-    ]
+    tflite_targets = [target for target in profile.targets if target.runtime in TFLITE_RUNTIMES]
+    cpu_targets = [target for target in tflite_targets if target.accelerator == "cpu"]
     if not profile.cores:
-        return max(own_targets, key=lambda known_target: known_target.threads, default=None)
-    same = next((known_target for known_target in own_targets if known_target.threads == count), None)
+        return max(cpu_targets, key=lambda target: target.threads, default=None)
+    for target in cpu_targets:
+        if target.threads == count:
+            return target
     name = f"litert-cpu-x{count}"
-    return same or DeviceTarget(name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack")
+    return DeviceTarget(name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack")
 
 
 def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float]:
@@ -278,18 +296,20 @@ def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float
 
     Empty and 1 if the cores of no other phone are known.
     """
-    speeds = {
-        profile.name: compute_speed(profile)
-        for profile in profiles.values()
-        if profile.kind == "phone" and profile.cores
-    }
-    own_speed = compute_speed(phone)
-    known = {name: known_speed for name, known_speed in speeds.items() if known_speed}
-    if not own_speed or not known:
+    phone_speed = compute_speed(phone)
+    if not phone_speed:
         return "", 1.0
-    apart = {name: abs(math.log(known_speed / own_speed)) for name, known_speed in known.items()}
-    name = min(apart, key=apart.__getitem__)
-    return name, math.exp(apart[name])
+    log_ratios = dict[str, float]()
+    for profile in profiles.values():
+        if profile.kind != "phone" or not profile.cores:
+            continue
+        speed = compute_speed(profile)
+        if speed:
+            log_ratios[profile.name] = abs(math.log(speed / phone_speed))
+    if not log_ratios:
+        return "", 1.0
+    name = min(log_ratios, key=log_ratios.__getitem__)
+    return name, math.exp(log_ratios[name])
 
 
 def compute_speed(profile: DeviceProfile) -> float:

@@ -30,15 +30,16 @@ def blocks_of(view: RunView) -> Sequence[blocks.Block]:
     if answer is None:
         return ()
     option = answer.option
-    lines = [f"Instead of it: {answer.runner_up}"] if answer.runner_up else []
-    lines += [f"The files change if {flip}" for flip in answer.flips]
+    sentences = [f"Instead of it: {answer.runner_up}"] if answer.runner_up else []
+    sentences += [f"The files change if {flip}" for flip in answer.flips]
+    sentences += answer.notes
     return (
         blocks.Heading("The fleet", "fleet"),
         blocks.Paragraph(f"{answer.fleet.title}: {_describe_known(answer)}", "lead"),
         blocks.Labelled("Fleet", answer.reason, "lead"),
         _make_chart(answer),
         _make_options(answer),
-        *([blocks.Items([*lines, *answer.notes])] if lines or answer.notes else []),
+        *([blocks.Items(sentences)] if sentences else []),
         _list_files(option),
         _list_phones(option),
         *_list_unknown(answer),
@@ -124,9 +125,9 @@ def _steps(option: FleetOption) -> list[tuple[float, float]]:
     points = list[tuple[float, float]]()
     share = 0.0
     total = sum(assigned.phone.share for assigned in option.phones)
-    for assigned in sorted(
-        (assigned for assigned in option.phones if assigned.sure), key=lambda assigned: -assigned.tier
-    ):
+    sure_phones = [assigned for assigned in option.phones if assigned.sure]
+    # Two points for each phone draw a step: the accuracy is level over its share.
+    for assigned in sorted(sure_phones, key=lambda assigned: -assigned.tier):
         accuracy = accuracy_of(option.files[assigned.tier])
         points += [(100 * share / total, accuracy)]
         share += assigned.phone.share
@@ -201,21 +202,20 @@ def _list_phones(option: FleetOption) -> blocks.Block:
 def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
     phone = assigned.phone
     latency = assigned.latency_ms
-    time = (
-        show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
-        if latency
-        else assigned.reason or show_ms(float("inf"))
-    )
+    time = assigned.reason or show_ms(float("inf"))
+    if latency:
+        time = show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
     probability = "not predicted" if assigned.probability is None else show_probability(assigned.probability)
     tier = f"{assigned.tier}" if assigned.sure else f"{assigned.tier}, may be too slow"
     return (phone.name, f"{100 * phone.share:.1f} %", phone.os, tier, time, probability, phone.found)
 
 
 def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
-    unknown = [f"{phone.name} ({100 * phone.share:.1f} %)" for phone in answer.fleet.phones if phone.device is None]
-    return [
-        blocks.Labelled("Unknown phones", f"{listed(unknown, 20)}; they get the floor until they have measured")
-    ] * bool(unknown)
+    unknown_phones = [phone for phone in answer.fleet.phones if phone.device is None]
+    if not unknown_phones:
+        return []
+    names = listed([f"{phone.name} ({100 * phone.share:.1f} %)" for phone in unknown_phones], 20)
+    return [blocks.Labelled("Unknown phones", f"{names}; they get the floor until they have measured")]
 
 
 class FleetPart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,8 +52,13 @@ IOS = 15
 """Least versions of the systems that LiteRT's current packages state."""
 
 REFERENCES = 5
+"""Phones, from slow to fast, on which the predictor says what a measurement moves."""
+
 RATIO = 1.25
+"""How much slower and faster than predicted the measured file is assumed to be on them."""
+
 LEAST_GAIN = 0.05
+"""A file that a measurement moves by less has a form that the predictor keeps apart from the measured one."""
 
 
 def core_macs() -> dict[str, int]:
@@ -72,17 +78,22 @@ class KnownPhone:
 
 def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
     """Return the phones of a fleet, each once. A selector places other phones among them, by cores and times."""
-    known: dict[str, KnownPhone] = {}
+    phones = list[KnownPhone]()
+    listed_names = set[str]()
     for phone in fleet.known:
         device = phone.device
         if device is None:
             continue
         soc = index_socs().get(plain(device.profile.soc)) or index_socs().get(plain(device.label))
-        names = {plain(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
-        if not names & known.keys():
-            gpu = plain(soc.gpu) if soc else ""
-            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, compute_speed(device.profile), device))
-    return tuple({id(phone): phone for phone in known.values()}.values())
+        soc_names = soc.names if soc else ()
+        names = {plain(name) for name in (device.label, device.profile.soc, *soc_names)}
+        # A selector cannot tell phones with one SoC apart by its name: the first one stands for all.
+        if names & listed_names:
+            continue
+        listed_names |= names
+        gpu = plain(soc.gpu) if soc else ""
+        phones.append(KnownPhone(tuple(sorted(names)), gpu, compute_speed(device.profile), device))
+    return tuple(phones)
 
 
 def rules_document(
@@ -99,28 +110,25 @@ def rules_document(
     moves the others: log ms of a file rise by ``gain`` times the log of the ratio, and ``factor`` times the median is
     not exceeded with the confidence.
     """
-    rows = [
-        (phone, [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
-        for phone in phones
-    ]
-    # A selector compares the files of one phone, so a phone that lacks one of them cannot serve as a reference.
-    rows = [row for row in rows if all(figures is not None for figures in row[1])]
-    if not rows:
+    references = list[tuple[KnownPhone, Floats]]()
+    for phone in phones:
+        figures = _figures_of_files(files, phone.device, confidence, predictor)
+        # A selector compares the files of one phone, so a phone that lacks one of them cannot serve as a reference.
+        if len(figures) == len(files):
+            references.append((phone, figures))
+    if not references:
         raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")
-    fastest = int(
-        np.argmin(
-            np.mean(
-                [[np.log(figures_of_file[0]) for figures_of_file in figures if figures_of_file] for _, figures in rows],
-                axis=0,
-            )
-        )
-    )
+    # Means of logarithms: a slow phone must not outweigh the fast ones.
+    mean_log_ms = np.mean([np.log(figures[:, 0]) for _, figures in references], axis=0)
+    fastest = int(np.argmin(mean_log_ms))
+    # A selector takes the first phone with the GPU that it sees, and the slowest one is the cautious choice.
+    references.sort(key=lambda reference: reference[0].speed)
     return {
         "budget_ms": budget_ms,
         "confidence": confidence,
         "measured_tier": fastest,
         "window_ms": WINDOW_MS,
-        "measuring": _describe_measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
+        "measuring": _describe_measuring(files, fastest, [phone for phone, _ in references], confidence, predictor),
         "rules": RULES,
         "core_macs": core_macs(),
         "phones": [
@@ -128,10 +136,10 @@ def rules_document(
                 "names": phone.names,
                 "gpu": phone.gpu,
                 "speed": _shorten(phone.speed),
-                "ms": [_shorten(figures_of_file[0]) for figures_of_file in figures if figures_of_file],
-                "sure_ms": [_shorten(figures_of_file[1]) for figures_of_file in figures if figures_of_file],
+                "ms": [_shorten(median_ms) for median_ms in figures[:, 0]],
+                "sure_ms": [_shorten(sure_ms) for sure_ms in figures[:, 1]],
             }
-            for phone, figures in sorted(rows, key=lambda row: row[0].speed)
+            for phone, figures in references
         ],
     }
 
@@ -146,9 +154,10 @@ def _figures_of(evaluation: Evaluation, confidence: float) -> tuple[float, float
 def _figures_of_files(
     files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor
 ) -> Floats:
-    """Return the two figures (files, 2) of each file on a phone that runs them all."""
-    rows = (_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None))
-    return np.array([figures for figures in rows if figures is not None])
+    """Return the two figures (files, 2) of each file that a phone runs."""
+    predictions = [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None)]
+    predicted = [figures for figures in predictions if figures is not None]
+    return np.array(predicted).reshape(-1, 2)
 
 
 def _shorten(value: float) -> float:
@@ -176,19 +185,24 @@ def _describe_measuring(
     whose form the measurement does not reach is moved in full, and keeps the factor of the prediction alone.
     """
     ordered = sorted(phones, key=lambda phone: phone.speed)
-    chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
+    places = np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))
     gains = []
     factors = []
-    for phone in chosen:
-        base = _figures_of_files(files, phone.device, confidence, predictor)[fastest, 0]
-        low, high = (
-            _figures_of_files(files, set_measured(phone.device, files[fastest], base * ratio), confidence, predictor)
-            for ratio in (1 / RATIO, RATIO)
-        )
+    for phone in (ordered[round(place)] for place in places):
+        base_ms = _figures_of_files(files, phone.device, confidence, predictor)[fastest, 0]
+        fast_device = set_measured(phone.device, files[fastest], base_ms / RATIO)
+        slow_device = set_measured(phone.device, files[fastest], base_ms * RATIO)
+        low = _figures_of_files(files, fast_device, confidence, predictor)
+        high = _figures_of_files(files, slow_device, confidence, predictor)
+        # The slope of log ms of a file over log ms of the measured one, between the two measurements.
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
-        factors.append(np.sqrt(low[:, 1] / low[:, 0] * (high[:, 1] / high[:, 0])))
+        # The geometric mean of the factors at both ends.
+        low_factor = low[:, 1] / low[:, 0]
+        high_factor = high[:, 1] / high[:, 0]
+        factors.append(np.sqrt(low_factor * high_factor))
     gain = np.clip(np.mean(gains, axis=0), 0.0, 1.0)
     factor = np.max(factors, axis=0)
+    # No gain means that the form is not reached, not that the phone's speed does not matter to it.
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
     return [
         {"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))}
@@ -236,8 +250,9 @@ def bundle_files(
 ) -> dict[str, bytes]:
     """Return the files of the folder ``tiers`` by their paths in the bundle."""
     vectors = _make_vectors(models)
-    tiers = [
-        {
+    tiers = list[dict[str, Any]]()
+    for place, (evaluation, model) in enumerate(zip(option.files, models, strict=True)):
+        tier = {
             "file": f"tier{place}.tflite",
             "name": text.file(evaluation),
             "accuracy": _shorten(accuracy_of(evaluation)),
@@ -246,12 +261,10 @@ def bundle_files(
             "memory_bytes": round(evaluation.memory.value) if evaluation.memory else None,
             "input": {"size": model.size, "mean": model.mean, "std": model.std},
             "delivery": "with the app" if place == 0 else "on demand",
-            "expected": expected,
+            "expected": vectors["expected"][place],
         }
-        for place, (evaluation, model, expected) in enumerate(
-            zip(option.files, models, vectors["expected"], strict=True)
-        )
-    ]
+        tiers.append(tier)
+    # An app forgets its choice when the id changes: by other files or other rules, not by another title.
     content = json.dumps([rules, [tier["sha256"] for tier in tiers]], sort_keys=True)
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -288,24 +301,25 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     from advisor.compression import photograph_crops
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
-    chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
+    crop_places = np.linspace(0, len(crops) - 1, VECTORS).astype(int)
+    images = [crops[place]() for place in crop_places]
     expected = []
     strides = []
     tolerances = []
     for model in models:
-        run, reference_run = make_runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
+        run, reference_run = make_runners(model, [partial(enlarge_image, image, model.size) for image in images])
         outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-        others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        references = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        # Outputs that are all alike have no spread, and a tolerance of 0 would fail every phone.
         spread = max(float(np.ptp(output)) for output in outputs) or 1.0
-        apart = max(
-            float(np.abs(output - reference_output).max())
-            for output, reference_output in zip(outputs, others, strict=True)
-        )
-        stride = -(-len(outputs[0]) // OUTPUTS)
+        # Kernels sum in other orders: what two of them give here is as right as what a phone gives.
+        differences = [np.abs(output - reference) for output, reference in zip(outputs, references, strict=True)]
+        apart = max(float(difference.max()) for difference in differences)
+        stride = math.ceil(len(outputs[0]) / OUTPUTS)
         expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
         strides.append(stride)
         tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
-    pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
+    pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in images]
     return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
 
 
@@ -316,23 +330,21 @@ def enlarge_image(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 
 def _render_notes(option: FleetOption, document: Mapping[str, Any]) -> str:
-    rows = "".join(
-        f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {show_bytes(tier['bytes'])} "
-        f"| {tier['delivery']} |\n"
-        for place, tier in enumerate(document["tiers"])
-    )
-    later = [tier["file"] for tier in document["tiers"][1:]]
-    files = ", ".join(f"`{name}`" for name in later) or "no file"
-    certain = "".join(
-        f"| {place} | {reference['gain']:.2f} | {reference['factor']:.2f} |\n"
-        for place, reference in enumerate(document["measuring"])
-    )
+    tier_rows = ""
+    for place, tier in enumerate(document["tiers"]):
+        size = show_bytes(tier["bytes"])
+        tier_rows += f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {size} "
+        tier_rows += f"| {tier['delivery']} |\n"
+    measuring_rows = ""
+    for place, change in enumerate(document["measuring"]):
+        measuring_rows += f"| {place} | {change['gain']:.2f} | {change['factor']:.2f} |\n"
+    names_on_demand = [f"`{tier['file']}`" for tier in document["tiers"][1:]]
     template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
     return template.format(
         sentence=option.sentence,
-        rows=rows,
-        files=files,
-        certain=certain,
+        rows=tier_rows,
+        files=", ".join(names_on_demand) or "no file",
+        certain=measuring_rows,
         window=document["window_ms"],
         budget=document["budget_ms"],
         android=ANDROID_API,

@@ -53,14 +53,13 @@ class VerifiedFiles:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The result in words."""
-        said = {True: "passes the test vectors", False: "computes something else", None: "its vectors were not run"}
-        rows = (
-            f"{file.file}: {show_ms(file.milliseconds)}, {said[file.passed]}"
-            f"{'' if file.meets_budget else f'; does not meet {show_ms(self.budget_ms)}'}"
-            for file in self.tiers
-        )
+        results = {True: "passes the test vectors", False: "computes something else", None: "its vectors were not run"}
+        sentences = list[str]()
+        for tier in self.tiers:
+            late = "" if tier.meets_budget else f"; does not meet {show_ms(self.budget_ms)}"
+            sentences.append(f"{tier.file}: {show_ms(tier.milliseconds)}, {results[tier.passed]}{late}")
         file = "no file" if self.tier is None else self.tiers[self.tier].file
-        return (*rows, f"On {self.device} the selector chooses {file}.")
+        return (*sentences, f"On {self.device} the selector chooses {file}.")
 
     def to_json(self) -> dict[str, object]:
         """Return the result as plain JSON values."""
@@ -76,23 +75,26 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
     folder = bundle / FOLDER
     document = _read_document(folder)
     profile, _ = load_known_devices().select(device)
-    chosen = settings or profile.connection
-    if chosen is None or chosen.here:
+    connection_settings = settings or profile.connection
+    if connection_settings is None or connection_settings.here:
         raise UsageError(f"'{device}' has no connection", "add --ssh HOST or --adb SERIAL")
-    connection = chosen.connect()
+    connection = connection_settings.connect()
     names = [row["file"] for row in document["tiers"]]
     job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")
+    passed: list[bool | None] = [None] * len(names)
     with lock_device(connection.label):
-        passed = (
-            _run_vectors(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)
-        )
-        times = [timing.median_ms for timing in connection.measure(job)]
-    budget = document["budget_ms"]
-    rows = zip(names, passed, times, strict=True)
-    tiers = tuple(VerifiedTier(name, right, ms, ms <= budget) for name, right, ms in rows)
+        # The vectors are run by Python, which a phone behind adb lacks.
+        if isinstance(connection, SshConnection):
+            passed = _run_vectors(connection, folder, names)
+        times_ms = [timing.median_ms for timing in connection.measure(job)]
+    budget_ms = document["budget_ms"]
+    tiers = list[VerifiedTier]()
+    for name, has_passed, milliseconds in zip(names, passed, times_ms, strict=True):
+        tiers.append(VerifiedTier(name, has_passed, milliseconds, milliseconds <= budget_ms))
     selector = TierSelector(document, {"names": [profile.soc, profile.name]})
-    selector.failed = [place for place, right in enumerate(passed) if right is False]
-    return VerifiedFiles(device, tiers, selector.place(times[document["measured_tier"]]), budget)
+    selector.failed = [place for place, has_passed in enumerate(passed) if has_passed is False]
+    tier = selector.place(times_ms[document["measured_tier"]])
+    return VerifiedFiles(device, tuple(tiers), tier, budget_ms)
 
 
 def _read_document(folder: Path) -> dict[str, Any]:
@@ -103,6 +105,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
     try:
         assert isinstance(document, dict)
         for row in document["tiers"]:
+            # A name with a folder in it could name any file of this machine, which would be sent to the device.
             if Path(row["file"]).name != row["file"] or sha256_file(folder / row["file"]) != row["sha256"]:
                 raise UsageError(f"{row['file']} of '{folder}' was changed", hint)
     except (AssertionError, KeyError, TypeError, OSError) as error:
@@ -111,10 +114,12 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 
 def _run_vectors(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
-    folder_here = Path(__file__).parent
-    programs = (folder_here / "on_device.py", folder_here / "selector.py", Path(check.__file__))
-    sent = {path.name: path for path in programs} | {name: folder / name for name in (DOCUMENT, *names)}
-    finished = connection.run(sent, [programs[0].name], TIMEOUT_S)
+    room = Path(__file__).parent
+    programs = (room / "on_device.py", room / "selector.py", Path(check.__file__))
+    files = {path.name: path for path in programs}
+    for name in (DOCUMENT, *names):
+        files[name] = folder / name
+    finished = connection.run(files, [programs[0].name], TIMEOUT_S)
     passed = read_document(finished).get("passed")
     if not isinstance(passed, list) or len(passed) != len(names):
         raise StageError(f"{connection.label}: the test vectors gave no answer: {json.dumps(passed)}")

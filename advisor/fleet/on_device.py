@@ -25,14 +25,16 @@ def main() -> None:
     for tier, facts in enumerate(tiers["tiers"]):
         interpreter = interpreter_class()(model_path=str(HERE / facts["file"]), num_threads=tiers["threads"])
         interpreter.allocate_tensors()
-        (given,), first = interpreter.get_input_details(), interpreter.get_output_details()[0]
+        (image,) = interpreter.get_input_details()
+        output = interpreter.get_output_details()[0]
 
+        # Defaults bind the values of this turn of the loop.
         def run(
-            _: int, values: list[float], interpreter: Any = interpreter, given: Any = given, first: Any = first
+            _: int, values: list[float], interpreter: Any = interpreter, image: Any = image, output: Any = output
         ) -> Any:
-            interpreter.set_tensor(given["index"], np.array(values, np.float32).reshape(given["shape"]))
+            interpreter.set_tensor(image["index"], np.array(values, np.float32).reshape(image["shape"]))
             interpreter.invoke()
-            return interpreter.get_tensor(first["index"]).ravel().tolist()
+            return interpreter.get_tensor(output["index"]).ravel().tolist()
 
         passed.append(selector.passes(tier, run))
     print(json.dumps({"passed": passed}))

@@ -29,7 +29,10 @@ APART = 1.5  # of the phones whose cores are slower by up to this factor, the sl
 
 def plain(name: str) -> str:
     """Return a name for comparison: small letters, digits and plus, without the maker; of iPhones the first number."""
-    return MAKERS.sub("", re.sub(r"\((?:tm|r)\)|[^a-z0-9+]", "", name.split(",")[0].lower()))
+    # hw.machine of iPhones is "iPhone14,5": models with one first number have one SoC.
+    model = name.split(",")[0].lower()
+    letters = re.sub(r"\((?:tm|r)\)|[^a-z0-9+]", "", model)
+    return MAKERS.sub("", letters)
 
 
 class TierSelector:
@@ -80,7 +83,8 @@ class TierSelector:
     def measure(self, time_run: Callable[[int], float], hot: bool = False) -> int | None:
         """Time the fastest file, and choose by the ratio to its prediction. A hot phone is to be measured again."""
         measured = self.tiers["measured_tier"]
-        time_run(measured)  # the first run is slower than all others
+        # The first run is slower than all others.
+        time_run(measured)
         times = [time_run(measured) for _ in range(3)]
         while sum(times) < self.tiers["window_ms"]:
             times.append(time_run(measured))
@@ -97,12 +101,13 @@ class TierSelector:
             self.known_by = "time"
         self.ratio = milliseconds / self.known["ms"][measured]
         best = self._best()
+        # One measurement is uncertain: a better tier needs a margin, or the app would change back and forth.
         if best is not None and before is not None and best > before:
-            best = max(
-                (tier for tier in self._usable() if before <= tier <= best and self._clearly(tier)), default=before
-            )
+            better = [tier for tier in self._usable() if before <= tier <= best]
+            best = max((tier for tier in better if self._clearly(tier)), default=before)
         self.tier = best
         self.again = hot
+        # A hot phone is slower than it will be: its ratio chooses now, and is not remembered.
         if hot:
             self.ratio = remembered
         return self.tier
@@ -116,7 +121,9 @@ class TierSelector:
         self.times = [*self.times, milliseconds]
         if self.tier is None or len(self.times) < rules["window"]:
             return False
-        slow = sorted(self.times)[math.ceil(0.9 * len(self.times)) - 1] > rules["late"] * self.tiers["budget_ms"]
+        place_of_p90 = math.ceil(0.9 * len(self.times)) - 1
+        p90_ms = sorted(self.times)[place_of_p90]
+        slow = p90_ms > rules["late"] * self.tiers["budget_ms"]
         self.times = []
         lower = [tier for tier in self._usable() if tier < self.tier]
         if not slow or not lower:
@@ -138,7 +145,11 @@ class TierSelector:
             state = json.loads(stored)
             if state["id"] != self.tiers["id"]:
                 return False
-            ratio, highest, failed, tier = state["ratio"], int(state["highest"]), list(state["failed"]), state["tier"]
+            # All entries are read before one of them is taken: a damaged text must change nothing.
+            ratio = state["ratio"]
+            highest = int(state["highest"])
+            failed = list(state["failed"])
+            tier = state["tier"]
             if state["placed"]:
                 self.known = next(phone for phone in self.tiers["phones"] if state["placed"] in phone["names"])
                 self.known_by = "time"
@@ -154,14 +165,17 @@ class TierSelector:
     def _usable(self) -> list[int]:
         memory = self.phone.get("memory_bytes")
         share = self.tiers["rules"]["memory_share"]
-        least = self.tiers["requires"].get(self.phone.get("system", ""), 0)
-        rows = [tier for tier in range(len(self.tiers["tiers"])) if tier <= self.highest or tier == 0]
-        fits = [
-            tier for tier in rows if not memory or (self.tiers["tiers"][tier]["memory_bytes"] or 0) <= share * memory
-        ]
-        fits = fits[:1] if self.phone.get("version", least) < least else fits
+        least_version = self.tiers["requires"].get(self.phone.get("system", ""), 0)
+        tiers = self.tiers["tiers"]
+        allowed = [tier for tier in range(len(tiers)) if tier <= self.highest or tier == 0]
+        fits = allowed
+        if memory:
+            fits = [tier for tier in allowed if (tiers[tier]["memory_bytes"] or 0) <= share * memory]
+        if self.phone.get("version", least_version) < least_version:
+            fits = fits[:1]
         usable = [tier for tier in fits if tier not in self.failed]
-        return usable or [tier for tier in range(len(self.tiers["tiers"])) if tier not in self.failed][:1]
+        # Where no file fits, the lowest that computes right is the last resort.
+        return usable or [tier for tier in range(len(tiers)) if tier not in self.failed][:1]
 
     def _best(self) -> int | None:
         usable = self._usable()
@@ -176,12 +190,15 @@ class TierSelector:
         facts = self.tiers["tiers"][tier]
         vectors = self.tiers["vectors"]
         for place, expected in enumerate(facts["expected"]):
+            # A runtime that cannot load or run a file may raise anything, and the app needs the next file.
             try:
-                values = list(run(tier, self.inputs(tier, vectors["pixels"][place])))[:: vectors["stride"][tier]]
+                outputs = list(run(tier, self.inputs(tier, vectors["pixels"][place])))
+                values = outputs[:: vectors["stride"][tier]]
             except Exception:
                 return False
             if len(values) != len(expected):
                 return False
+            # Written so that NaN fails: no comparison with it is true.
             if not all(abs(values[at] - value) <= vectors["tolerance"][tier] for at, value in enumerate(expected)):
                 return False
         return True
@@ -192,12 +209,13 @@ class TierSelector:
         side = self.tiers["vectors"]["side"]
         small = base64.b64decode(pixels)
         places = [place * side // facts["size"] for place in range(facts["size"])]
-        return [
-            (small[3 * (side * row + column) + channel] - facts["mean"]) / facts["std"]
-            for row in places
-            for column in places
-            for channel in range(3)
-        ]
+        values = []
+        for row in places:
+            for column in places:
+                first = 3 * (side * row + column)
+                for channel in small[first : first + 3]:
+                    values.append((channel - facts["mean"]) / facts["std"])
+        return values
 
     def _recognise(self) -> tuple[dict[str, Any] | None, str]:
         phones = self.tiers["phones"]
@@ -212,11 +230,16 @@ class TierSelector:
         speed = self._speed(self.phone.get("cores", []))
         slower = [phone for phone in phones if 0 < phone["speed"] <= NEARLY * speed]
         near = [phone for phone in slower if phone["speed"] >= speed / APART] or slower[-1:]
+        if not near:
+            return None, ""
+        # Cores tell the speed roughly, so the slowest of the similar phones counts until this one has measured.
         measured = self.tiers["measured_tier"]
-        return (max(near, key=lambda phone: phone["ms"][measured]), "cores") if near else (None, "")
+        slowest = max(near, key=lambda phone: phone["ms"][measured])
+        return slowest, "cores"
 
     def _speed(self, cores: list[dict[str, Any]]) -> float:
         """Return 10^9 multiply-accumulates a second of the fastest cores; an unknown core counts as a small one."""
         macs = self.tiers["core_macs"]
-        rates = sorted((macs.get(core.get("part", ""), 4) * core["mhz"] / 1000 for core in cores), reverse=True)
-        return float(sum(rates[:CORES]))
+        rates = [macs.get(core.get("part", ""), 4) * core["mhz"] / 1000 for core in cores]
+        fastest_rates = sorted(rates, reverse=True)[:CORES]
+        return float(sum(fastest_rates))

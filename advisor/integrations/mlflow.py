@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 EXAMPLE = "mlflow:sqlite:///experiments.db"
 EXPERIMENT = "advisor"
-ANSWERS_S = 10.0  # Seconds that a server has for its first answer
+ANSWERS_S = 10.0
+"""Seconds that a server has for its first answer."""
+
 LONGEST = 500
 """Characters of a parameter; MLflow refuses longer ones on some servers."""
 
@@ -40,12 +42,15 @@ def require_reachable(address: str) -> None:
         try:
             client(address).search_experiments(max_results=1)
             failed.clear()
-        except Exception as error:  # a store can fail in any way
+        # A store can fail in any way.
+        except Exception as error:
             failed[:] = [_problem(error)]
 
-    asking = Thread(target=ask, daemon=True)  # MLflow tries again for minutes
+    # In a thread, as MLflow tries again for minutes.
+    asking = Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(None if address.startswith("sqlite:") else ANSWERS_S)  # making tables may take long
+    # Making the tables of a new database may take long.
+    asking.join(None if address.startswith("sqlite:") else ANSWERS_S)
     if failed:
         raise UsageError(f"--log-to: {failed[0]}", "check it, or log the run later: advisor report RUN --log-to PLACE")
 
@@ -79,7 +84,8 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
             if bundle is not None:
                 mlflow.log_artifacts(str(bundle), "bundle")
             return str(entry.info.run_id)
-    except Exception as error:  # a store can fail in any way
+    # A store can fail in any way.
+    except Exception as error:
         shown = without_password(address)
         add = "add the password, and " * (shown != address)
         again = f"{add}try again: advisor report {folder} --log-to mlflow:{shown}"
@@ -90,7 +96,8 @@ def _parameters(view: RunView) -> Iterator[tuple[str, str]]:
     """Yield the question, and what was picked."""
     for name, value in view.request.written.items():
         if value not in ("", None, []):
-            yield name, (",".join(map(str, value)) if isinstance(value, list) else str(value))[:LONGEST]
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield name, text[:LONGEST]
     pick = view.decision.pick
     if pick is not None:
         configuration = pick.configuration

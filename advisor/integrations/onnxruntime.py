@@ -75,11 +75,12 @@ def _convert(model: str) -> ModelProto:
         with Scratch() as folder:
             plain = folder / "plain.tflite"
             plain.write_bytes(plain_tables(Path(model).read_bytes()))
-            proto, _ = convert.from_tflite(str(plain), opset=OPSET)
-    except Exception as error:  # tf2onnx raises whatever its handlers meet
+            exported, _ = convert.from_tflite(str(plain), opset=OPSET)
+    # tf2onnx raises whatever its handlers meet.
+    except Exception as error:
         raise StageError(f"tf2onnx cannot convert the file: {message_of(error)}") from error
-    made: ModelProto = proto
-    return made
+    model_proto: ModelProto = exported
+    return model_proto
 
 
 def plain_tables(data: bytes) -> bytes:
@@ -161,10 +162,15 @@ def _run_onnx(export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequen
         session = onnxruntime.InferenceSession(export, providers=["CPUExecutionProvider"])
         names = [graph_input.name for graph_input in session.get_inputs()]
         for values in inputs:
-            shifted = [(v.astype(np.int16) + 128).astype(np.uint8) if v.dtype == np.int8 else v for v in values]
-            outputs = session.run(None, dict(zip(names, shifted, strict=True)))
+            feeds = {}
+            for name, value in zip(names, values, strict=True):
+                is_int8 = value.dtype == np.int8
+                # In int16 between, where no sum overflows.
+                feeds[name] = (value.astype(np.int16) + 128).astype(np.uint8) if is_int8 else value
+            outputs = session.run(None, feeds)
             pairs = zip(outputs, shifted_back, strict=True)
             answers.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
-    except Exception as error:  # ONNX Runtime's errors have no common class
+    # ONNX Runtime's errors have no common class.
+    except Exception as error:
         raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error
     return answers

@@ -111,12 +111,15 @@ def leave_network() -> None:
     group = os.getegid()
     try:
         unshare = ctypes.CDLL(None).unshare
+    # Not Linux.
     except (OSError, AttributeError):
-        return  # not Linux
+        return
     if user == 0:
         unshare(_CLONE_NEWNET)
     elif unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        # In this order: the kernel takes a map of groups only from a process that gave up setgroups.
+        namespace = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+        for name, text in namespace.items():
             # The files stay the user's own; only names of users are not shown.
             with contextlib.suppress(OSError):
                 Path("/proc/self", name).write_text(text, encoding="ascii")
@@ -129,19 +132,28 @@ def give_up_files(folders: Sequence[str]) -> bool:
     """
     try:
         call = ctypes.CDLL(None, use_errno=True).syscall
+    # Not Linux.
     except (OSError, AttributeError):
-        return False  # not Linux
+        return False
     version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return False
-    write = _WRITE_FILE | (_TRUNCATE if version >= _TRUNCATE_SINCE else 0)
-    change = write | _CHANGE_FOLDERS | (_RENAME_BETWEEN_FOLDERS if version >= _RENAME_SINCE else 0)
+    # A kernel refuses a set of rules with a right that it does not know.
+    write = _WRITE_FILE
+    if version >= _TRUNCATE_SINCE:
+        write |= _TRUNCATE
+    change = write | _CHANGE_FOLDERS
+    if version >= _RENAME_SINCE:
+        change |= _RENAME_BETWEEN_FOLDERS
     rules = call(_CREATE_RULESET, struct.pack("=Q", _EXECUTE | change), ctypes.c_size_t(8), 0)
-    for folder, rights in ((os.devnull, write), *((folder, change) for folder in folders)):
-        opened = os.open(folder, os.O_RDONLY)
-        call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, opened), 0)
-        os.close(opened)
-    confined = ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and call(_RESTRICT_SELF, rules, 0) == 0
+    rights_of_paths = {os.devnull: write, **dict.fromkeys(folders, change)}
+    for path, rights in rights_of_paths.items():
+        descriptor = os.open(path, os.O_RDONLY)
+        call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+        os.close(descriptor)
+    # Without this promise, the kernel restricts only processes of root.
+    promised = ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+    confined = promised and call(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
     return bool(confined)
 
@@ -162,8 +174,9 @@ def has_network() -> bool:
 
 def main() -> None:
     """Serve calls until the parent closes the connection."""
+    # Before there is a second thread: the kernel moves and restricts one thread, not a process.
     if not os.environ.get(NETWORK):
-        leave_network()  # before there is a second thread
+        leave_network()
     writes_below = os.environ.get(WRITES_BELOW)
     if writes_below:
         give_up_files([writes_below, tempfile.gettempdir()])
@@ -179,7 +192,8 @@ def main() -> None:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _end_with_parent(os.getppid())
     for module in os.environ.get(IMPORTS, "").split():
-        with contextlib.suppress(Exception):  # the call that needs it says so
+        # The call that needs it says so.
+        with contextlib.suppress(Exception):
             importlib.import_module(module)
     # A closed connection is the usual end: the parent stops its children so.
     while True:

@@ -53,7 +53,8 @@ QUIET_ONE_THREAD = {
     "PYTHONWARNINGS": "ignore",
     "CUDA_VISIBLE_DEVICES": "-1",
     "KERAS_BACKEND": "tensorflow",
-    "KERAS_HOME": os.devnull,  # No folder: Keras reads no keras.json there, and writes none
+    # No folder: Keras reads no keras.json there, and writes none.
+    "KERAS_HOME": os.devnull,
 }
 """Environment that limits a child to one core. A pool runs one child per core, and more threads would mostly wait."""
 
@@ -122,7 +123,9 @@ class Worker:
             process = self._process
             scratch = self._scratch
             # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
-            self._process = self._connection = self._scratch = None
+            self._process = None
+            self._connection = None
+            self._scratch = None
             if process is not None:
                 process.kill()
             if scratch is not None:
@@ -149,8 +152,7 @@ class Worker:
         while not connection.poll(_POLL_S):
             call.cpu_s = _read_cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
-            # A converter starts processes of its own; where their number is limited, their memory counts as its
-            # memory.
+            # A converter starts processes of its own; where their number is limited, it answers for their memory.
             used = _read_resident_bytes(watched) + sum(map(_read_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
             if time.monotonic() > deadline + _read_waited_s(process.pid):
@@ -170,8 +172,9 @@ class Worker:
         return connection.recv()
 
     def _describe_death(self, process: ChildProcess) -> str:
+        # The system may write a core file first.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.popen.wait(timeout=60)  # the system may write a core file first
+            process.popen.wait(timeout=60)
         code = process.popen.returncode
         self.stop()
         if code == -signal.SIGKILL:
@@ -205,8 +208,9 @@ def _read_resident_bytes(process: psutil.Process) -> int:
 
 def _read_waited_s(pid: int) -> float:
     """Return how long the main thread of a process was ready to run and had no processor; 0 where nothing tells."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        return float(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    with contextlib.suppress(OSError, ValueError):
+        _, waited_ns, *_ = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()
+        return float(waited_ns) / 1e9
     return 0.0
 
 
@@ -238,8 +242,11 @@ def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
 
     For example, ``TF_USE_LEGACY_KERAS=1`` is another Keras, and ``keras.json`` may say that channels come first.
     """
-    stays = (name for name in variables if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS))
-    return {name: variables[name] for name in stays}
+    kept = {}
+    for name, value in variables.items():
+        if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS):
+            kept[name] = value
+    return kept
 
 
 class Children(Protocol):
@@ -333,12 +340,17 @@ class Trainers(ChildPool):
     """
 
     def __init__(self, log: Path | None, driver: Path = GPU_DRIVER) -> None:
-        seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-        threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "2")
-        training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", **threads}
+        training = {
+            # None, where nobody set it, removes the -1 by which other children see no GPU.
+            "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "TF_ENABLE_ONEDNN_OPTS": "1",
+            "TF_NUM_INTRAOP_THREADS": "2",
+            "TF_NUM_INTEROP_THREADS": "2",
+        }
         super().__init__(log, {**ENDS_WITH_PARENT, **training})
         self._has_gpu = driver.is_dir()
-        self.gpu_failed = ""  # why, in words; empty if it did not
+        # Why it failed, in words; empty if it did not.
+        self.gpu_failed = ""
         self.tell: Callable[[str], None] = partial(print, file=sys.stderr, flush=True)
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:

@@ -16,7 +16,8 @@ import psutil
 
 from advisor.core import StageError, UsageError, last_line
 
-ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
+# Seconds that killed processes may take to end.
+ENDS_IN_S = 10.0
 
 IN_CHILD = "ADVISOR_CHILD"
 """The environment variable that is set in every child."""
@@ -29,9 +30,11 @@ UNWANTED: ContextVar[threading.Event | None] = ContextVar("UNWANTED", default=No
 
 _LIMITS = "check that it may be run, and the limits of memory, files and processes (ulimit -a)"
 
-_LOOK_S = 0.2  # Seconds between two looks at that event
+# Seconds between two looks at UNWANTED.
+_LOOK_S = 0.2
 
-OUTPUT_BYTES = 64_000_000  # Most that a program may print on each of its two outputs; tools of devices print kilobytes
+# Most that a program may print on each of its two outputs; tools of devices print kilobytes.
+OUTPUT_BYTES = 64_000_000
 _CHUNK_BYTES = 1 << 16
 
 ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
@@ -66,7 +69,8 @@ class Finished:
             "SIGABRT": ": the runtime failed on the model or ran out of memory",
             "SIGSEGV": ": the runtime crashed on the model",
         }
-        return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+        end = "was killed" if name == "SIGKILL" else "died"
+        return f"{end} ({name}){causes.get(name, '')}"
 
 
 class Pause:
@@ -83,14 +87,19 @@ class Pause:
         self._send_signal: Callable[[int], None] | None = None
         self._paused = False
         self._clock = clock
-        self._since = self._paused_s = self.cpu_s = 0.0
+        # When the pause of now began; without meaning while there is none.
+        self._since = 0.0
+        self._paused_s = 0.0
+        self.cpu_s = 0.0
         self.unwanted = threading.Event()
 
     @property
     def paused_s(self) -> float:
         """Seconds that the call has been paused so far."""
         with self._lock:
-            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
+            if not self._paused:
+                return self._paused_s
+            return self._paused_s + self._clock() - self._since
 
     def attach(self, send_signal: Callable[[int], None]) -> None:
         """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
@@ -155,13 +164,13 @@ class ChildProcess:
         descriptors: Sequence[int] = (),
         hint: str = "",
     ) -> None:
-        said = subprocess.PIPE if output is None else output
+        target = subprocess.PIPE if output is None else output
         try:
             self.popen: subprocess.Popen[bytes] = subprocess.Popen(
                 argv,
                 stdin=stdin,
-                stdout=said,
-                stderr=said,
+                stdout=target,
+                stderr=target,
                 env=environment,
                 pass_fds=descriptors,
                 start_new_session=True,
@@ -232,9 +241,10 @@ def run_program(
                 raise StageError(f"'{argv[0]}' was ended: it printed more than {OUTPUT_BYTES / 1e6:.0f} MB")
             if time.monotonic() >= until:
                 raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s")
+        # A program may close its output and go on.
         try:
             status = child.popen.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired as error:  # it closed its output, and goes on
+        except subprocess.TimeoutExpired as error:
             raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
         return Finished(status, stdout.text, stderr.text)
     finally:
@@ -277,6 +287,7 @@ def _suspend_family(pid: int) -> list[psutil.Process]:
     family: list[psutil.Process] = []
     with suppress(psutil.Error):
         family.append(psutil.Process(pid))
+    # The list grows while it is walked: children of children are met later.
     for process in family:
         with suppress(psutil.Error):
             process.suspend()

@@ -23,15 +23,18 @@ machine the share is below 0.01."""
 GROWS_S = 15.0
 """A job that started less than this many seconds ago has not yet taken the memory that it is expected to take."""
 
-KEPT_FREE_BYTES = 300_000_000  # Reserve for this process, which grows with its evaluations, and for other programs
+# Reserve for this process, which grows with its evaluations, and for other programs.
+KEPT_FREE_BYTES = 300_000_000
 
 GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 
-TEMPORARY_FOLDER = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
-_PREFIX = "advisor-scratch-"  # Followed by the id of the process that made the folder
+# The environment variable that tempfile reads first.
+TEMPORARY_FOLDER = "TMPDIR"
+# Followed by the id of the process that made the folder.
+_PREFIX = "advisor-scratch-"
 
 _NEW_S = 60.0
 """Age in seconds below which a folder may not be locked yet, though the process that made it lives."""
@@ -53,13 +56,17 @@ def waiting_factor() -> float:
     The kernel counts for how long each thread ran so far, and for how long it was ready and had no processor
     (schedstat, in nanoseconds). A quota below one processor, whose waits are not counted there, is the least factor.
     """
-    ran = waited = 0
+    ran_ns = 0
+    waited_ns = 0
     for file in Path("/proc/self/task").glob("*/schedstat"):
+        # A thread may have ended since the list was read.
         with contextlib.suppress(OSError, ValueError):
-            thread_ran, thread_waited, *_ = map(int, file.read_text(encoding="ascii").split())
-            ran += thread_ran
-            waited += thread_waited
-    return max(1.0 + waited / ran if ran else 1.0, 1.0 / part_of_a_core())
+            thread_ran_ns, thread_waited_ns, *_ = map(int, file.read_text(encoding="ascii").split())
+            ran_ns += thread_ran_ns
+            waited_ns += thread_waited_ns
+    by_others = 1.0 + waited_ns / ran_ns if ran_ns else 1.0
+    by_quota = 1.0 / part_of_a_core()
+    return max(by_others, by_quota)
 
 
 def part_of_a_core() -> float:
@@ -76,7 +83,8 @@ def cpu_s_of_tree() -> float:
     me = psutil.Process()
     seconds = 0.0
     for process in (me, *me.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+        # A process may end meanwhile.
+        with contextlib.suppress(psutil.Error):
             # User, system, and both of the children that ended.
             seconds += sum(process.cpu_times()[:4])
     return seconds
@@ -92,13 +100,17 @@ def _read_quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgr
     except OSError:
         return None
     quotas = list[float]()
-    for _, controllers, path in (row.split(":", 2) for row in rows if row.count(":") >= 2):
-        if controllers and "cpu" not in controllers.split(","):
+    for row in rows:
+        _, _, rest = row.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon or (controllers and "cpu" not in controllers.split(",")):
             continue
-        tree = root if not controllers else root / "cpu"
+        # Only the tree of version 2 has no controllers in its row.
+        tree = root / "cpu" if controllers else root
         group = tree / path.strip("/")
-        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(tree)]
-        quotas += [quota for folder in folders for quota in _read_quota(folder)]
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(tree):
+                quotas += _read_quota(folder)
     return min(quotas, default=None)
 
 
@@ -108,10 +120,13 @@ def _read_quota(folder: Path) -> list[float]:
         if (folder / "cpu.max").is_file():
             allowed, period = (folder / "cpu.max").read_text("ascii").split()
         else:
-            allowed, period = ((folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period"))
+            allowed = (folder / "cpu.cfs_quota_us").read_text("ascii")
+            period = (folder / "cpu.cfs_period_us").read_text("ascii")
         cores = int(allowed) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):  # no group, or "max"
+    # A group that is not there, or "max" in place of a number.
+    except (OSError, ValueError, ZeroDivisionError):
         return []
+    # Version 1 writes -1 where there is no quota.
     return [cores] if cores > 0 else []
 
 
@@ -148,12 +163,15 @@ def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
 
 def _read_cgroup_room(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
     """Return what is left of the limits of the own cgroup (v2) and those above; pages that can be dropped count."""
+    # More than any machine has: no limit.
     left = 1 << 62
     with contextlib.suppress(OSError):
         group = root / listing.read_text(encoding="utf-8").partition("0::/")[2].strip()
         for folder in (group, *group.parents):
+            # A group without a limit has no such file, or "max" in it.
             with contextlib.suppress(OSError, ValueError):
-                limit, used = (int((folder / f"memory.{name}").read_text("ascii")) for name in ("max", "current"))
+                limit = int((folder / "memory.max").read_text("ascii"))
+                used = int((folder / "memory.current").read_text("ascii"))
                 rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
                 droppable = sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))
                 left = min(left, max(0, limit - used + droppable))
@@ -229,14 +247,15 @@ def remove_own() -> None:
 def sweep_folders() -> None:
     """Delete folders that no living process has locked or is about to lock."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        # It is locked, or was deleted by another process meanwhile.
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A living process may have made it just now, and not locked it yet. Clocks are set back, too.
                 maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
-                new = abs(time.time() - os.fstat(lock).st_mtime) < _NEW_S
-                if not (new and maker.isdecimal() and psutil.pid_exists(int(maker))):
+                is_new = abs(time.time() - os.fstat(lock).st_mtime) < _NEW_S
+                if not (is_new and maker.isdecimal() and psutil.pid_exists(int(maker))):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)

@@ -29,18 +29,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advisor.isolation._agent_documents import (
-        AgentJson,
-        Block,
-        LoadReading,
-        SeriesDocument,
-        SustainedDocument,
-        WindowReading,
-    )
+    from advisor.isolation import _agent_documents as documents
 
 SCHEMA_VERSION = 1
 EXIT_ERROR = 3
@@ -65,8 +59,8 @@ class Effort:
 
     def enough(self, runs: int, elapsed: float) -> bool:
         """Return True if a block of ``runs`` runs in ``elapsed`` seconds is long enough."""
-        wanted, shortest, longest = (x / self.blocks for x in (self.runs, self.min_seconds, self.max_seconds))
-        return elapsed >= longest or (runs >= wanted and elapsed >= shortest) or runs >= MAX_RUNS / self.blocks
+        is_complete = runs >= self.runs / self.blocks and elapsed >= self.min_seconds / self.blocks
+        return is_complete or elapsed >= self.max_seconds / self.blocks or runs >= MAX_RUNS / self.blocks
 
 
 # quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
@@ -77,17 +71,15 @@ class Effort:
 @cache
 def map_efforts() -> Mapping[str, Effort]:
     """Return how long a series takes, by the name of the effort."""
-    return {
-        effort.name: effort
-        for effort in (
-            Effort("load", 1, 0.0, 0.1, 1, 0.0),
-            Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
-            Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
-            Effort("quick", 64, 6.0, 30.0, 8, 0.1),
-            Effort("normal", 128, 10.0, 60.0, 10, 0.25),
-            Effort("full", 1024, 60.0, 600.0, 20, 1.0),
-        )
-    }
+    efforts = (
+        Effort("load", 1, 0.0, 0.1, 1, 0.0),
+        Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
+        Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
+        Effort("quick", 64, 6.0, 30.0, 8, 0.1),
+        Effort("normal", 128, 10.0, 60.0, 10, 0.25),
+        Effort("full", 1024, 60.0, 600.0, 20, 1.0),
+    )
+    return {effort.name: effort for effort in efforts}
 
 
 class AgentError(Exception):
@@ -109,7 +101,7 @@ class Series:
         self.load_ns = time.perf_counter_ns() - start
         self.invoke = self.model.invoker()
         self.first_ns = self._time_run()[0]
-        self.blocks: list[Block] = []
+        self.blocks: list[documents.Block] = []
 
     def _time_run(self) -> tuple[int, int]:
         """Return the wall time and the thread's CPU time of one run; the CPU clock is read outside the wall time."""
@@ -158,10 +150,10 @@ class Series:
             if enough(len(walls), elapsed):
                 return walls, cpus, elapsed
 
-    def run_windows(self, seconds: float, windows: int) -> list[WindowReading]:
+    def run_windows(self, seconds: float, windows: int) -> list[documents.WindowReading]:
         """Run for ``seconds`` without a pause and return a reading for each of ``windows`` equal parts of that time."""
         start = time.perf_counter()
-        rows: list[WindowReading] = []
+        rows: list[documents.WindowReading] = []
         for index in range(windows):
             begin = time.perf_counter()
             # Computed from the start, so that errors do not add up.
@@ -177,7 +169,7 @@ class Series:
             )
         return rows
 
-    def result(self) -> SeriesDocument:
+    def result(self) -> documents.SeriesDocument:
         """Return the series as a part of the document."""
         return {
             "model": self.path,
@@ -248,8 +240,10 @@ class OnnxModel:
         """Bind the inputs and outputs and return the function that runs the file once."""
         binding = self.session.io_binding()
         for index, value in enumerate(self.session.get_inputs()):
-            sizes = [1 if place == 0 and not isinstance(size, int) else size for place, size in enumerate(value.shape)]
-            sizes = self.shape if self.shape and index == 0 else sizes
+            sizes = self.shape if self.shape and index == 0 else list(value.shape)
+            # An open batch is taken as 1, as the interpreter takes it.
+            if sizes and not isinstance(sizes[0], int):
+                sizes[0] = 1
             if not all(isinstance(size, int) for size in sizes):
                 raise AgentError("shape", f"input '{value.name}' has unknown dimensions {value.shape}: give --shape")
             kind = value.type.partition("(")[2].rstrip(")")  # of "tensor(float)"
@@ -343,13 +337,16 @@ def read_waited_ns() -> int | None:
 
 def busy_seconds() -> float | None:
     """Return the busy seconds since boot of the processors that this process may use, including other guests."""
+    busy = 0
     try:
-        rows = {line.split()[0]: line.split()[1:9] for line in Path("/proc/stat").read_text().splitlines() if line}
-        usable = [f"cpu{number}" for number in os.sched_getaffinity(0)]
-        ticks = [[int(text) for text in rows[name]] for name in usable]
+        rows = map(str.split, filter(None, Path("/proc/stat").read_text().splitlines()))
+        texts_of_names = {name: texts for name, *texts in rows}
+        for number in os.sched_getaffinity(0):
+            ticks = [int(text) for text in texts_of_names[f"cpu{number}"][:8]]
+            # Without idle time and the wait for input and output.
+            busy += sum(ticks[:3]) + sum(ticks[5:])
     except (AttributeError, OSError, LookupError, ValueError):
         return None
-    busy = sum(sum(row[:3]) + sum(row[5:8]) for row in ticks)  # without idle time and input/output wait
     return busy / os.sysconf("SC_CLK_TCK")
 
 
@@ -359,7 +356,7 @@ class Load:
     def __init__(self, own_s: Callable[[], float] = time.process_time) -> None:
         self.start = (own_s, own_s(), time.perf_counter(), busy_seconds())
 
-    def result(self) -> LoadReading:
+    def result(self) -> documents.LoadReading:
         """Return the number of processors that others kept busy."""
         own_s, before_s, start, busy = self.start
         elapsed = time.perf_counter() - start
@@ -406,19 +403,19 @@ def compare_memory(before: dict[str, int] | None, after: dict[str, int] | None) 
 
 def measure_series(
     models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
-) -> AgentJson:
+) -> documents.AgentJson:
     """Load every series, run the blocks interleaved and return the document."""
-    series, added = load_series(models, threads, kernels, shape)
-    package, version = series[0].model.runtime
-    for one_series in series:
-        one_series.warm_up(effort)
+    all_series, added = load_series(models, threads, kernels, shape)
+    package, version = all_series[0].model.runtime
+    for series in all_series:
+        series.warm_up(effort)
     load = Load()
     for index in range(effort.blocks):
-        for one_series in series if index % 2 == 0 else reversed(series):
-            one_series.run_block(effort)
+        for series in all_series if index % 2 == 0 else reversed(all_series):
+            series.run_block(effort)
     load_of_others = load.result()
     content_ns = None
-    if effort.load_content:  # reading the file into memory, and loading it from there
+    if effort.load_content:
         start = time.perf_counter_ns()
         model_of(models[0])(models[0], threads[0], kernels, shape, Path(models[0]).read_bytes())
         content_ns = time.perf_counter_ns() - start
@@ -432,7 +429,7 @@ def measure_series(
         "memory": added,
         "load": load_of_others,
         "load_content_ns": content_ns,
-        "series": [one_series.result() for one_series in series],
+        "series": [series.result() for series in all_series],
     }
 
 
@@ -444,18 +441,20 @@ def load_series(
 
     # numpy's import and first call do not count as memory of the model.
     numpy.random.default_rng(INPUT_SEED).uniform(size=8)
-    for model in models:  # nor does the import of a runtime, which is no part of the load time either
+    # Nor does the import of a runtime, which is no part of the load time either.
+    for model in models:
         model_of(model).import_runtime()
     before = private_bytes()
-    series = [Series(models[0], threads[0], kernels, shape)]
+    all_series = [Series(models[0], threads[0], kernels, shape)]
     added = compare_memory(before, private_bytes())
-    others = [(model, count) for model in models for count in threads][1:]
-    return series + [Series(model, count, kernels, shape) for model, count in others], added
+    for model, count in list(product(models, threads))[1:]:
+        all_series.append(Series(model, count, kernels, shape))
+    return all_series, added
 
 
 def measure_sustained(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
-) -> SustainedDocument:
+) -> documents.SustainedDocument:
     """Run one file without a pause and return the document with a reading for each part of the time."""
     series = Series(model, threads, kernels, shape)
     package, version = series.model.runtime
@@ -517,9 +516,10 @@ def main() -> int:
 def print_document(work: Callable[[], Mapping[str, Any]]) -> int:
     """Call ``work``, print its document or its error, and return the exit status."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
+    # Native libraries may write to standard output, which is for the document only.
     sys.stdout.flush()
     document_fd = os.dup(1)
-    os.dup2(2, 1)  # native libraries may write to standard output, which is for the document only
+    os.dup2(2, 1)
     try:
         document = dict(work())
         status = 0

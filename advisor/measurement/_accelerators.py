@@ -10,6 +10,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -148,16 +149,20 @@ class Accelerator(_Strict):
     @property
     def supported(self) -> frozenset[str]:
         """Names of the operators that it supports."""
-        return frozenset(name for form in self.operators for name in form.names)
+        return frozenset(chain.from_iterable(form.names for form in self.operators))
 
     def refusals(self, model: Model) -> tuple[str, ...]:
         """Return for each operator of the main graph why it is not supported, empty if it is."""
-        constants = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}  # float16 is expanded
-        constants.update(*(operator.outputs for operator in model.operators if expands_constants(model, operator)))
-        return tuple(
-            self._refusal(operator, _read_types(model, operator), _read_facts(model, operator, constants))
-            for operator in model.operators
-        )
+        constants = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}
+        # Constants in float16 are expanded once, when the file is loaded, so the results are constants too.
+        for operator in model.operators:
+            if expands_constants(model, operator):
+                constants.update(operator.outputs)
+        refusals = []
+        for operator in model.operators:
+            facts = _read_facts(model, operator, constants)
+            refusals.append(self._refusal(operator, _read_types(model, operator), facts))
+        return tuple(refusals)
 
     def _refusal(self, operator: Operator, types: tuple[str, str, str], facts: Mapping[str, Fact]) -> str:
         ways = [rule for rule in self.operators if operator.name in rule.names]
@@ -191,11 +196,11 @@ def _describe_accelerator_file() -> FileKind[Accelerator]:
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
     """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
-    accelerators_read = [
-        _describe_accelerator_file().validate_file(read_yaml(path, MAX_YAML_BYTES))
-        for path in sorted(folder.glob("*.yaml"))
-    ]
-    return {accelerator.name: accelerator for accelerator in accelerators_read}
+    accelerators = {}
+    for path in sorted(folder.glob("*.yaml")):
+        accelerator = _describe_accelerator_file().validate_file(read_yaml(path, MAX_YAML_BYTES))
+        accelerators[accelerator.name] = accelerator
+    return accelerators
 
 
 @cache
@@ -215,11 +220,12 @@ def accelerator(name: str) -> Accelerator:
 
 def find_serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
     """Return the accelerators that a device's target uses, given its runtime and kind (``cpu``, ``gpu``, ...)."""
-    return tuple(
-        accelerator
-        for accelerator in read_accelerators().values()
-        if any((target.runtime, target.accelerator) == (runtime, kind) for target in accelerator.serves)
-    )
+    serving = []
+    for accelerator in read_accelerators().values():
+        targets = [(target.runtime, target.accelerator) for target in accelerator.serves]
+        if (runtime, kind) in targets:
+            serving.append(accelerator)
+    return tuple(serving)
 
 
 def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
@@ -231,9 +237,8 @@ def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
             continue
         if not isinstance(wanted, Limits):
             if value not in wanted:
-                allowed = " or ".join(
-                    str(value_allowed) or "none" for value_allowed in wanted
-                )  # the text of no axes is empty
+                # The text of no axes is empty.
+                allowed = " or ".join(str(choice) or "none" for choice in wanted)
                 return f"{name} {str(value) or 'none'}, {allowed} only"
         elif wanted.most is not None and float(value) > wanted.most:
             return f"{name} {value:g}, {wanted.most:g} at most"
@@ -292,10 +297,12 @@ def _read_axes(model: Model, operator: Operator) -> dict[str, Fact]:
         return {}
     tensor = model.tensors[operator.inputs[1]]
     rank = len(model.tensors[operator.inputs[0]].shape)
-    size = 4 if tensor.dtype == "int32" else 8
+    # Axes that are computed have no content, and give no numbers.
+    content = tensor.buffer if tensor.dtype in _INDICES else b""
     form = "i" if tensor.dtype == "int32" else "q"
-    stored = tensor.buffer[: len(tensor.buffer) // size * size] if tensor.dtype in _INDICES else b""
-    numbers = struct.unpack(f"<{len(stored) // size}{form}", stored)
+    size = struct.calcsize(f"<{form}")
+    count = len(content) // size
+    numbers = struct.unpack(f"<{count}{form}", content[: count * size])
     if operator.name in _AXES and rank:
         # An axis may count from the end: -1 is the last one.
         return {"axes": _join_numbers(number % rank for number in numbers)}
@@ -318,7 +325,11 @@ def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
     # The first changing input: some operators, such as SPLIT, have a constant before it.
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
-    constants = (tensor for tensor in tensors if tensor.is_constant and tensor is not data)
-    weights = next((tensor for tensor in constants if tensor.dtype not in _INDICES), None)
-    output = model.tensors[operator.outputs[0]] if operator.outputs else None
-    return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]
+    data_type = data.dtype if data else ""
+    weights_type = ""
+    for tensor in tensors:
+        if tensor.is_constant and tensor is not data and tensor.dtype not in _INDICES:
+            weights_type = tensor.dtype
+            break
+    output_type = model.tensors[operator.outputs[0]].dtype if operator.outputs else ""
+    return data_type, weights_type, output_type

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -24,9 +25,12 @@ Answer = TypeVar("Answer")
 OUTPUT = "probabilities"
 RESAMPLES = 2000
 LEVEL = 0.95
-EDGE = 1e-6  # Distance from 0 and 1 that ends of an interval keep while log odds are computed
-KEPT = 0.05  # Least score of a centre that is kept: the answers of a file serve other thresholds, too
-NEAR = 2  # Distance in places, down and across, within which only the centre with the highest score of a class counts
+# Distance from 0 and 1 that ends of an interval keep while log odds are computed.
+EDGE = 1e-6
+# Least score of a centre that is kept: the answers of a file serve other thresholds, too.
+KEPT = 0.05
+# Distance in places, down and across, within which only the centre with the highest score of a class counts.
+NEAR = 2
 
 
 def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
@@ -49,8 +53,11 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
     They are the model's input before quantisation: N arrays float32 (size, size, 3) or (1, size, size, 3).
     """
     classifier = Classifier(model)
-    rows = [classifier(array[0] if array.ndim == 4 and len(array) == 1 else array) for array in inputs]
-    return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
+    answers = []
+    for array in inputs:
+        image = array[0] if array.ndim == 4 and len(array) == 1 else array
+        answers.append(classifier(image))
+    return np.stack(answers) if answers else np.zeros((0, classifier.classes), np.float32)
 
 
 def predict_captured(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
@@ -96,13 +103,14 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     """
     from scipy.special import expit, logit, stdtrit
 
-    left = np.asarray(without, np.float64)
+    figures = np.asarray(without, np.float64)
     # Without one group nothing may be left to judge. That group then adds no spread.
-    left = np.where(np.isfinite(left), left, value)
-    count = len(left)
+    figures = np.where(np.isfinite(figures), figures, value)
+    count = len(figures)
+    # One group says nothing about others: the figure may be anything there.
     if count < 2:
         return OtherImagesRange(value, 0.0, 1.0, 0.5)
-    error = float(np.sqrt((count - 1) / count * np.square(left - left.mean()).sum()))
+    error = float(np.sqrt((count - 1) / count * np.square(figures - figures.mean()).sum()))
     # All groups have the same figure, so their spread shows nothing.
     if error == 0.0:
         ends = wilson(value * count, count)
@@ -112,7 +120,10 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
     # Log odds of 0 and 1 are infinite.
     inside = min(max(value, EDGE), 1 - EDGE)
-    low, high = (float(expit(logit(inside) + side * half / (inside * (1 - inside)))) for side in (-1, 1))
+    # The derivative of the log odds turns a half width of the figure into one of its log odds.
+    half_of_odds = half / (inside * (1 - inside))
+    low = float(expit(logit(inside) - half_of_odds))
+    high = float(expit(logit(inside) + half_of_odds))
     return OtherImagesRange(value, min(value, low), max(value, high), error)
 
 
@@ -191,9 +202,9 @@ class Detections:
 
     def relabel_boxes(self, places: Mapping[int, int]) -> Detections:
         """Return the boxes of some classes under other labels, without the boxes of all other classes."""
-        relabelled_rows = np.isin(self.labels, list(places))
-        labels = np.array([places[label] for label in self.labels[relabelled_rows].tolist()], np.int64)
-        return Detections(self.boxes[relabelled_rows], labels, self.scores[relabelled_rows])
+        is_listed = np.isin(self.labels, list(places))
+        labels = np.array([places[label] for label in self.labels[is_listed].tolist()], np.int64)
+        return Detections(self.boxes[is_listed], labels, self.scores[is_listed])
 
 
 class Runner(Generic[Answer]):
@@ -226,8 +237,8 @@ class Runner(Generic[Answer]):
         """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.STAYING`."""
         if not captured:
             return map(self, images)
-        seen = (pixels for image in images for pixels in draw_captures(image, self._view.size, STAYING))
-        return (self.answer_for(self._view.normalise(pixels)) for pixels in seen)
+        captured_pixels = chain.from_iterable(draw_captures(image, self._view.size, STAYING) for image in images)
+        return (self.answer_for(self._view.normalise(pixels)) for pixels in captured_pixels)
 
     def __call__(self, path: Path) -> Answer:
         """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
@@ -258,6 +269,7 @@ class Detector(Runner[Detections]):
     def read(self, outputs: Mapping[str, Floats]) -> Detections:
         """Return the boxes in the outputs."""
         count = int(outputs["count"].reshape(-1)[0])
+        # A decoded box may reach beyond the image.
         boxes = np.clip(outputs["boxes"][0, :count], 0.0, 1.0)
         return Detections(boxes, outputs["classes"][0, :count].astype(np.int64), outputs["scores"][0, :count])
 
@@ -270,15 +282,18 @@ def find_centres(scores: Floats, least: float) -> Detections:
     """
     rows, columns, _ = scores.shape
     side = 2 * NEAR + 1
-    around = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
-    highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
+    # No score is below 0, so the border never wins.
+    padded = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (0, 1))
+    highest = windows.max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
     order = np.argsort(-scores[down, across, labels], kind="stable")
     # Places with equal scores are all highest: the first one, by the stable order, suppresses the others near it.
     peaks: list[int] = []
     for place in order:
         same = [peak for peak in peaks if labels[peak] == labels[place]]
-        if not any(max(abs(down[peak] - down[place]), abs(across[peak] - across[place])) <= NEAR for peak in same):
+        distances = [max(abs(down[peak] - down[place]), abs(across[peak] - across[place])) for peak in same]
+        if min(distances, default=NEAR + 1) > NEAR:
             peaks.append(int(place))
     y = (down[peaks] + 0.5) / rows
     x = (across[peaks] + 0.5) / columns
@@ -298,12 +313,15 @@ class CentreFinder(Detector):
 
 def save_detections(path: Path, detections: Sequence[Detections]) -> None:
     """Write what was found in images as ``.npz``: ``counts`` (N,), and ``boxes``, ``labels`` and ``scores`` of all."""
+    # An empty part first, for no images at all: nothing cannot be joined.
+    nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    parts = [nothing, *detections]
     np.savez(
         path,
-        counts=np.array([len(image_boxes.labels) for image_boxes in detections], np.int64),
-        boxes=np.concatenate([np.zeros((0, 4), np.float32), *(image_boxes.boxes for image_boxes in detections)]),
-        labels=np.concatenate([np.zeros(0, np.int64), *(image_boxes.labels for image_boxes in detections)]),
-        scores=np.concatenate([np.zeros(0, np.float32), *(image_boxes.scores for image_boxes in detections)]),
+        counts=np.array([len(part.labels) for part in detections], np.int64),
+        boxes=np.concatenate([part.boxes for part in parts]),
+        labels=np.concatenate([part.labels for part in parts]),
+        scores=np.concatenate([part.scores for part in parts]),
     )
 
 
@@ -311,8 +329,8 @@ def load_detections(path: Path) -> list[Detections]:
     """Read what :func:`save_detections` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         ends = np.cumsum(arrays["counts"])[:-1]
-        parts = (np.split(arrays[name], ends) for name in ("boxes", "labels", "scores"))
-        return [Detections(*rows) for rows in zip(*parts, strict=True)]
+        boxes, labels, scores = (np.split(arrays[name], ends) for name in ("boxes", "labels", "scores"))
+        return [Detections(*parts) for parts in zip(boxes, labels, scores, strict=True)]
 
 
 def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detections:

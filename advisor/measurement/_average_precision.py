@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,9 +17,12 @@ from advisor.measurement._accuracy import Detections, of_other_images, sums_of_u
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
-HALF = (0.5,)  # The overlap of mAP@0.5
-MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
-MOST_AREA_GROUPS = 40  # Groups that are left out in turn for the figures of areas: they take three times the work
+# The overlap of mAP@0.5.
+HALF = (0.5,)
+# Groups of images that are left out in turn, at most.
+MOST_GROUPS = 300
+# Groups that are left out in turn for the figures of areas: they take three times the work.
+MOST_AREA_GROUPS = 40
 
 ALL_AREAS = slice(0, 1)
 EACH_AREA = slice(1, 4)
@@ -32,8 +35,10 @@ SIZES = (0.0, 0.025, 0.05, 0.1, 0.2, 1.0)
 
 Backbones halve a map five times, so a cell of the last map has 32 pixels, and one of the map before it 16."""
 
-LEAST_OF_SIZE = 5  # True objects that a range needs: fewer are joined with the next range
-LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the scores so that it has the best F1
+# True objects that a range needs: fewer are joined with the next range.
+LEAST_OF_SIZE = 5
+# Score from which a centre counts: the training shifts the scores so that it has the best F1.
+LEAST_SCORE = 0.5
 
 
 @dataclass(frozen=True)
@@ -62,19 +67,29 @@ def score_boxes(
     """
     if not sum(len(boxes_of_image.labels) for boxes_of_image in true):
         raise ValueError("no image has a box")
-    judged = evaluate_matches(true, detected, sizes, classes)
-    units = units_of(groups, len(true))
-    precision = _compute_precision(judged, range(len(true)))
-    count = int(units.max()) + 1
-    # Neighbouring groups are joined: each that is left out costs an evaluation of all images.
-    units = units * min(count, MOST_GROUPS) // count
-    left = [_compute_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)]
-    half = of_other_images(
-        _mean_of_known(precision[0]), [_mean_of_known(precision_without[0]) for precision_without in left]
-    )
-    coco = of_other_images(_mean_of_known(precision), [_mean_of_known(precision_without) for precision_without in left])
+    evaluation = evaluate_matches(true, detected, sizes, classes)
+    precision = _compute_precision(evaluation, range(len(true)))
+    half_without = list[float]()
+    coco_without = list[float]()
+    for others in _leave_out_groups(groups, len(true), MOST_GROUPS):
+        # Overlap, class: the first overlap is 0.5.
+        precision_without = _compute_precision(evaluation, others)
+        half_without.append(_mean_of_known(precision_without[0]))
+        coco_without.append(_mean_of_known(precision_without))
+    half = of_other_images(_mean_of_known(precision[0]), half_without)
+    coco = of_other_images(_mean_of_known(precision), coco_without)
     by_class = tuple(None if np.isnan(value) else float(value) for value in precision[0])
     return DetectionScore(half, coco, by_class)
+
+
+def _leave_out_groups(groups: Sequence[int], images: int, most: int) -> Iterator[list[int]]:
+    """Yield the places of all other images for each group of images, of which there are at most so many."""
+    units = units_of(groups, images)
+    count = int(units.max()) + 1
+    # Neighbouring groups are joined: each that is left out costs an evaluation of all images.
+    units = units * min(count, most) // count
+    for unit in range(int(units.max()) + 1):
+        yield np.flatnonzero(units != unit).tolist()
 
 
 def score_areas(
@@ -89,20 +104,15 @@ def score_areas(
     An area without a true object is absent. Each has the range on as many other images, see :func:`.of_other_images`.
     Arguments are those of :func:`score_boxes`.
     """
-    judged = evaluate_matches(true, detected, sizes, classes, areas=EACH_AREA)
-    units = units_of(groups, len(true))
-    count = int(units.max()) + 1
-    # Neighbouring units are joined: each one that is left out costs a whole evaluation.
-    units = units * min(count, MOST_AREA_GROUPS) // count
-    whole = _compute_area_precision(judged, range(len(true)))
-    left = [
-        _compute_area_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)
-    ]
+    evaluation = evaluate_matches(true, detected, sizes, classes, areas=EACH_AREA)
+    precision = _compute_area_precision(evaluation, range(len(true)))
+    other_images = _leave_out_groups(groups, len(true), MOST_AREA_GROUPS)
+    precisions_without = [_compute_area_precision(evaluation, others) for others in other_images]
     scores: dict[str, Interval] = {}
     for place, metric in enumerate(BY_AREA):
-        value = _mean_of_known(whole[:, :, place])
+        value = _mean_of_known(precision[:, :, place])
         if np.isfinite(value):
-            without = [_mean_of_known(precision[:, :, place]) for precision in left]
+            without = [_mean_of_known(precision_without[:, :, place]) for precision_without in precisions_without]
             scores[metric] = of_other_images(value, without)
     return scores
 
@@ -116,23 +126,28 @@ def count_by_size(
     the same threshold on; None if the two are not compared. A range with fewer than :data:`LEAST_OF_SIZE` objects is
     joined with the next larger one. ``groups`` are those of :func:`score_boxes`.
     """
-    sizes = [np.sqrt(np.prod(image.true.boxes[:, 2:] - image.true.boxes[:, :2], axis=1)) for image in matched]
+    sizes = []
+    for image in matched:
+        sides = image.true.boxes[:, 2:] - image.true.boxes[:, :2]
+        sizes.append(np.sqrt(np.prod(sides, axis=1)))
+    all_sizes = np.concatenate(sizes) if sizes else np.zeros(0)
     units = units_of(groups, len(matched))
     rows = []
-    for least, below in _join_ranges(np.concatenate(sizes) if sizes else np.zeros(0)):
+    for least, below in _join_ranges(all_sizes):
         # The last range has its upper end too, or an object as large as the image would be in none.
         inside = [(size >= least) & ((size < below) | (below == SIZES[-1])) for size in sizes]
         true = np.array([flags.sum() for flags in inside])
         seen = _count_seen(matched, inside)
         recall = _recall_on_others(seen, true, units)
-        lost = None
+        loss = None
         if floats is not None:
-            lost = _loss_on_others(_count_seen(floats, inside) - seen, true, units)
-        middle = float(np.median(np.concatenate(sizes)[np.concatenate(inside)]))
-        ends = (recall.low, recall.high)
-        value = lost.value if lost else None
-        lost_ends = (lost.low, lost.high) if lost else None
-        rows.append(ObjectsOfSize(least, below, int(true.sum()), middle, recall.value, ends, value, lost_ends))
+            loss = _loss_on_others(_count_seen(floats, inside) - seen, true, units)
+        middle = float(np.median(all_sizes[np.concatenate(inside)]))
+        recall_ends = (recall.low, recall.high)
+        loss_value = loss.value if loss else None
+        loss_ends = (loss.low, loss.high) if loss else None
+        count = int(true.sum())
+        rows.append(ObjectsOfSize(least, below, count, middle, recall.value, recall_ends, loss_value, loss_ends))
     return tuple(rows)
 
 
@@ -141,11 +156,13 @@ def _join_ranges(sizes: NDArray[np.float64]) -> list[tuple[float, float]]:
     ranges: list[tuple[float, float]] = []
     least = SIZES[0]
     for below in SIZES[1:]:
-        count = int((sizes >= least).sum() if below == SIZES[-1] else ((sizes >= least) & (sizes < below)).sum())
+        is_last = below == SIZES[-1]
+        inside = (sizes >= least) & ((sizes < below) | is_last)
+        count = int(inside.sum())
         if count >= LEAST_OF_SIZE:
             ranges.append((least, below))
             least = below
-        elif below == SIZES[-1] and count:
+        elif is_last and count:
             # The largest objects are too few for a range of their own, so they join the one before.
             start = ranges.pop()[0] if ranges else SIZES[0]
             ranges.append((start, below))
@@ -171,7 +188,8 @@ def _loss_on_others(fewer: NDArray[np.int64], true: NDArray[np.int64], units: ND
     :func:`.of_other_images` keeps the ends inside 0 and 1, so a difference is moved there and back.
     """
     moved = _recall_on_others(fewer + true, 2 * true, units)
-    return Interval(*(2 * float(end) - 1 for end in (moved.value, moved.low, moved.high)))
+    value, low, high = (2 * float(share) - 1 for share in (moved.value, moved.low, moved.high))
+    return Interval(value, low, high)
 
 
 def split_precision(
@@ -192,17 +210,20 @@ def split_precision(
     """
     # COCO's figures by area are means over all overlaps, as published.
     overlaps = () if metric else HALF
-    judged = evaluate_matches(true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS))
-    count = len(true)
-    groups = np.arange(count) * min(count, MOST_GROUPS) // count
-    whole = _mean_of_known(_compute_precision(judged, range(count)))
-    left = np.zeros(groups[-1] + 1)
-    for group in range(len(left)):
-        left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist()))
+    evaluation = evaluate_matches(true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS))
+    images = len(true)
+    groups = np.arange(images) * min(images, MOST_GROUPS) // images
+    figure = _mean_of_known(_compute_precision(evaluation, range(images)))
+    count = int(groups[-1]) + 1
+    figures_without = np.zeros(count)
+    for group in range(count):
+        others = np.flatnonzero(groups != group).tolist()
+        figures_without[group] = _mean_of_known(_compute_precision(evaluation, others))
     # Without these images no true box is left: they add nothing to the spread.
-    left = np.where(np.isnan(left), whole, left)
-    values = (len(left) * whole - (len(left) - 1) * left)[groups]
-    return np.asarray((values - values.mean() + whole).astype(np.float32))
+    figures_without = np.where(np.isnan(figures_without), figure, figures_without)
+    pseudo_values = count * figure - (count - 1) * figures_without
+    shares = pseudo_values[groups]
+    return np.asarray((shares - shares.mean() + figure).astype(np.float32))
 
 
 def choose_threshold(
@@ -214,16 +235,18 @@ def choose_threshold(
     true one of its class by half, and no surer box does. The threshold lies midway between the least score that counts
     and the next one, so that rounding moves no box across it. Arguments are those of :func:`score_boxes`.
     """
-    judged = [
-        image_match for image_match in evaluate_matches(true, detected, sizes, classes, HALF).evalImgs if image_match
-    ]
-    right = np.concatenate([np.zeros(0, bool), *(image_match["dtMatches"][0] > 0 for image_match in judged)])
-    scores = np.concatenate([np.zeros(0), *(image_match["dtScores"] for image_match in judged)])
+    matches = _list_matches(true, detected, sizes, classes)
+    # Empty arrays first: without any box there is nothing else to join.
+    right = np.concatenate([np.zeros(0, bool), *(match["dtMatches"][0] > 0 for match in matches)])
+    scores = np.concatenate([np.zeros(0), *(match["dtScores"] for match in matches)])
     order = np.argsort(-scores)
     ends = np.concatenate([[1.0], scores[order], [0.0]])
+    # Entry n says how it is if the n surest boxes count.
     hits = np.append(0, np.cumsum(right[order]))
-    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + sum(len(boxes_of_image.labels) for boxes_of_image in true), 1)
-    f1[ends[:-1] == ends[1:]] = 0.0  # boxes with one score count together
+    true_count = sum(len(boxes_of_image.labels) for boxes_of_image in true)
+    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + true_count, 1)
+    # Boxes with one score count together.
+    f1[ends[:-1] == ends[1:]] = 0.0
     best = int(f1.argmax())
     return float(ends[best] + ends[best + 1]) / 2
 
@@ -259,10 +282,10 @@ def evaluate_matches(
     images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
     truth = coco.COCO()
     answers = coco.COCO()
-    for documents, rows in ((truth, true), (answers, detected)):
-        listed: Any = {"images": images, "categories": categories, "annotations": _coco_rows(rows, sizes)}
-        documents.dataset = listed
-        documents.createIndex()
+    for index, boxes in ((truth, true), (answers, detected)):
+        dataset: Any = {"images": images, "categories": categories, "annotations": _coco_rows(boxes, sizes)}
+        index.dataset = dataset
+        index.createIndex()
     evaluation = cocoeval.COCOeval(truth, answers, "bbox")
     parameters = evaluation.params
     parameters.areaRng = parameters.areaRng[areas]
@@ -277,24 +300,23 @@ def evaluate_matches(
 
 def _coco_rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
     """Return boxes in COCO's form: numbered from 1, as left, top, width and height in pixels."""
-    listed: list[dict[str, Any]] = []
-    for number, (boxes_of_image, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
-        for (top, left, bottom, right), label, sureness in zip(
-            boxes_of_image.boxes.tolist(), boxes_of_image.labels, boxes_of_image.scores, strict=True
-        ):
+    annotations: list[dict[str, Any]] = []
+    for number, (detections, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
+        boxes = zip(detections.boxes.tolist(), detections.labels, detections.scores, strict=True)
+        for (top, left, bottom, right), label, score in boxes:
             box = [left * width, top * height, (right - left) * width, (bottom - top) * height]
-            listed.append(
-                {
-                    "id": len(listed) + 1,
-                    "image_id": number,
-                    "category_id": int(label),
-                    "bbox": box,
-                    "area": box[2] * box[3],
-                    "iscrowd": 0,
-                    "score": float(sureness),
-                }
-            )
-    return listed
+            annotation = {
+                # pycocotools marks an unmatched box by the number 0.
+                "id": len(annotations) + 1,
+                "image_id": number,
+                "category_id": int(label),
+                "bbox": box,
+                "area": box[2] * box[3],
+                "iscrowd": 0,
+                "score": float(score),
+            }
+            annotations.append(annotation)
+    return annotations
 
 
 def _compute_precision(evaluation: Any, images: Sequence[int]) -> Floats:
@@ -307,18 +329,21 @@ def _compute_area_precision(evaluation: Any, images: Sequence[int]) -> Floats:
 
     It is NaN for a class that has no true box of an area.
     """
-    chosen = copy.copy(evaluation)
-    whole = evaluation.evalImgs
-    # A block for each class and area.
-    starts = range(0, len(whole), len(evaluation.params.imgIds))
-    chosen.evalImgs = [whole[start + image] for start in starts for image in images]
     # Matching is the expensive part and is the same for every choice of images, so only the sums are made anew.
-    chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
-    chosen.params.imgIds = list(range(len(images)))
-    chosen.accumulate()
-    # Overlap, recall, class, area.
-    precision = chosen.eval["precision"][:, :, :, :, 0]
-    return np.asarray(np.where((precision > -1).any(axis=1), precision.mean(axis=1), np.nan))
+    part = copy.copy(evaluation)
+    matches = evaluation.evalImgs
+    part.evalImgs = []
+    # A block for each class and area.
+    for start in range(0, len(matches), len(evaluation.params.imgIds)):
+        part.evalImgs += [matches[start + image] for image in images]
+    # accumulate() reads both: the images to sum, and how many were matched.
+    part.params = part._paramsEval = copy.copy(evaluation.params)
+    part.params.imgIds = list(range(len(images)))
+    part.accumulate()
+    # Overlap, recall, class, area. A class without a true box has -1 everywhere.
+    precision = part.eval["precision"][:, :, :, :, 0]
+    has_boxes = (precision > -1).any(axis=1)
+    return np.asarray(np.where(has_boxes, precision.mean(axis=1), np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,10 +379,18 @@ def match_boxes(
     Boxes with a score below the threshold do not count. Arguments are those of :func:`score_boxes`.
     """
     sure = [boxes_of_image.above(threshold) for boxes_of_image in detected]
-    judged = [image_match for image_match in evaluate_matches(true, sure, sizes, classes, HALF).evalImgs if image_match]
-    seen = _flag_matches(true, [(image_match["gtIds"], image_match["gtMatches"][0]) for image_match in judged])
-    right = _flag_matches(sure, [(image_match["dtIds"], image_match["dtMatches"][0]) for image_match in judged])
-    return [Matched(*image_facts) for image_facts in zip(true, sure, seen, right, strict=True)]
+    matches = _list_matches(true, sure, sizes, classes)
+    seen = _flag_matches(true, [(match["gtIds"], match["gtMatches"][0]) for match in matches])
+    right = _flag_matches(sure, [(match["dtIds"], match["dtMatches"][0]) for match in matches])
+    return [Matched(*parts) for parts in zip(true, sure, seen, right, strict=True)]
+
+
+def _list_matches(
+    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+) -> list[Any]:
+    """Return the matches at an overlap of 0.5 of each image and class that have a box; the others are None."""
+    matches = evaluate_matches(true, detected, sizes, classes, HALF).evalImgs
+    return [match for match in matches if match]
 
 
 def count_boxes(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
@@ -399,22 +432,26 @@ def match_centres(
     centre has taken; of several ones it takes the one whose own centre is nearest.
     """
     matched = []
-    for objects, marks in zip(true, (boxes_of_image.above(least) for boxes_of_image in detected), strict=True):
+    for objects, answers in zip(true, detected, strict=True):
+        marks = answers.above(least)
         seen = np.zeros(len(objects.labels), bool)
         right = np.zeros(len(marks.labels), bool)
-        middles, places = (
-            (boxes_of_image.boxes[:, :2] + boxes_of_image.boxes[:, 2:]) / 2 for boxes_of_image in (objects, marks)
-        )
-        for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
+        centres = _compute_centres(objects)
+        # The surest mark comes first, and takes its object before the others.
+        for number, (place, label) in enumerate(zip(_compute_centres(marks), marks.labels, strict=True)):
             inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
             # An object counts once, however many centres lie in it.
             free = np.flatnonzero(inside & ~seen & (objects.labels == label))
             if len(free):
-                nearest = free[np.square(middles[free] - place).sum(axis=1).argmin()]
+                nearest = free[np.square(centres[free] - place).sum(axis=1).argmin()]
                 seen[nearest] = True
                 right[number] = True
         matched.append(Matched(objects, marks, seen, right))
     return matched
+
+
+def _compute_centres(detections: Detections) -> Floats:
+    return np.asarray((detections.boxes[:, :2] + detections.boxes[:, 2:]) / 2)
 
 
 def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()) -> CentreScore:
@@ -427,8 +464,7 @@ def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int]
     by_class = f1_of(total)
     without = _mean_over_classes(f1_of(total - sums_of_units(table, units)))
     mean = of_other_images(float(np.nanmean(by_class)), without)
-    listed = tuple(None if np.isnan(value) else float(value) for value in by_class)
-    return CentreScore(mean, listed)
+    return CentreScore(mean, tuple(None if np.isnan(value) else float(value) for value in by_class))
 
 
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
@@ -436,10 +472,11 @@ def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
     table = count_boxes(matched, classes)
     images = len(table)
     total = table.sum(axis=0)
-    whole = float(_mean_over_classes(f1_of(total)))
-    left = _mean_over_classes(f1_of(total - table))
-    values = images * whole - (images - 1) * np.where(np.isnan(left), whole, left)
-    return np.asarray((values - values.mean() + whole).astype(np.float32))
+    figure = float(_mean_over_classes(f1_of(total)))
+    figures_without = _mean_over_classes(f1_of(total - table))
+    figures_without = np.where(np.isnan(figures_without), figure, figures_without)
+    pseudo_values = images * figure - (images - 1) * figures_without
+    return np.asarray((pseudo_values - pseudo_values.mean() + figure).astype(np.float32))
 
 
 def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -450,6 +487,6 @@ def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def _mean_over_classes(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean over the classes that have objects, NaN without one."""
-    listed = np.isfinite(values)
-    number = listed.sum(axis=-1)
-    return np.asarray(np.where(listed, values, 0).sum(axis=-1) / np.where(number, number, np.nan))
+    has_objects = np.isfinite(values)
+    number = has_objects.sum(axis=-1)
+    return np.asarray(np.where(has_objects, values, 0).sum(axis=-1) / np.where(number, number, np.nan))

@@ -84,14 +84,14 @@ class BoxAnswers:
         image, of a one-way analysis of variance.
         """
         count = np.bincount(self.images, minlength=len(self.true)).astype(float)
-        some = count > 0
+        has_boxes = count > 0
         boxes = count.sum()
-        groups = int(some.sum())
+        groups = int(has_boxes.sum())
         # With one box an image, nothing shows how alike the boxes of one image are.
         if groups < 2 or boxes <= groups:
             return 1.0
-        hits = np.bincount(self.images, self.right, len(self.true))[some]
-        count = count[some]
+        hits = np.bincount(self.images, self.right, len(self.true))[has_boxes]
+        count = count[has_boxes]
         mean = hits.sum() / boxes
         between = float((count * (hits / count - mean) ** 2).sum() / (groups - 1))
         within = float((hits - hits**2 / count).sum() / (boxes - groups))
@@ -99,7 +99,8 @@ class BoxAnswers:
         spread = between + (usual - 1) * within
         # Boxes of an image cannot be more than independent: a negative correlation is chance.
         alike = max(0.0, (between - within) / spread) if spread > 0 else 0.0
-        return 1 / (1 + (float((count**2).sum() / boxes) - 1) * alike)
+        mean_neighbours = float((count**2).sum() / boxes) - 1
+        return 1 / (1 + mean_neighbours * alike)
 
     @property
     def of_true(self) -> tuple[Floats, Labels]:
@@ -109,15 +110,15 @@ class BoxAnswers:
         scores = np.append(self.scores[self.right], np.zeros(len(missed)))
         return scores, np.append(self.images[self.right], missed)
 
-    def among(self, images: Labels) -> BoxAnswers:
+    def select_images(self, images: Labels) -> BoxAnswers:
         """Return the boxes of some images, each as often as it is named."""
         order = np.argsort(self.images, kind="stable")
         ends = np.cumsum(np.bincount(self.images, minlength=len(self.true)))
         starts = np.append(0, ends[:-1])
-        rows = [order[starts[image] : ends[image]] for image in images]
-        chosen = np.concatenate([np.zeros(0, int), *rows])
-        numbers = np.repeat(np.arange(len(images)), [len(row) for row in rows])
-        return BoxAnswers(self.scores[chosen], self.right[chosen], numbers, self.true[images])
+        boxes_of_images = [order[starts[image] : ends[image]] for image in images]
+        boxes = np.concatenate([np.zeros(0, int), *boxes_of_images])
+        numbers = np.repeat(np.arange(len(images)), [len(places) for places in boxes_of_images])
+        return BoxAnswers(self.scores[boxes], self.right[boxes], numbers, self.true[images])
 
 
 def answers_of(matched: Sequence[Matched]) -> BoxAnswers:
@@ -155,10 +156,14 @@ def crossfit_scores(given: BoxAnswers) -> Floats:
     """Return calibrated scores (M,), those of an image by the boxes of other images."""
     order = np.random.default_rng(0).permutation(len(given.true))
     scores = np.array(given.scores, float)
-    for fold in range(min(FOLDS, len(order)) if len(order) > 1 else 0):
-        out = np.isin(given.images, order[fold::FOLDS])
-        fold_calibration = fit_score_calibration(given.among(np.setdiff1d(order, order[fold::FOLDS])))
-        scores[out] = fold_calibration.of(given.scores[out])
+    # A single image leaves no other to fit to.
+    folds = min(FOLDS, len(order)) if len(order) > 1 else 0
+    for fold in range(folds):
+        fold_images = order[fold::FOLDS]
+        others = np.setdiff1d(order, fold_images)
+        calibration = fit_score_calibration(given.select_images(others))
+        in_fold = np.isin(given.images, fold_images)
+        scores[in_fold] = calibration.of(given.scores[in_fold])
     return scores
 
 
@@ -166,7 +171,7 @@ def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
     """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
     draw = np.random.default_rng(0)
     scored = BoxAnswers(scores, given.right, given.images, given.true)
-    rows = [scored.among(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
+    rows = [scored.select_images(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
     drawn = [compute_calibration_error(row.scores, row.right) for row in rows if len(row.scores)]
     return interval_of(compute_calibration_error(scores, given.right), np.array(drawn))
 

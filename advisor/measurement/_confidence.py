@@ -34,7 +34,9 @@ BINS = 15
 
 RESAMPLES = 400
 FOLDS = 5
-FLOOR = 1 / 512  # Least probability that is told from zero: half a step of an int8 output, whose scale is 1/256
+
+FLOOR = 1 / 512
+"""Least probability that is told from zero: half a step of an int8 output, whose scale is 1/256."""
 
 SPREAD = 1.0
 """Standard deviation of the logarithm of the temperature before anything is seen. It decides only where images are few
@@ -51,11 +53,17 @@ ALIKE = 0.95
 compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985."""
 
 LEVEL = 0.95
-MOST_SEQUENCES = 4  # Sequences of :func:`find_threshold`, at most
-MOST_ENDS = 2000  # Numbers of answers that :func:`find_threshold` tries, at most; of more, some evenly placed ones
-MOST_STARTS = 5000  # Answers that are all right within which :data:`LEVEL` is reached for each share below 99.6 %
-AT_ONCE = 1_000_000  # Probabilities of numbers of failures that are in memory at once, at most
-POINTS = 40  # Points of a risk-coverage curve, at most
+
+# Sequences of find_threshold, at most.
+MOST_SEQUENCES = 4
+# Numbers of answers that find_threshold tries, at most; of more, some evenly placed ones.
+MOST_ENDS = 2000
+# Answers that are all right within which LEVEL is reached for each share below 99.6 %.
+MOST_STARTS = 5000
+# Probabilities of numbers of failures that are in memory at once, at most.
+AT_ONCE = 1_000_000
+# Points of a risk-coverage curve, at most.
+POINTS = 40
 
 
 @dataclass(frozen=True)
@@ -91,13 +99,15 @@ class OutOfFold:
 
         A file that answers otherwise than the head's own has those to the validation part alone.
         """
-        known_answers = np.load(self.answers, allow_pickle=False)
-        same = np.load(self.floats, allow_pickle=False).argmax(axis=1) == probabilities.argmax(axis=1)
-        known = known_answers.any(axis=1)
+        answers = np.load(self.answers, allow_pickle=False)
+        float_answers = np.load(self.floats, allow_pickle=False)
+        same = float_answers.argmax(axis=1) == probabilities.argmax(axis=1)
+        has_answer = answers.any(axis=1)
         # A file that answers otherwise has other logits, so the float head's answers say nothing of its temperature.
-        if same.mean() < ALIKE or not known.any():
+        if same.mean() < ALIKE or not has_answer.any():
             return probabilities, labels
-        return np.vstack([known_answers[known], probabilities]), np.append(np.asarray(self.labels)[known], labels)
+        answered_labels = np.asarray(self.labels)[has_answer]
+        return np.vstack([answers[has_answer], probabilities]), np.append(answered_labels, labels)
 
 
 def fit_temperature(probabilities: Floats, labels: Labels) -> float:
@@ -116,7 +126,8 @@ def fit_temperature(probabilities: Floats, labels: Labels) -> float:
         return float(-rows[np.arange(len(labels)), labels].sum()) + (log_temperature / SPREAD) ** 2 / 2
 
     fit = minimize_scalar(loss, bounds=(math.log(COOLEST), math.log(HOTTEST)), method="bounded")
-    return math.exp(float(fit.x)) if loss(0.0) - loss(float(fit.x)) > LEAST_GAIN else 1.0
+    gain = loss(0.0) - loss(float(fit.x))
+    return math.exp(float(fit.x)) if gain > LEAST_GAIN else 1.0
 
 
 def apply_temperature(probabilities: Floats, degrees: float) -> Floats:
@@ -137,12 +148,13 @@ def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
     """
     order = np.random.default_rng(0).permutation(len(labels))
     calibrated = np.array(probabilities, float)
-    for fold in range(min(FOLDS, len(labels)) if len(labels) > 1 else 0):
-        out = order[fold::FOLDS]
-        fitting_rows = np.setdiff1d(order, out)
-        calibrated[out] = apply_temperature(
-            probabilities[out], fit_temperature(probabilities[fitting_rows], labels[fitting_rows])
-        )
+    # A single image leaves no other to fit to.
+    folds = min(FOLDS, len(labels)) if len(labels) > 1 else 0
+    for fold in range(folds):
+        fold_images = order[fold::FOLDS]
+        others = np.setdiff1d(order, fold_images)
+        temperature = fit_temperature(probabilities[others], labels[others])
+        calibrated[fold_images] = apply_temperature(probabilities[fold_images], temperature)
     return calibrated
 
 
@@ -155,12 +167,12 @@ def assess_reliability(probabilities: Floats, labels: Labels) -> Reliability:
     squares = np.square(probabilities - np.eye(probabilities.shape[1])[labels]).sum(axis=1)
     draws = np.random.default_rng(0).integers(0, len(labels), (RESAMPLES, len(labels)))
     means, shares, sizes = _bin_answers(sure[None], right[None])
+    error = _compute_errors(means, shares, sizes)[0]
+    drawn_errors = _compute_errors(*_bin_answers(sure[draws], right[draws]))
     return Reliability(
-        interval_of(
-            _compute_errors(means, shares, sizes)[0], _compute_errors(*_bin_answers(sure[draws], right[draws]))
-        ),
-        interval_of(squares.mean(), squares[draws].mean(axis=1)),
-        tuple(map(Bin, means[0].tolist(), shares[0].tolist(), sizes.tolist())),
+        error=interval_of(error, drawn_errors),
+        brier=interval_of(squares.mean(), squares[draws].mean(axis=1)),
+        bins=tuple(map(Bin, means[0].tolist(), shares[0].tolist(), sizes.tolist())),
     )
 
 
@@ -180,10 +192,10 @@ def _bin_answers(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     bins = min(BINS, count)
     starts = np.arange(bins) * count // bins
     sizes = np.diff(np.append(starts, count))
-    means, shares = (
-        np.add.reduceat(np.take_along_axis(values, order, axis=1).astype(float), starts, axis=1) / sizes
-        for values in (sure, right)
-    )
+    sorted_sure = np.take_along_axis(sure, order, axis=1).astype(float)
+    sorted_right = np.take_along_axis(right, order, axis=1).astype(float)
+    means = np.add.reduceat(sorted_sure, starts, axis=1) / sizes
+    shares = np.add.reduceat(sorted_right, starts, axis=1) / sizes
     return means, shares, sizes
 
 
@@ -208,17 +220,19 @@ def find_threshold(
     starts = [math.ceil(start / apart) for start in _starts(wanted, int(len(order) * apart), batch)]
     best = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
-    ends = ends[np.unique(np.linspace(0, len(ends) - 1, min(MOST_ENDS, len(ends))).round().astype(int))]
-    fails = _probability_of_share(hits[ends - 1] * apart, ends * apart, wanted, batch) < 1 - (1 - LEVEL) / max(
-        1, len(starts)
-    )
+    even_places = np.linspace(0, len(ends) - 1, min(MOST_ENDS, len(ends))).round().astype(int)
+    ends = ends[np.unique(even_places)]
+    # The sequences share the probability of an error.
+    level = 1 - (1 - LEVEL) / max(1, len(starts))
+    fails = _probability_of_share(hits[ends - 1] * apart, ends * apart, wanted, batch) < level
     # Each sequence ends at its first failure, however good later scores look: that keeps the probability of an error.
     for start in starts:
         failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
         best = max(best, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
     if not best:
         return None
-    return at_score(_middle_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
+    score = float(np.asarray(sure)[order[best - 1]])
+    return at_score(_middle_below(score, sure), sure, right)
 
 
 def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
@@ -263,7 +277,8 @@ def find_reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float
     new = np.array([_new(count * apart, batch)])
 
     def keeps(place: int) -> bool:
-        first, second = (np.array([successes * apart]) for successes in (place + 1, count - place))
+        first = np.array([(place + 1) * apart])
+        second = np.array([(count - place) * apart])
         return bool(_chance(first, second, new, wanted)[0] >= LEVEL)
 
     # The probability rises with the place, so the smallest one is found by halving.
@@ -322,8 +337,12 @@ def draw_curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
 def _rank_answers(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
     """Return the order of the answers, the surest first; the numbers at which a score ends; right answers so far."""
     order = np.argsort(-sure, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(sure[order]) < 0, True)) + 1 if len(order) else np.zeros(0, int)
-    return order, ends, np.cumsum(right[order])
+    hits = np.cumsum(right[order], dtype=int)
+    if not len(order):
+        return order, np.zeros(0, int), hits
+    # A threshold cannot part answers with one score.
+    is_last_of_score = np.append(np.diff(sure[order]) < 0, True)
+    return order, np.flatnonzero(is_last_of_score) + 1, hits
 
 
 def _new(taken: float, batch: float) -> int:
@@ -343,9 +362,8 @@ def _beta_of_precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
 
 def _probability_of_share(hits: Floats | Labels, taken: Floats | Labels, wanted: float, batch: float) -> Floats:
     """Return the probability that a share of new answers is right, given ``hits`` of ``taken``."""
-    return _chance(
-        *_beta_of_precision(hits, taken, batch), np.array([_new(count, batch) for count in taken], int), wanted
-    )
+    new = np.array([_new(count, batch) for count in taken], int)
+    return _chance(*_beta_of_precision(hits, taken, batch), new, wanted)
 
 
 def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted: float) -> Floats:

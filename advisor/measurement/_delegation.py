@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from advisor.core import Written, plural
 from advisor.measurement._accelerators import Accelerator, expands_constants
@@ -103,15 +103,25 @@ def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
     reasons = list(accelerator.refusals(model))
     pieces = form_partitions(model, {index for index, reason in enumerate(reasons) if reason})
     macs = [cost.macs for cost in count(model).operators]
-    delegated_pieces, otherwise = _select_partitions(pieces, accelerator, macs)
-    delegated = {index for partition in delegated_pieces for index in partition}
-    for index in {index for partition in pieces for index in partition} - delegated:
-        reasons[index] = otherwise
-    refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
-    taken_macs = sum(macs) - sum(macs[row.index] for row in refused)
-    operators = len(reasons)
-    taken = len(reasons) - len(refused)
-    return Delegation(accelerator, operators, taken, sum(macs), taken_macs, len(pieces), len(delegated_pieces), refused)
+    delegated_pieces, reason_of_others = _select_partitions(pieces, accelerator, macs)
+    delegated = set(chain.from_iterable(delegated_pieces))
+    for index in chain.from_iterable(pieces):
+        if index not in delegated:
+            reasons[index] = reason_of_others
+    refused = tuple(
+        RefusedOperator(index, model.operators[index].name, reason) for index, reason in enumerate(reasons) if reason
+    )
+    refused_macs = sum(macs[row.index] for row in refused)
+    return Delegation(
+        accelerator=accelerator,
+        operators=len(reasons),
+        taken=len(reasons) - len(refused),
+        macs=sum(macs),
+        taken_macs=sum(macs) - refused_macs,
+        partitions=len(pieces),
+        kept=len(delegated_pieces),
+        refused=refused,
+    )
 
 
 def form_partitions(model: Model, left: set[int]) -> list[list[int]]:
@@ -134,22 +144,24 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     The runtime forms partitions: each takes every operator of its side (builtin or delegated) whose inputs are ready,
     then the other side follows (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
     """
-    ready = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant} | {-1}
-    ready |= set(model.subgraphs[0].inputs)
-    ready |= {index for index, tensor in enumerate(model.tensors) if tensor.is_variable}
-    left = list(range(len(model.operators)))
+    # -1 stands for an optional input that is missing.
+    ready = {-1, *model.subgraphs[0].inputs}
+    ready.update(index for index, tensor in enumerate(model.tensors) if tensor.is_constant or tensor.is_variable)
+    waiting = list(range(len(model.operators)))
     order = list[int]()
-    while left:
-        side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
+    while waiting:
+        runnable = [index for index in waiting if ready.issuperset(model.operators[index].inputs)]
         # An input that no operator gives: the rest is listed as it stands in the file.
-        if side is None:
-            return order + left
-        for index in list(left):
+        if not runnable:
+            return order + waiting
+        # The first operator that is ready decides whose partition comes next.
+        is_builtin = runnable[0] in builtin
+        for index in list(waiting):
             operator = model.operators[index]
-            if (index in builtin) is side and set(operator.inputs) <= ready:
+            if (index in builtin) is is_builtin and ready.issuperset(operator.inputs):
                 order.append(index)
-                left.remove(index)
-                ready |= set(operator.outputs)
+                waiting.remove(index)
+                ready.update(operator.outputs)
     return order
 
 

@@ -25,7 +25,8 @@ _FEATURES = (
 
 OBSERVED_S = 0.5
 PATIENCE_S = 5.0
-TOLERATED = 0.5  # processors that others may take from the threads: the usual load of a desktop
+# Processors that others may take from the threads: the usual load of a desktop.
+TOLERATED = 0.5
 # With these drivers, `powersave` still raises the frequency during work (kernel pages of intel_pstate and amd-pstate).
 SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
 
@@ -89,17 +90,18 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
 
     TensorFlow is not imported: that takes seconds.
     """
-    texts = (
-        (read_text(card_folder / "information") for card_folder in sorted(driver.iterdir())) if driver.is_dir() else ()
-    )
-    lines = (line.partition(":") for text in texts for line in text.splitlines())
-    names = [name.strip() for key, _, name in lines if key == "Model"]
+    names = []
+    for card_folder in sorted(driver.iterdir()) if driver.is_dir() else ():
+        for line in read_text(card_folder / "information").splitlines():
+            key, _, value = line.partition(":")
+            if key == "Model":
+                names.append(value.strip())
     if not names:
         return "CPU: no GPU is visible"
     shown = ", ".join(names)
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     # An empty text or -1 hides all GPUs from CUDA.
-    if seen is not None and not seen[:1].isdigit() and not seen.startswith(("GPU-", "MIG-")):
+    if visible is not None and not visible[:1].isdigit() and not visible.startswith(("GPU-", "MIG-")):
         return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
     with contextlib.suppress(PackageNotFoundError):
         version("tensorflow-cpu")

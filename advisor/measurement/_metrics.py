@@ -108,10 +108,9 @@ def macro_f1(judged: Judged) -> Score:
     labels = judged.labels
     classes = judged.probabilities.shape[1]
     right = answers == labels
-    table = np.stack(
-        [np.bincount(classes_of_images, minlength=classes) for classes_of_images in (labels, answers, labels[right])],
-        axis=1,
-    )
+    # Columns as of count_boxes: true, answered, right.
+    columns = [np.bincount(numbers, minlength=classes) for numbers in (labels, answers, labels[right])]
+    table = np.stack(columns, axis=1)
     by_class = f1_of(table)
     sizes = table[:, 0]
     there = sizes > 0
@@ -131,8 +130,9 @@ def mean_probability(judged: Judged) -> Score:
     rows = judged.probabilities if judged.calibrated is None else judged.calibrated
     logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))
     mean = float(logs.mean())
-    error = _standard_error(logs)
-    value, low, high = (math.exp(min(0.0, mean + side * DEVIATIONS * error)) for side in (0, -1, 1))
+    half = DEVIATIONS * _standard_error(logs)
+    # The interval is that of the mean logarithm, which is nearly normal; no probability is above 1.
+    value, low, high = (math.exp(min(0.0, log)) for log in (mean, mean - half, mean + half))
     return Score(Interval(value, low, high), value * (1 + logs - mean))
 
 
@@ -146,16 +146,18 @@ def cost_saved(judged: Judged) -> Score | None:
     if judged.costs is None:
         return None
     costs = judged.costs[judged.labels, _answers_of(judged)]
-    constant = judged.costs[judged.labels]
-    usual = constant[:, constant.mean(axis=0).argmin()]
-    base = float(usual.mean())
+    # What each answer to an image would cost, (N, C), and what the cheapest constant answer costs.
+    costs_of_answers = judged.costs[judged.labels]
+    constant_costs = costs_of_answers[:, costs_of_answers.mean(axis=0).argmin()]
+    base = float(constant_costs.mean())
     # Nothing can be saved where one answer costs nothing.
     if base <= 0:
         return None
     value = 1 - float(costs.mean()) / base
-    shares = value - (costs - (1 - value) * usual) / base
-    wrong = float(constant.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
-    half = DEVIATIONS * math.sqrt((float(shares.var()) + wrong**2 / len(shares)) / (len(shares) + 1))
+    shares = value - (costs - (1 - value) * constant_costs) / base
+    # The right answer costs 0, so the mean over the others is the cost of a mistake.
+    mistake = float(costs_of_answers.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
+    half = DEVIATIONS * math.sqrt((float(shares.var()) + mistake**2 / len(shares)) / (len(shares) + 1))
     return Score(Interval(value, value - half, min(1.0, value + half)), shares)
 
 
@@ -170,6 +172,7 @@ def worst_group(judged: Judged) -> Score | None:
     compared = names[sizes >= LEAST_GROUP_IMAGES]
     if len(compared) < 2:
         return None
+    # The name decides between groups of one size, so that the answer is always the same.
     worst = min(compared, key=lambda name: (right[groups == name].mean(), -(groups == name).sum(), name))
     inside = groups == worst
     score = _of_flags(right[inside])
@@ -217,8 +220,10 @@ def _of_share(value: float, shares: Floats, worth: float) -> Interval:
     The number is the smaller one of ``worth`` and of what the spread of the shares tells.
     """
     error = _standard_error(shares)
-    # The variance of a share is p (1 - p) / n: solved for n, the number of images that the spread is worth.
-    trials = min(worth, value * (1 - value) / error**2) if error > 0 and 0 < value < 1 else worth
+    trials = worth
+    if error > 0 and 0 < value < 1:
+        # The variance of a share is p (1 - p) / n: solved for n, the number of images that the spread is worth.
+        trials = min(worth, value * (1 - value) / error**2)
     wilson_interval = wilson(min(trials, value * trials), trials)
     return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))
 

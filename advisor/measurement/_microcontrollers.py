@@ -73,11 +73,13 @@ class MicroCheck(Written):
         """The comparison with LiteRT in words."""
         exact = self.differences["reference"]
         usual = self.differences["default"]
-        said = f"of {plural(self.values, 'output')} {exact.differing or 'none'} differ from LiteRT's reference kernels"
-        said += f" (by at most {exact.largest:g})" if exact.differing else ""
-        return f"{said}, {usual.differing or 'none'} from its default ones" + (
-            f" (by at most {usual.largest:g})" if usual.differing else ""
-        )
+        text = f"of {plural(self.values, 'output')} {exact.differing or 'none'} differ from LiteRT's reference kernels"
+        if exact.differing:
+            text += f" (by at most {exact.largest:g})"
+        text += f", {usual.differing or 'none'} from its default ones"
+        if usual.differing:
+            text += f" (by at most {usual.largest:g})"
+        return text
 
 
 class Interpreter(Protocol):
@@ -101,9 +103,9 @@ class Interpreter(Protocol):
 
 def interpreter_of(runtime: str) -> Interpreter | None:
     """Return the interpreter of a runtime that runs on this machine too; None for another runtime."""
-    interpreter: Interpreter | None = (
-        integration(INTERPRETERS, runtime) if runtime in registered(INTERPRETERS) else None
-    )
+    if runtime not in registered(INTERPRETERS):
+        return None
+    interpreter: Interpreter = integration(INTERPRETERS, runtime)
     return interpreter
 
 
@@ -175,8 +177,9 @@ class EthosEstimate(Written):
     def sentence(self) -> str:
         """The result in words."""
         head = f"{self.unit.title} runs {self.on_npu} of {plural(self.operators, 'operator')}"
-        left = ", ".join(f"{name} ({count}x)" if count > 1 else name for name, count in self.on_cpu.items())
-        head += f", the CPU {left}" if left else ""
+        if self.on_cpu:
+            types = [f"{name} ({count}x)" if count > 1 else name for name, count in self.on_cpu.items()]
+            head += f", the CPU {', '.join(types)}"
         if self.latency is None:
             return head
         memory = {"SRAM": self.sram, "DRAM": self.dram, "flash": self.flash}
@@ -210,11 +213,16 @@ class Compiler(Protocol):
 
 def compiler_of(accelerator: str) -> Compiler | None:
     """Return the compiler for an accelerator; None for an accelerator whose rules are known."""
-    prefix = next(filter(accelerator.startswith, registered(COMPILERS)), None)
-    compiler: Compiler | None = None if prefix is None else integration(COMPILERS, prefix)
-    return compiler
+    for prefix in registered(COMPILERS):
+        if accelerator.startswith(prefix):
+            compiler: Compiler = integration(COMPILERS, prefix)
+            return compiler
+    return None
 
 
 def list_compiled() -> tuple[str, ...]:
     """Return the names of the accelerators that compilers are for."""
-    return tuple(name for prefix in registered(COMPILERS) for name in integration(COMPILERS, prefix).NAMES)
+    names = list[str]()
+    for prefix in registered(COMPILERS):
+        names += integration(COMPILERS, prefix).NAMES
+    return tuple(names)

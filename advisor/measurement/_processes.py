@@ -121,13 +121,15 @@ def call_json(function: str, timeout_s: float, subject: str, **arguments: object
     """
     root = str(Path(__file__).parents[2])
     document = run_json(["-c", _CALL, root, function, json.dumps(arguments)], timeout_s, subject)
-    del document["schema_version"]  # of the agent's document
+    # It is the version of the agent's document, which has other fields.
+    del document["schema_version"]
     return document
 
 
 def main() -> None:
     """Make the call of :func:`call_json` in the child, print its document, and exit."""
     module, _, name = sys.argv[2].partition(":")
+    # Importing inside the call, so that its errors are reported too.
     sys.exit(print_document(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
 
 

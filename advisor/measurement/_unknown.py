@@ -28,12 +28,14 @@ left out has an AUROC of .831 with 64 dimensions and of .838 with 128; by the la
 MOST_COSINES = 50_000_000
 """Most cosines in memory at a time: 0.2 GB. Those of 20,000 images with 80,000 training images would take 6.4 GB."""
 
-LEAST_SQUARE = 1e-6  # Square of a singular value that counts as zero: images that show the same have such values
+LEAST_SQUARE = 1e-6
+"""Square of a singular value that counts as zero: images that show the same have such values."""
 
 LEAST_SPREAD = 1e-3
 """Standard deviation of similarities below which they tell nothing apart: that is the precision of float16."""
 
-KEPT = 0.95  # Share of known images that are not to be answered ``unknown``
+KEPT = 0.95
+"""Share of known images that are not to be answered ``unknown``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,15 @@ class Neighbours:
 
         rows = _normalise_features(features)
         count, width = rows.shape
-        most = min(rank, count, width)
-        least = min(count, width)
-        products = rows @ rows.T if count < width else rows.T @ rows  # of both, the smaller one
-        squares, vectors = eigh(products, subset_by_index=[least - most, least - 1])
-        axes = rows.T @ vectors / np.sqrt(np.maximum(squares, LEAST_SQUARE)) if count < width else vectors
+        side = min(count, width)
+        # eigh gives the eigenvalues in ascending order: the largest ones are the last.
+        largest = [side - min(rank, side), side - 1]
+        # Both products have the same eigenvalues but for zeros, and the smaller one is faster.
+        if count < width:
+            squares, vectors = eigh(rows @ rows.T, subset_by_index=largest)
+            axes = rows.T @ vectors / np.sqrt(np.maximum(squares, LEAST_SQUARE))
+        else:
+            _, axes = eigh(rows.T @ rows, subset_by_index=largest)
         return cls(axes.astype(np.float32), (axes.T @ rows.T).astype(np.float32))
 
     @classmethod
@@ -108,14 +114,13 @@ def compute_auroc(known: Floats, unknown: Floats) -> Interval:
     below = (ranks[len(known) :] - rankdata(unknown)) / len(known)
     above = 1 - (ranks[: len(known)] - rankdata(known)) / len(unknown)
     value = float(below.mean())
-    error = math.sqrt(
-        sum(
-            float(ranks_of_side.var(ddof=1)) / len(ranks_of_side)
-            for ranks_of_side in (below, above)
-            if len(ranks_of_side) > 1
-        )
-    )
-    return Interval(value, max(0.0, value - DEVIATIONS * error), min(1.0, value + DEVIATIONS * error))
+    variance = 0.0
+    for shares in (below, above):
+        # A single image shows no spread.
+        if len(shares) > 1:
+            variance += float(shares.var(ddof=1)) / len(shares)
+    half = DEVIATIONS * math.sqrt(variance)
+    return Interval(value, max(0.0, value - half), min(1.0, value + half))
 
 
 def share_accepted(known: Floats, unknown: Floats) -> float:
@@ -126,8 +131,9 @@ def share_accepted(known: Floats, unknown: Floats) -> float:
 def mean_of(intervals: Sequence[Interval]) -> Interval:
     """Return the mean of independent shares (0-1) with its interval."""
     value = sum(interval.value for interval in intervals) / len(intervals)
-    error = math.sqrt(sum(((interval.high - interval.low) / 2) ** 2 for interval in intervals)) / len(intervals)
-    return Interval(value, max(0.0, value - error), min(1.0, value + error))
+    half_widths = [(interval.high - interval.low) / 2 for interval in intervals]
+    half = math.sqrt(sum(width**2 for width in half_widths)) / len(intervals)
+    return Interval(value, max(0.0, value - half), min(1.0, value + half))
 
 
 def _normalise_features(features: Floats) -> Floats:

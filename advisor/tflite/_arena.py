@@ -103,13 +103,14 @@ def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
         for index in operator.inputs:
             last[owners.get(index, index)] = step
     # The caller reads and writes these outside of a run, so nothing else may have their place.
-    boundary = (*graph.inputs, *variables, *graph.outputs)
-    last.update(dict.fromkeys((owners.get(index, index) for index in boundary), end))
-    return tuple(
-        Lifetime(_round_up(graph.tensors[index].size_bytes, ALIGNMENT), first[index], last.get(index, end))
-        for index in sorted(first)
-        if index not in constants
-    )
+    for index in (*graph.inputs, *variables, *graph.outputs):
+        last[owners.get(index, index)] = end
+    lifetimes = []
+    for index in sorted(first):
+        if index not in constants:
+            size_bytes = _round_up(graph.tensors[index].size_bytes, ALIGNMENT)
+            lifetimes.append(Lifetime(size_bytes, first[index], last.get(index, end)))
+    return tuple(lifetimes)
 
 
 def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
@@ -162,14 +163,16 @@ def _place_blocks(blocks: Iterable[Lifetime], first_gap: bool) -> int:
     """
     placed: list[tuple[int, Lifetime]] = []
     for block in blocks:
+        neighbours = sorted((start, start + other.size_bytes) for start, other in placed if block.overlaps(other))
         gaps = list[tuple[int, int]]()
         end = 0
-        taken = sorted((start, start + other.size_bytes) for start, other in placed if block.overlaps(other))
-        for start, stop in taken:
+        for start, stop in neighbours:
             if start - end >= block.size_bytes:
+                # Gaps of one size compare by their start, so size 0 for all selects the first.
                 gaps.append((0 if first_gap else start - end, end))
             end = max(end, stop)
-        placed.append((min(gaps, default=(0, end))[1], block))
+        _, offset = min(gaps, default=(0, end))
+        placed.append((offset, block))
     return max((offset + block.size_bytes for offset, block in placed), default=0)
 
 
@@ -225,7 +228,8 @@ def micro_arena(model: Model) -> MicroArena:
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
     preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
     # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
-    activations = _place_blocks(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
+    by_size = sorted(blocks, key=lambda block: block.size_bytes)
+    activations = _place_blocks(reversed(by_size), first_gap=True)
     return MicroArena(activations, FIXED_BYTES + structs + persistent, max(planning, preparing))
 
 

@@ -67,6 +67,7 @@ def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, sh
     sides = {dimension: int(level.denseSize) for dimension, level in zip(order, sparsity.dimMetadata, strict=True)}
     places = np.zeros((1, 0), np.int64)
     for level in sparsity.dimMetadata:
+        # One stored dimension after the other: each place so far gets its places in this one.
         if level.format == schema.DimensionType.DENSE:
             level_places = np.tile(np.arange(int(level.denseSize)), len(places))
             counts = np.full(len(places), int(level.denseSize))
@@ -75,13 +76,13 @@ def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, sh
             counts = np.diff(np.asarray(level.arraySegments.values, np.int64))
         if counts.sum() != len(level_places) or len(level_places) > np.prod(shape):
             raise ValueError("their places are not as many as their values")
-        # Each stored place of the levels before has `counts` places in this one.
         places = np.column_stack([np.repeat(places, counts, axis=0), level_places])
     index = [np.zeros(len(places), np.int64) for _ in shape]
     for column, dimension in enumerate(order):
         if dimension < len(shape):
-            parts = [sides[len(shape) + block] for block, side in enumerate(blocks) if side == dimension]
-            index[dimension] += places[:, column] * (parts[0] if parts else 1)
+            # A divided dimension counts blocks, and the one of its block counts inside of it.
+            block_sides = [sides[len(shape) + block] for block, side in enumerate(blocks) if side == dimension]
+            index[dimension] += places[:, column] * (block_sides[0] if block_sides else 1)
         else:
             index[blocks[dimension - len(shape)]] += places[:, column]
     array = np.zeros(shape, values.dtype)
@@ -99,8 +100,11 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
         plain = source and (kind == "DENSIFY" or source.type == _FLOAT16)
         if plain and content_of(model, source) is not None:
             expanded[operator.outputs[0]] = operator.inputs[0]
-    constants = dict.fromkeys(expanded.values())
-    for constant in (graph.tensors[place] for place in constants if graph.tensors[place].type == _FLOAT16):
+    # Several operators may expand one constant, which is converted once.
+    for place in dict.fromkeys(expanded.values()):
+        constant = graph.tensors[place]
+        if constant.type != _FLOAT16:
+            continue
         values: NDArray[np.float16] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f2")
         constant.type = _FLOAT32
         constant.buffer = add_buffer(model, values.astype("<f4").tobytes())
@@ -126,23 +130,24 @@ def _source(index: int, by: Mapping[int, int]) -> int:
 def _dequantize_constants(data: bytes, name: str) -> bytes:
     """Return a file in which integers that stand for real numbers are these numbers."""
     model = unpack(data, name)
-    known = read(data, name)
-    rounded = []
-    for graph, known_graph in zip(model.subgraphs, known.subgraphs, strict=True):
-        for tensor, seen in zip(graph.tensors, known_graph.tensors, strict=True):
-            if seen.quantization and seen.dtype != "float32":
-                rounded.append((tensor, seen))
+    value = read(data, name)
+    rounded = list[tuple[schema.TensorT, Tensor]]()
+    for graph, graph_value in zip(model.subgraphs, value.subgraphs, strict=True):
+        for table, tensor in zip(graph.tensors, graph_value.tensors, strict=True):
+            if tensor.quantization and tensor.dtype != "float32":
+                rounded.append((table, tensor))
     if not rounded:
         return data
-    for tensor, seen in rounded:
-        if seen.is_constant:
-            tensor.buffer = add_buffer(model, _real(seen).astype("<f4").tobytes())
-        elif seen.dtype not in _ACTIVATIONS:
-            raise _unread(seen.name)
-        tensor.type = _FLOAT32
-        tensor.quantization = None
+    for table, tensor in rounded:
+        if tensor.is_constant:
+            table.buffer = add_buffer(model, _real(tensor).astype("<f4").tobytes())
+        elif tensor.dtype not in _ACTIVATIONS:
+            raise _unread(tensor.name)
+        table.type = _FLOAT32
+        table.quantization = None
     by_graph = list[Mapping[int, int]]()
     for graph in model.subgraphs:
+        # Between real numbers a conversion changes nothing: readers take what it reads.
         conversions = [conversion for conversion in graph.operators if operator_name(model, conversion) in _CONVERTING]
         by_graph.append({conversion.outputs[0]: conversion.inputs[0] for conversion in conversions})
         _replace(graph, by_graph[-1])
@@ -163,7 +168,8 @@ def _unread(name: str) -> StageError:
 
 def _real(constant: Tensor) -> NDArray[np.float64]:
     """Return the real values of a quantized constant."""
-    if constant.dtype == "int4":  # two values a byte, the first in the low bits
+    if constant.dtype == "int4":
+        # Two values a byte, the first in the low bits; a shift of int8 to the right repeats the sign.
         pairs = np.frombuffer(constant.buffer, np.int8)
         values = (np.stack([pairs << 4, pairs], axis=-1) >> 4).reshape(-1)[: constant.elements]
         constant = replace(constant, dtype="int8", buffer=values.tobytes())

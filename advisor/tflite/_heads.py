@@ -14,13 +14,23 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import StageError
 from advisor.tflite._metadata import describe, read_description
 from advisor.tflite._model import guard_reader, open_model, text_of
-from advisor.tflite._rewrite import add_buffer, content_of, drop_unused_buffers, editable, operator_name, pack, unpack
+from advisor.tflite._rewrite import (
+    add_buffer,
+    content_of,
+    drop_unused_buffers,
+    editable,
+    index_makers,
+    operator_name,
+    pack,
+    unpack,
+)
 
 Floats = npt.NDArray[np.float32]
 Rounding = Callable[[Floats, Floats, bool], npt.NDArray[np.floating]]
 """Puts a kernel (F, C) on 8-bit steps for inputs (N, F): one step for each of the C channels, or one for all."""
 
-_ENDS = frozenset({"SOFTMAX", "LOGISTIC"})  # What makes probabilities of logits: of one class, or of several labels
+# What makes probabilities of logits: of one class, or of several labels.
+_ENDS = frozenset({"SOFTMAX", "LOGISTIC"})
 AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
 _IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", *AFTER_SOFTMAX})
 _INPUT = "the model's input"
@@ -28,7 +38,8 @@ _TYPES = schema.TensorType
 _INTEGERS: Mapping[int, str] = MappingProxyType(
     {_TYPES.INT8: "i1", _TYPES.INT16: "<i2", _TYPES.INT32: "<i4", _TYPES.INT64: "<i8"}
 )
-_LEAST_STEP = 1e-8  # Step of a layer whose weights, or results, are all 0
+# Step of a layer whose weights, or results, are all 0.
+_LEAST_STEP = 1e-8
 
 
 def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
@@ -39,6 +50,7 @@ def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int
         raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
     index = int(graph.outputs[0])
     kind = _INPUT
+    # At most as many steps as operators: a damaged graph may have a cycle.
     for _ in graph.operators:
         kind = name_of(model, makers.get(index))
         if kind not in _ENDS and kind not in AFTER_SOFTMAX:
@@ -61,10 +73,11 @@ def ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[l
 
 def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[schema.OperatorT], int]:
     """Return the linear layers of the head, in the order of the features, and the tensor of the logits."""
-    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    makers = index_makers(graph)
     logits = logits_of(model, graph, makers, name)
     layers = list[schema.OperatorT]()
     waiting = [logits]
+    # At most as many steps as operators: a damaged graph may have a cycle.
     for _ in graph.operators:
         if not waiting:
             break
@@ -75,8 +88,9 @@ def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tupl
         if kind == "FULLY_CONNECTED":
             layers.append(maker)
         else:
+            summands = maker.inputs[:2] if kind == "ADD" else maker.inputs[:1]
             # Reversed, because the list is read from its end: layers then come in the order of the features.
-            waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
+            waiting += [int(index) for index in reversed(summands)]
     return layers, logits
 
 
@@ -117,12 +131,13 @@ def with_head(
         if not all(np.isfinite(array).all() for array in (weights, bias, rows)):
             raise StageError(f"{name}: the values of the new head are not finite")
         for layer, width in zip(layers, widths, strict=True):
-            part = weights[start : start + width]
-            seen = rows[:, start : start + width]
+            columns = slice(start, start + width)
             # The layers are summed, so one of them has the whole bias.
             shift = np.zeros_like(bias) if start else bias
-            results[int(layer.outputs[0])] = _write_layer(model, graph, layer, part, shift, seen, rounding)
+            activations = _write_layer(model, graph, layer, weights[columns], shift, rows[:, columns], rounding)
+            results[int(layer.outputs[0])] = activations
             start += width
+        # Sums and changes of form behind the layers have other results now, too.
         for operator in graph.operators:
             sources = [results.get(int(index)) for index in operator.inputs[:2]]
             if operator_name(model, operator) in _IN_HEAD and all(source is not None for source in sources[:1]):
@@ -142,7 +157,10 @@ def _real(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
     if tensor.type == _TYPES.FLOAT32:
         return np.asarray(values, np.float32)
     steps = np.asarray(tensor.quantization.scale, np.float32)
-    return np.asarray(values * (steps[:, None] if values.ndim == 2 and len(steps) > 1 else steps), np.float32)
+    # A kernel has a step for each of its rows, or one for all; a bias has one for each of its values.
+    if values.ndim == 2 and len(steps) > 1:
+        steps = steps[:, None]
+    return np.asarray(values * steps, np.float32)
 
 
 def _write_layer(
@@ -156,6 +174,7 @@ def _write_layer(
 ) -> Floats:
     """Replace kernel and bias of a linear layer, in the types that it has; return its results (N, C) on rows (N, F)."""
     source, kernel, bias = (graph.tensors[index] for index in layer.inputs)
+    # Refuses a kernel that cannot be read.
     _real(model, kernel)
     if kernel.type == _TYPES.FLOAT32:
         kernel.buffer = add_buffer(model, np.ascontiguousarray(weights.T, "<f4").tobytes())
@@ -165,19 +184,24 @@ def _write_layer(
         raise StageError(f"'{text_of(kernel.name)}' of the head is not int8")
     per_channel = len(kernel.quantization.scale) > 1
     rounded = rounding(weights, rows, per_channel)
-    shift = (shift + rows.mean(axis=0) @ (weights - rounded)).astype(np.float32)
+    mean_error = rows.mean(axis=0) @ (weights - rounded)
+    shift = (shift + mean_error).astype(np.float32)
     # The rounded weights fill their steps by construction, so the step is read back from them.
-    steps = np.maximum(np.abs(rounded).max(axis=0 if per_channel else None).reshape(-1) / 127, _LEAST_STEP)
-    kernel.quantization.scale = steps = steps.astype("<f4")
-    kernel.buffer = add_buffer(model, np.rint(rounded.T / steps[:, None]).clip(-127, 127).astype("i1").tobytes())
+    largest = np.abs(rounded).max(axis=0 if per_channel else None).reshape(-1)
+    steps = np.maximum(largest / 127, _LEAST_STEP).astype("<f4")
+    kernel.quantization.scale = steps
+    integers = np.rint(rounded.T / steps[:, None]).clip(-127, 127)
+    kernel.buffer = add_buffer(model, integers.astype("i1").tobytes())
     if bias.type == _TYPES.FLOAT32:
         bias.buffer = add_buffer(model, shift.astype("<f4").tobytes())
     else:
-        bias.quantization.scale = finer = (steps * np.float32(source.quantization.scale[0])).astype("<f4")
+        # Kernels add the bias to sums of products, so its step is the product of the two steps.
+        bias_steps = (steps * np.float32(source.quantization.scale[0])).astype("<f4")
+        bias.quantization.scale = bias_steps
         limits = np.iinfo(_INTEGERS[bias.type])
         # float32 holds 24 bits, and a bias may need all of its 32.
-        whole = np.rint(shift.astype(np.float64) / finer).clip(limits.min, limits.max)
-        bias.buffer = add_buffer(model, whole.astype(_INTEGERS[bias.type]).tobytes())
+        integers = np.rint(shift.astype(np.float64) / bias_steps).clip(limits.min, limits.max)
+        bias.buffer = add_buffer(model, integers.astype(_INTEGERS[bias.type]).tobytes())
     return np.asarray(rows @ rounded + shift, np.float32)
 
 
@@ -187,7 +211,8 @@ def _set_range(tensor: schema.TensorT, values: Floats) -> None:
         return
     low = min(float(values.min()), 0.0)
     high = max(float(values.max()), 0.0)
-    if tensor.type == _TYPES.INT16:  # symmetric, as kernels need it
+    if tensor.type == _TYPES.INT16:
+        # Symmetric, as kernels need it.
         step = max(-low, high) / 32767
         zero = 0
     else:

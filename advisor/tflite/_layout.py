@@ -20,6 +20,7 @@ from advisor.tflite._model import Model, read, text_of
 from advisor.tflite._rewrite import (
     add_tensor,
     content_of,
+    index_makers,
     new_operator,
     operator_code,
     operator_name,
@@ -84,16 +85,17 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     if len(model.subgraphs) != 1 or len(graph.inputs) != 1:
         return data
     source = graph.inputs[0]
-    given = graph.tensors[source]
-    shape = [] if given.shape is None else [int(side) for side in given.shape]
+    nchw = graph.tensors[source]
+    shape = [] if nchw.shape is None else [int(side) for side in nchw.shape]
     if len(shape) != _IMAGE_RANK or shape[1] != 3 or shape[3] == 3:
         return data
     turned = [shape[axis] for axis in TO_NHWC]
-    image = add_tensor(model, graph, f"{text_of(given.name)}/nhwc", turned, given.type)
-    graph.tensors[image].quantization = given.quantization
+    image = add_tensor(model, graph, f"{text_of(nchw.name)}/nhwc", turned, nchw.type)
+    graph.tensors[image].quantization = nchw.quantization
     graph.inputs = [image]
-    for entry in (tensor_map for signature in model.signatureDefs for tensor_map in signature.inputs):
-        entry.tensorIndex = image
+    for signature in model.signatureDefs:
+        for entry in signature.inputs:
+            entry.tensorIndex = image
     readers = [operator for operator in graph.operators if source in operator.inputs]
     same = {operator.outputs[0]: image for operator in readers}
     # All readers turn the image to NHWC at once, so it can be given in NHWC and they go.
@@ -105,10 +107,10 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         prune_graph(model, graph)
         return pack(model)
     order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
-    given.shapeSignature = None
+    nchw.shapeSignature = None
     builtin = schema.BuiltinOperator.TRANSPOSE
     # The second version of TRANSPOSE takes int8.
-    version = 1 + (given.type == schema.TensorType.INT8)
+    version = 2 if nchw.type == schema.TensorType.INT8 else 1
     options = schema.TransposeOptionsT()
     graph.operators = [new_operator(model, builtin, [image, order], source, options, version), *graph.operators]
     return pack(model)
@@ -125,7 +127,9 @@ def _permutes(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.Op
 def _whole_numbers(model: schema.ModelT, tensor: schema.TensorT) -> npt.NDArray[np.int32] | None:
     """Return the values of a constant of int32, None for anything else."""
     content = content_of(model, tensor)
-    return None if content is None or tensor.type != _INT32 else np.frombuffer(content.tobytes(), "<i4")
+    if content is None or tensor.type != _INT32:
+        return None
+    return np.frombuffer(content.tobytes(), "<i4")
 
 
 class _Relayout:
@@ -195,10 +199,14 @@ class _Relayout:
         images = [int(tensor) for tensor in operator.inputs if self._is_image(int(tensor), operator, name)]
         if not any(tensor in self._turned_of for tensor in images):
             return False
+        # An input without a counterpart needs a transpose first, which pays only where it moves no value.
         if not all(tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC) for tensor in images):
             return False
+        # The operator itself stays as it was, for the case that its axes cannot be moved.
         moved = copy.copy(operator)
-        moved.inputs = [self._nhwc(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
+        moved.inputs = []
+        for tensor in map(int, operator.inputs):
+            moved.inputs.append(self._nhwc(tensor) if tensor in images else tensor)
         moved.builtinOptions = copy.copy(operator.builtinOptions)
         # It may read the counterpart where both have the same values in the same order.
         if name == "RESHAPE":
@@ -208,7 +216,8 @@ class _Relayout:
         if not can_move:
             return False
         self._operators.append(moved)
-        if name == "RESHAPE" or len(self._shape(operator.outputs[0])) != _IMAGE_RANK:  # the result is the same
+        # The result stays as it is: a reshape gives the same values, and what is no image has no other order.
+        if name == "RESHAPE" or len(self._shape(operator.outputs[0])) != _IMAGE_RANK:
             return True
         moved.outputs = [self._turn_tensor(int(tensor)) for tensor in operator.outputs]
         for turned, wanted in zip(moved.outputs, operator.outputs, strict=True):
@@ -346,26 +355,28 @@ def simplify_file(data: bytes) -> bytes:
 
 def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     """Make an activation part of the operator before it, whose result nobody else reads."""
-    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
-    read_by = Counter(int(tensor) for operator in graph.operators for tensor in operator.inputs)
-    read_by.update(int(tensor) for tensor in graph.outputs)
-    left = []
+    makers = index_makers(graph)
+    readings = Counter(map(int, graph.outputs))
+    for operator in graph.operators:
+        readings.update(map(int, operator.inputs))
+    remaining = []
     for operator in graph.operators:
         kind = _ACTIVATIONS.get(operator_name(model, operator))
         maker = makers.get(int(operator.inputs[0])) if kind is not None else None
         if (
             # Only a result that nobody else reads may change: the activation becomes a part of it.
             maker is None
-            or read_by[int(operator.inputs[0])] > 1
+            or readings[int(operator.inputs[0])] > 1
             or operator_name(model, maker) not in _TAKE_ACTIVATION
             or maker.builtinOptions.fusedActivationFunction != _KINDS.NONE
         ):
-            left.append(operator)
+            remaining.append(operator)
             continue
         maker.builtinOptions.fusedActivationFunction = kind
         maker.outputs = operator.outputs
+        # Later operators read the activation's result, which the operator before it makes now.
         makers[int(operator.outputs[0])] = maker
-    graph.operators = left
+    graph.operators = remaining
 
 
 def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
@@ -373,14 +384,14 @@ def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
     The largest values stay the same. The quantizer refuses the other operator, whose range would leave no digits.
     """
-    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    makers = index_makers(graph)
     for operator in graph.operators:
         if operator_name(model, operator) != "PADV2":
             continue
         source = int(operator.inputs[0])
         padded = int(operator.outputs[0])
-        readers = [operator_name(model, one) for one in graph.operators if padded in one.inputs]
-        if source in makers and _is_positive(model, makers[source]) and set(readers) == {"MAX_POOL_2D"}:
+        readers = {operator_name(model, reader) for reader in graph.operators if padded in reader.inputs}
+        if source in makers and _is_positive(model, makers[source]) and readers == {"MAX_POOL_2D"}:
             operator.inputs = operator.inputs[:2]
             operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.PAD, 1)
             operator.builtinOptions = schema.PadOptionsT()
@@ -398,7 +409,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
     LeViT, EfficientFormerV2 and RepViT have two heads: one learnt from labels, one from a teacher.
     """
-    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    makers = index_makers(graph)
     readers: dict[int, list[schema.OperatorT]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -407,21 +418,25 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         pair = [makers[int(tensor)] for tensor in total.inputs if int(tensor) in makers]
         if operator_name(model, total) != "ADD" or len(pair) != 2 or not _are_heads(model, graph, total, pair, readers):
             continue
-        one, other = pair
-        values = [[_floats(model, graph, int(tensor)) for tensor in layer.inputs[1:]] for layer in pair]
-        sums = [left + right for left, right in zip(*values, strict=True) if left is not None and right is not None]
+        first, second = pair
+        sums = list[npt.NDArray[np.float32]]()
+        for tensor, other_tensor in zip(first.inputs[1:], second.inputs[1:], strict=True):
+            values = _floats(model, graph, int(tensor))
+            other_values = _floats(model, graph, int(other_tensor))
+            if values is not None and other_values is not None:
+                sums.append(values + other_values)
         # A bias that only one of the two has cannot be added.
-        if len(sums) < len(values[0]):
+        if len(sums) < len(first.inputs) - 1:
             continue
         scale, last = _scale_after(model, graph, total, readers)
-        for place, both in enumerate(sums, 1):
-            shape = graph.tensors[one.inputs[place]].shape
-            merged = (both * scale).astype("<f4")
-            name = f"merged/{one.inputs[place]}"
-            one.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
-        one.outputs = last.outputs
-        gone = {id(other), id(total), id(last)}
-        graph.operators = [operator for operator in graph.operators if id(operator) not in gone]
+        for place, values in enumerate(sums, 1):
+            shape = graph.tensors[first.inputs[place]].shape
+            merged = (values * scale).astype("<f4")
+            name = f"merged/{first.inputs[place]}"
+            first.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
+        first.outputs = last.outputs
+        merged_ids = {id(second), id(total), id(last)}
+        graph.operators = [operator for operator in graph.operators if id(operator) not in merged_ids]
 
 
 def _are_heads(
@@ -432,13 +447,13 @@ def _are_heads(
     readers: Mapping[int, list[schema.OperatorT]],
 ) -> bool:
     """Return whether a sum is that of two different linear layers of the same values, which nothing else reads."""
-    one, other = pair
+    first, second = pair
     return (
-        one is not other
+        first is not second
         and all(operator_name(model, layer) == "FULLY_CONNECTED" for layer in pair)
-        and all(layer.builtinOptions.fusedActivationFunction == _KINDS.NONE for layer in (one, other, total))
-        and int(one.inputs[0]) == int(other.inputs[0])
-        and len(one.inputs) == len(other.inputs)
+        and all(layer.builtinOptions.fusedActivationFunction == _KINDS.NONE for layer in (first, second, total))
+        and int(first.inputs[0]) == int(second.inputs[0])
+        and len(first.inputs) == len(second.inputs)
         and all(len(readers[int(tensor)]) == 1 and tensor not in graph.outputs for tensor in total.inputs)
     )
 
@@ -446,9 +461,9 @@ def _are_heads(
 def _floats(model: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> npt.NDArray[np.float32] | None:
     """Return the values of a constant of float32, None for anything else."""
     content = content_of(model, graph.tensors[tensor]) if tensor >= 0 else None
-    return (
-        None if content is None or graph.tensors[tensor].type != _FLOAT32 else np.frombuffer(content.tobytes(), "<f4")
-    )
+    if content is None or graph.tensors[tensor].type != _FLOAT32:
+        return None
+    return np.frombuffer(content.tobytes(), "<f4")
 
 
 def _scale_after(
@@ -458,10 +473,12 @@ def _scale_after(
     readers: Mapping[int, list[schema.OperatorT]],
 ) -> tuple[float, schema.OperatorT]:
     """Return the one number that alone multiplies a sum, with the operator; 1 and the sum itself if none does."""
-    made = int(total.outputs[0])
-    if len(readers.get(made, [])) == 1 and made not in graph.outputs:
-        (after,) = readers[made]
-        number = _floats(model, graph, int(after.inputs[-1])) if operator_name(model, after) == "MUL" else None
-        if number is not None and number.size == 1 and after.builtinOptions.fusedActivationFunction == _KINDS.NONE:
-            return float(number[0]), after
+    result = int(total.outputs[0])
+    if len(readers.get(result, [])) != 1 or result in graph.outputs:
+        return 1.0, total
+    (reader,) = readers[result]
+    # The mean of two heads is their sum times 0.5.
+    factor = _floats(model, graph, int(reader.inputs[-1])) if operator_name(model, reader) == "MUL" else None
+    if factor is not None and factor.size == 1 and reader.builtinOptions.fusedActivationFunction == _KINDS.NONE:
+        return float(factor[0]), reader
     return 1.0, total

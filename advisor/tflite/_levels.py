@@ -88,7 +88,9 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
     It is the widest map that an operator with a stride reads, the last of its resolution; at the last resolution,
     which no stride ends, the widest that an operator with a window reads.
     """
-    made_by = {int(index): place for place, operator in enumerate(graph.operators) for index in operator.outputs}
+    made_by: dict[int, int] = {}
+    for place, operator in enumerate(graph.operators):
+        made_by.update(dict.fromkeys(map(int, operator.outputs), place))
     strided: dict[int, _Level] = {}
     windowed: dict[int, _Level] = {}
     for operator in graph.operators:
@@ -104,10 +106,10 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
             # Of equally wide maps the later one has seen more of the image.
             if counts and (level.side not in levels or level.channels >= levels[level.side].channels):
                 levels[level.side] = level
-    whole = max(int(side) for side in graph.tensors[graph.inputs[0]].shape[1:3])
+    image_side = max(int(side) for side in graph.tensors[graph.inputs[0]].shape[1:3])
     # A map that a stride reads counts before one that only a window reads.
     levels = windowed | strided
-    return [levels[side] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
+    return [levels[side] for side in sorted(levels) if side <= image_side // LARGEST_SHARE]
 
 
 def _read_level(
@@ -124,9 +126,12 @@ def _read_level(
         maker = made_by.get(source)
     shape = [int(side) for side in graph.tensors[source].shape]
     after = [int(side) for side in graph.tensors[int(operator.outputs[0])].shape]
+    # A result of one place comes from a window over the whole map, which is a global pooling.
     if maker is None or len(shape) != 4 or shape[0] != 1 or max(after[1:3]) < 2:
         return None
-    return None if graph.tensors[source].type != _FLOAT32 else _Level(source, max(shape[1:3]), shape[3], maker)
+    if graph.tensors[source].type != _FLOAT32:
+        return None
+    return _Level(source, max(shape[1:3]), shape[3], maker)
 
 
 def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Level]) -> list[int]:
@@ -134,14 +139,19 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Leve
     content = np.array([1, 2], "<i4").tobytes()
     axes = add_tensor(model, graph, "levels/axes", (2,), schema.TensorType.INT32, content)
     means = []
-    behind = {}
+    mean_after = {}
     for number, level in enumerate(levels):
         mean = add_tensor(model, graph, f"levels/{number}", (1, level.channels), _FLOAT32)
         options = schema.ReducerOptionsT(keepDims=False)
-        behind[level.made_by] = new_operator(model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options)
+        operator = new_operator(model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options)
+        mean_after[level.made_by] = operator
         means.append(mean)
-    pairs = ((operator, behind.get(place)) for place, operator in enumerate(graph.operators))
-    graph.operators = [one for pair in pairs for one in pair if one]
+    operators = []
+    for place, operator in enumerate(graph.operators):
+        operators.append(operator)
+        if place in mean_after:
+            operators.append(mean_after[place])
+    graph.operators = operators
     return means
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass, fields
 from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
 from advisor.tflite._values import Model, Operator, Subgraph, Tensor
 
-CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})  # Activations that XNNPACK joins with the operator before
-_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})  # Operators that read only what they write
+CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
+"""Activations that XNNPACK joins with the operator before."""
+
+_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
+"""Operators that read only what they write."""
 
 SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
 """The numbers that describe an operator, in the order of its fields."""
@@ -136,19 +139,27 @@ def works_of(model: Model) -> tuple[Work, ...]:
     XNNPACK runs a PAD as a part of the convolution that alone reads it, and a clamp as a part of the operator whose
     result it alone reads. Constants are expanded when the file is loaded.
     """
-    readers: Counter[int] = Counter(index for operator in model.operators for index in set(operator.inputs))
     # An output of the graph is read from outside, so no other operator can take it over.
-    readers.update(model.subgraphs[0].outputs)
-    convolved = {operator.inputs[0] for operator in model.operators if operator.name in (CONVOLUTION, DEPTHWISE)}
-    made = {output for operator in model.operators for output in operator.outputs}
+    readers: Counter[int] = Counter(model.subgraphs[0].outputs)
+    convolved = set[int]()
+    computed = set[int]()
+    for operator in model.operators:
+        readers.update(set(operator.inputs))
+        computed.update(operator.outputs)
+        if operator.name in (CONVOLUTION, DEPTHWISE):
+            convolved.add(operator.inputs[0])
 
     def takes_time(operator: Operator) -> bool:
         if operator.name == "PAD":
             return readers[operator.outputs[0]] > 1 or operator.outputs[0] not in convolved
-        return operator.name not in CLAMPS or readers[operator.inputs[0]] > 1 or operator.inputs[0] not in made
+        return operator.name not in CLAMPS or readers[operator.inputs[0]] > 1 or operator.inputs[0] not in computed
 
-    running = [(operator, _activations(model, operator)) for operator in model.operators if operator.outputs]
-    return tuple(_work(model, operator, sources) for operator, sources in running if sources and takes_time(operator))
+    works = list[Work]()
+    for operator in model.operators:
+        sources = _activations(model, operator)
+        if operator.outputs and sources and takes_time(operator):
+            works.append(_work(model, operator, sources))
+    return tuple(works)
 
 
 def count_works(works: Iterable[Work]) -> Works:
@@ -173,7 +184,8 @@ def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
         depth = 1 if operator.name == DEPTHWISE else kernel[-1]
         return Work(operator.name, pixels, channels, depth, taps, stride, read)
     taps = int(operator.options.get("filter_height", 1)) * int(operator.options.get("filter_width", 1))
-    channels *= len(operator.outputs)  # the parts of a split are equal
+    # The parts of a split are equal.
+    channels *= len(operator.outputs)
     if operator.name in _PARTS:
         read = pixels * channels
     return Work(operator.name, pixels, channels, 1, taps, stride, read)

@@ -144,18 +144,32 @@ def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     # The bytes come from a file of somebody else: every offset is checked before it is followed.
     verify_tables(content, _IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
+    # Slots of the schema. A model: 10 graphs. A graph: 8 inputs, 10 outputs. A tensor: 12 process units, 16 files.
+    # A process unit: 4 its kind, 6 its options. A file: 4 its name, 8 its kind.
     graph = next(iter(root.children(10)), None)
     image = next(iter(graph.children(8)), None) if graph else None
     mean, std = _normalization(image)
-    outputs = graph.children(10) if graph else []
-    files = [file for output in outputs for file in output.children(16)]
-    units = [unit for output in outputs for unit in output.children(12) if unit.kind(4) == _SCORE_THRESHOLD]
-    options_of_units = (unit.child(6) for unit in units)
-    limits = [float(options.GetSlot(4, 0.0, Float32Flags)) for options in options_of_units if options is not None]
+    files = list[_View]()
+    thresholds = list[float]()
+    for output in graph.children(10) if graph else []:
+        files += output.children(16)
+        for unit in output.children(12):
+            options = unit.child(6)
+            if unit.kind(4) == _SCORE_THRESHOLD and options is not None:
+                thresholds.append(float(options.GetSlot(4, 0.0, Float32Flags)))
     labels_file = next((file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), "")
     scores_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_CALIBRATION), "")
-    texts = (root.text(6), root.text(12), root.text(14), root.text(8))
-    metadata = Metadata(root.text(4), (), mean, std, *texts, threshold=limits[0] if limits else None)
+    metadata = Metadata(
+        name=root.text(4),
+        labels=(),
+        mean=mean,
+        std=std,
+        description=root.text(6),
+        author=root.text(12),
+        licence=root.text(14),
+        version=root.text(8),
+        threshold=thresholds[0] if thresholds else None,
+    )
     return metadata, labels_file, scores_file
 
 
@@ -175,8 +189,11 @@ class _View(Table):  # type: ignore[misc]
 
     def children(self, slot: int) -> list[_View]:
         offset = self.Offset(slot)
-        start, count = (self.Vector(offset), self.VectorLen(offset)) if offset else (0, 0)
-        return [_View(self.Bytes, self.Indirect(start + 4 * index)) for index in range(count)]
+        if not offset:
+            return []
+        start = self.Vector(offset)
+        # A vector of tables holds an offset of four bytes to each.
+        return [_View(self.Bytes, self.Indirect(start + 4 * index)) for index in range(self.VectorLen(offset))]
 
     def numbers(self, slot: int) -> tuple[float, ...]:
         offset = self.Offset(slot)
@@ -219,7 +236,10 @@ def _lines(data: bytes, name: str) -> tuple[str, ...]:
     if len(content) > _MAX_LABELS_BYTES:
         raise Damage(f"the file {name!r} has more than {_MAX_LABELS_BYTES} bytes")
     lines = content.decode("utf-8", "replace").split("\n")
-    return tuple(line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines))
+    # A line break ends the last line, and begins no further label.
+    if lines[-1] == "":
+        lines = lines[:-1]
+    return tuple(line.removesuffix("\r") for line in lines)
 
 
 def write_metadata(data: bytes, metadata: Metadata) -> bytes:
@@ -262,7 +282,8 @@ def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
 
 
 def _check(model: Model, metadata: Metadata, detects: bool) -> None:
-    if len(model.inputs) != 1 or (len(model.outputs) != 1 and not detects) or len(model.inputs[0].shape) != 4:
+    outputs_fit = detects or len(model.outputs) == 1
+    if len(model.inputs) != 1 or not outputs_fit or len(model.inputs[0].shape) != 4:
         raise StageError("labels need a model of one image input and one output, or the four outputs of a detector")
     classes = model.outputs[0].shape[-1] if model.outputs[0].shape else 0
     if classes != len(metadata.labels) and not detects:
@@ -312,9 +333,11 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
             return {}
         self.StartObject(1)
         self.PrependFloat32Slot(0, threshold, 0.0)
-        units = [self.table(2, {1: int(self.EndObject())}, {0: _SCORE_THRESHOLD})]
+        options = int(self.EndObject())
+        units = [self.table(2, {1: options}, {0: _SCORE_THRESHOLD})]
         if by_class:
-            units.append(self.table(2, {1: self.table(2, {}, {0: _INVERSE_LOGISTIC})}, {0: _SCORE_CALIBRATION}))
+            options = self.table(2, {}, {0: _INVERSE_LOGISTIC})
+            units.append(self.table(2, {1: options}, {0: _SCORE_CALIBRATION}))
         return {4: self.tables(units)}
 
 
@@ -322,14 +345,19 @@ def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
     """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
     writer = _Writer(1024)
     inputs = writer.tables([_input(writer, metadata)])
-    outputs = {3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer, metadata)])}
     if detects:
+        outputs = {3: writer.tables(_detections(writer, metadata.threshold))}
+        # The group says that entry n of locations, categories and scores is one object.
         names = writer.tables([writer.text(name) for name in _DETECTOR_OUTPUTS[:3]])
         outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
+    else:
+        outputs = {3: writer.tables([_scores(writer, metadata)])}
     graph = writer.table(10, {2: inputs, **outputs})
+    # In the order of the fields; the empty ones are the graphs, which follow, and the associated files.
     texts = (metadata.name, metadata.description, metadata.version, "", metadata.author, metadata.licence, "")
     slots = {slot: writer.text(text) for slot, text in enumerate((*texts, _MIN_PARSER_VERSION)) if text}
-    writer.Finish(writer.table(8, {**slots, 3: writer.tables([graph])}), file_identifier=_IDENTIFIER)
+    slots[3] = writer.tables([graph])
+    writer.Finish(writer.table(8, slots), file_identifier=_IDENTIFIER)
     return bytes(writer.Output())
 
 
@@ -346,16 +374,19 @@ def _input(writer: _Writer, metadata: Metadata) -> int:
 def _scores(writer: _Writer, metadata: Metadata) -> int:
     by_class = bool(metadata.by_class)
     feature = writer.feature()
-    named = {_LABELS_FILE: _AXIS_LABELS}
     units = writer.units(metadata.threshold, by_class)
-    files = writer.files(named | {_SCORES_FILE: _AXIS_CALIBRATION} if by_class else named)
+    kinds = {_LABELS_FILE: _AXIS_LABELS}
+    if by_class:
+        kinds[_SCORES_FILE] = _AXIS_CALIBRATION
+    files = writer.files(kinds)
     return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: files, **units})
 
 
 def _detections(writer: _Writer, threshold: float | None) -> list[int]:
     units = writer.units(threshold)
     order = writer.numbers(_LEFT_TOP_RIGHT_BOTTOM, "<u4")
-    boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})
+    properties = writer.table(3, {0: order}, {1: _BOUNDARIES})
+    boxes = writer.table(3, {1: properties}, {0: _BOX_PROPERTIES})
     location, category, score, count = _DETECTOR_OUTPUTS
     labels = {6: writer.files({_LABELS_FILE: _VALUE_LABELS})}
     return [

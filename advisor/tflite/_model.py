@@ -108,7 +108,8 @@ def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
     for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
         setattr(model, name, getattr(model, name) or [])
     for buffer in model.buffers:
-        if buffer.offset > 1:  # its content is behind the flatbuffer
+        # Files of more than 2 GB have contents behind the flatbuffer; 0 and 1 are no places there.
+        if buffer.offset > 1:
             end = buffer.offset + buffer.size
             if end > len(data):
                 raise Damage(f"a buffer ends at byte {end}, but the file has {len(data)}")
@@ -134,15 +135,17 @@ class _Reader:
 
     def model(self, size_bytes: int) -> Model:
         metadata = {}
+        # Backwards: of entries with one name, the first one counts.
         for entry in reversed(self._tables.metadata):
-            metadata[text_of(entry.name)] = self._buffer(entry.buffer, f"metadata {text_of(entry.name)!r}")
+            name = text_of(entry.name)
+            metadata[name] = self._buffer(entry.buffer, f"metadata {name!r}")
         graphs = []
         for graph in self._tables.subgraphs:
             tensors = tuple(map(self._tensor, graph.tensors))
             operators = tuple(map(self._operator, graph.operators))
-            ends = tuple(graph.inputs), tuple(graph.outputs)
-            graphs.append(Subgraph(text_of(graph.name), tensors, operators, *ends))
-        return Model(tuple(graphs), tuple(map(_signature, self._tables.signatureDefs)), metadata, size_bytes)
+            graphs.append(Subgraph(text_of(graph.name), tensors, operators, tuple(graph.inputs), tuple(graph.outputs)))
+        signatures = tuple(map(_signature, self._tables.signatureDefs))
+        return Model(tuple(graphs), signatures, metadata, size_bytes)
 
     def _buffer(self, index: int, owner: str) -> bytes:
         if index >= len(self._buffers):
@@ -178,11 +181,14 @@ def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
     name = BUILTINS.get(number, f"BUILTIN_{number}")
     custom = text_of(code.customCode)
-    return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.version
+    if name == "CUSTOM" and custom:
+        name = f"CUSTOM:{custom}"
+    return name, code.version
 
 
 def _options(operator: schema.OperatorT) -> dict[str, float | str]:
     table = vars(operator.builtinOptions) if operator.builtinOptions else {}
+    # The generated tables write strideH what the schema calls stride_h.
     fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
     options = {name: fields[name] for name in OPTIONS if name in fields}
     for name, value in options.items():
@@ -201,11 +207,13 @@ def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantiza
 
 
 def _signature(signature: schema.SignatureDefT) -> Signature:
-    inputs, outputs = (
-        tuple((text_of(entry.name), entry.tensorIndex) for entry in entries or [])
-        for entries in (signature.inputs, signature.outputs)
-    )
+    inputs = _named_tensors(signature.inputs)
+    outputs = _named_tensors(signature.outputs)
     return Signature(text_of(signature.signatureKey), signature.subgraphIndex, inputs, outputs)
+
+
+def _named_tensors(entries: Iterable[schema.TensorMapT] | None) -> tuple[tuple[str, int], ...]:
+    return tuple((text_of(entry.name), entry.tensorIndex) for entry in entries or [])
 
 
 def _check(model: Model) -> None:
@@ -220,8 +228,9 @@ def _check(model: Model) -> None:
     for signature in model.signatures:
         if signature.subgraph >= len(model.subgraphs):
             raise Damage(f"signature {signature.key!r} names graph {signature.subgraph} of {len(model.subgraphs)}")
-        entries = (index for _, index in (*signature.inputs, *signature.outputs))
-        _check_indices(entries, len(model.subgraphs[signature.subgraph].tensors), f"signature {signature.key!r}")
+        indices = [index for _, index in (*signature.inputs, *signature.outputs)]
+        count = len(model.subgraphs[signature.subgraph].tensors)
+        _check_indices(indices, count, f"signature {signature.key!r}")
 
 
 def _check_indices(indices: Iterable[int], count: int, owner: str, lowest: int = 0) -> None:

@@ -18,6 +18,7 @@ from advisor.tflite._rewrite import (
     content_of,
     drop_unused_buffers,
     editable,
+    index_makers,
     operator_name,
     pack,
     prune_graph,
@@ -138,8 +139,9 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     float32 = schema.TensorType.FLOAT32
     content = np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
     reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
-    sizes = ((1, process.most, 4), (1, process.most), (1, process.most), (1,))
-    outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, sizes, strict=True)]
+    boxes = (1, process.most)
+    shapes = ((*boxes, 4), boxes, boxes, (1,))
+    outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, shapes, strict=True)]
     custom = schema.BuiltinOperator.CUSTOM
     code = schema.OperatorCodeT(builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode())
     code.version = 1
@@ -176,8 +178,8 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
     raw, process = cut_postprocess(data, name)
     model = unpack(raw, name)
     graph, signature = single_graph(model)
-    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
-    waiting = [next(int(entry.tensorIndex) for entry in signature.outputs if entry.name == SCORES.encode())]
+    makers = index_makers(graph)
+    waiting = [int(entry.tensorIndex) for entry in signature.outputs if entry.name == SCORES.encode()]
     while waiting:
         maker = makers.get(waiting.pop())
         if maker is None:
@@ -189,21 +191,25 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
         elif kind == "CONCATENATION":
             waiting += map(int, maker.inputs)
         elif kind == "CONV_2D" and not maker.builtinOptions.fusedActivationFunction:
-            for tensor, shift in (
-                (graph.tensors[index], add) for index, add in zip(maker.inputs[1:3], (0.0, offset), strict=True)
-            ):
-                values = np.frombuffer(content_of(model, tensor).tobytes(), "<f4")
-                tensor.buffer = add_buffer(model, (values * slope + shift).astype("<f4").tobytes())
+            kernel, bias = (graph.tensors[index] for index in maker.inputs[1:3])
+            _scale_constant(model, kernel, slope, 0.0)
+            _scale_constant(model, bias, slope, offset)
         else:
             raise StageError(f"{name}: its scores come from {kind}, and not from a float convolution")
     drop_unused_buffers(model)
     options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
-    least, overlap = (options[key].AsFloat for key in ("nms_score_threshold", "nms_iou_threshold"))
+    least_score = options["nms_score_threshold"].AsFloat
+    overlap = options["nms_iou_threshold"].AsFloat
     # The least score moves with the others: the same boxes stay.
-    least = 1 / (1 + math.exp(-slope * math.log(least / (1 - least)) - offset))
-    return put_back(
-        pack(model), replace(process, options=_options(Suppression(process.most, least, overlap), process.classes))
-    )
+    logit = math.log(least_score / (1 - least_score))
+    least_score = 1 / (1 + math.exp(-slope * logit - offset))
+    suppression = Suppression(process.most, least_score, overlap)
+    return put_back(pack(model), replace(process, options=_options(suppression, process.classes)))
+
+
+def _scale_constant(model: schema.ModelT, tensor: schema.TensorT, slope: float, offset: float) -> None:
+    values = np.frombuffer(content_of(model, tensor).tobytes(), "<f4")
+    tensor.buffer = add_buffer(model, (values * slope + offset).astype("<f4").tobytes())
 
 
 def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:

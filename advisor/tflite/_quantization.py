@@ -146,13 +146,13 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
     count, height, width, channels = map(int, tensors[0].shape)
     rows = count, height, 1, width * channels
     image = float_stand_in(model, graph, normalized, signature.inputs, "image_values")
-    flat, scaled, shifted = (
-        add_tensor(model, graph, f"normalization/{name}", rows, _FLOAT32) for name in ("rows", "scaled", "shifted")
-    )
-    factor, offset = (
-        add_tensor(model, graph, f"normalization/{name}", rows[-1:], _FLOAT32, width * values)
-        for name, values in zip(("scale", "shift"), _affine(mean, std, channels), strict=True)
-    )
+    flat = add_tensor(model, graph, "normalization/rows", rows, _FLOAT32)
+    scaled = add_tensor(model, graph, "normalization/scaled", rows, _FLOAT32)
+    shifted = add_tensor(model, graph, "normalization/shifted", rows, _FLOAT32)
+    scale_bytes, shift_bytes = _affine(mean, std, channels)
+    # A row holds the channels of all its pixels, so their numbers are repeated for each pixel.
+    factor = add_tensor(model, graph, "normalization/scale", rows[-1:], _FLOAT32, width * scale_bytes)
+    offset = add_tensor(model, graph, "normalization/shift", rows[-1:], _FLOAT32, width * shift_bytes)
     graph.operators = [
         _reshape(model, graph, image, flat, rows),
         new_operator(model, _OPERATOR.MUL, [flat, factor], scaled, schema.MulOptionsT()),

@@ -63,16 +63,21 @@ def editable(model: schema.ModelT) -> schema.ModelT:
     # Old files have the number in the other field only, and the quantizer reads this.
     for code in model.operatorCodes:
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
-    for operator in (node for graph in model.subgraphs for node in graph.operators):
-        # The type says that options are there. If the schema here has no such table, writing would drop them silently.
-        unknown = operator.builtinOptionsType and operator.builtinOptions is None
-        unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
-        if unknown or unknown_too or operator.largeCustomOptionsOffset:
-            raise StageError(
-                "the model has an operator whose options cannot be carried over",
-                "It was made by a newer converter than this version knows.",
-            )
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            _require_known_options(operator)
     return model
+
+
+def _require_known_options(operator: schema.OperatorT) -> None:
+    # The type says that options are there. If the schema here has no such table, writing would drop them silently.
+    unknown = operator.builtinOptionsType and operator.builtinOptions is None
+    unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
+    if unknown or unknown_too or operator.largeCustomOptionsOffset:
+        raise StageError(
+            "the model has an operator whose options cannot be carried over",
+            "It was made by a newer converter than this version knows.",
+        )
 
 
 def pack(model: schema.ModelT) -> bytes:
@@ -128,6 +133,15 @@ def operator_name(model: schema.ModelT, operator: schema.OperatorT) -> str:
     """Return the name of a builtin operator (``CONV_2D``), empty for one that this version does not know."""
     code = model.operatorCodes[operator.opcodeIndex]
     return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "")
+
+
+def index_makers(graph: schema.SubGraphT) -> dict[int, schema.OperatorT]:
+    """Return the operator that makes each tensor, by the tensor's index; inputs and constants have none."""
+    makers = {}
+    for operator in graph.operators:
+        for tensor in operator.outputs:
+            makers[int(tensor)] = operator
+    return makers
 
 
 def new_operator(
@@ -195,12 +209,12 @@ def float_stand_in(
 ) -> int:
     """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature; return its index."""
     tensor = graph.tensors[index]
-    added = add_tensor(
-        model, graph, name or (tensor.name or b"") + b"_float32", tensor.shape, schema.TensorType.FLOAT32
-    )
+    float_name = name or (tensor.name or b"") + b"_float32"
+    float_index = add_tensor(model, graph, float_name, tensor.shape, schema.TensorType.FLOAT32)
     for entry in entries or []:
-        entry.tensorIndex = added if entry.tensorIndex == index else entry.tensorIndex
-    return added
+        if entry.tensorIndex == index:
+            entry.tensorIndex = float_index
+    return float_index
 
 
 def add_metadata(model: schema.ModelT, name: bytes, content: bytes) -> None:
@@ -211,7 +225,9 @@ def add_metadata(model: schema.ModelT, name: bytes, content: bytes) -> None:
 
 def drop_unused_buffers(model: schema.ModelT) -> None:
     """Remove unused buffers but buffer 0, which the format reserves as the empty one."""
-    owners = [*(tensor for graph in model.subgraphs for tensor in graph.tensors), *model.metadata]
+    owners = list(model.metadata)
+    for graph in model.subgraphs:
+        owners += graph.tensors
     places = _new_places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
     model.buffers = [buffer for index, buffer in enumerate(model.buffers) if index in places]
     for owner in owners:
@@ -240,7 +256,10 @@ def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     graph.operators = live
     used = {*graph.inputs, *graph.outputs}
     for operator in live:
-        used.update(operator.inputs, operator.outputs, () if operator.intermediates is None else operator.intermediates)
+        # Intermediates are internal to an operator: they flow neither in nor out.
+        intermediates = () if operator.intermediates is None else operator.intermediates
+        used.update(operator.inputs, operator.outputs, intermediates)
+    # Missing optional inputs have the index -1, which stays -1.
     places = _new_places(used, len(graph.tensors))
     graph.tensors = [tensor for index, tensor in enumerate(graph.tensors) if index in places]
     for owner in (graph, *live):
@@ -278,16 +297,24 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     :func:`unpack` gave, and which stay as they are.
     """
 
-    def stored(tensor: int) -> bool:
+    def is_stored(tensor: int) -> bool:
         return content_of(tables, graph.tensors[tensor]) is not None
 
     graph = tables.subgraphs[0]
     operator = graph.operators[index]
-    makers = {tensor: maker for maker in graph.operators for tensor in maker.outputs}
-    makers_of_inputs = filter(None, map(makers.get, operator.inputs))
-    expanding = [maker for maker in makers_of_inputs if all(map(stored, maker.inputs))]
-    made = {-1, *(tensor for maker in expanding for tensor in maker.outputs)}
-    inputs = tuple(tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in made and not stored(tensor))
+    makers = index_makers(graph)
+    expanding = list[schema.OperatorT]()
+    # -1 stands for an optional input that is missing.
+    expanded = {-1}
+    for tensor in operator.inputs:
+        maker = makers.get(tensor)
+        if maker is not None and all(map(is_stored, maker.inputs)):
+            expanding.append(maker)
+            expanded.update(maker.outputs)
+    inputs = tuple(
+        tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in expanded and not is_stored(tensor)
+    )
+    # Shallow copies: editing the cut file must not change the tables, which other operators are cut from.
     small = copy.copy(graph)
     file = copy.copy(tables)
     small.tensors = [copy.copy(tensor) for tensor in graph.tensors]

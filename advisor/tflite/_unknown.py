@@ -28,6 +28,7 @@ from advisor.tflite._rewrite import (
     content_of,
     drop_unused_buffers,
     editable,
+    index_makers,
     pack,
     prune_graph,
     sign,
@@ -75,7 +76,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
 
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
-    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    makers = index_makers(graph)
     logits = logits_of(model, graph, makers, name)
     head = list[int]()
     waiting = [logits]
@@ -90,7 +91,9 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
             waiting += inputs
             read_in_head.update(inputs)
     # What the head shares with other outputs would change those too.
-    readings = Counter(int(index) for operator in graph.operators for index in operator.inputs)
+    readings = Counter[int]()
+    for operator in graph.operators:
+        readings.update(map(int, operator.inputs))
     shared = [text_of(graph.tensors[index].name) for index in head if readings[index] != read_in_head[index]]
     if shared:
         raise StageError(f"{name}: '{shared[0]}' of the head has another reader, which a temperature would change")
@@ -124,8 +127,10 @@ def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) ->
 
 
 def _divide_values(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
+    # The check below says more than NumPy's warning.
     with np.errstate(over="ignore", under="ignore"):
         divided = (values.astype(np.float64) / temperature).astype(values.dtype)
+    # A quotient too small for the type becomes 0: the logits would all be equal.
     if not np.isfinite(divided).all() or divided.any() != values.any():
         raise StageError(f"divided by a temperature of {temperature}, '{name}' is out of the range of {values.dtype}")
     return divided
@@ -141,31 +146,31 @@ class _Edit:
         self._signature = signature
         self._name = name
 
-    def ends(self) -> tuple[list[int], int]:
+    def find_ends(self) -> tuple[list[int], int]:
         with guard_reader(self._name):
             return ends_of(self._model, self.graph, self._name)
 
-    def finished(self, output: str, tensor: int) -> bytes:
+    def finish_file(self, output: str, tensor: int) -> bytes:
         sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
         prune_graph(self._model, self.graph)
         return pack(self._model)
 
-    def append(
+    def append_operator(
         self, builtin: int, inputs: Sequence[int], shape: Iterable[int], options: object = None, version: int = 1
     ) -> int:
         name = f"unknown/{len(self.graph.tensors)}"
         return append_operator(self._model, self.graph, builtin, inputs, name, shape, options, version)
 
-    def constant(self, name: str, values: npt.NDArray[Any], kind: int) -> int:
+    def append_constant(self, name: str, values: npt.NDArray[Any], kind: int) -> int:
         return add_tensor(self._model, self.graph, f"unknown/{name}", values.shape, kind, values.tobytes())
 
-    def linear(self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2") -> int:
+    def append_linear(self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2") -> int:
         """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
         name = f"{len(self.graph.tensors)}"
         kind = _FLOAT16 if dtype == "<f2" else _FLOAT32
-        full = self.as_float(self.constant(f"{name}/kernel", kernel.astype(dtype), kind))
-        inputs = [source, full, self.constant(f"{name}/bias", bias.astype("<f4"), _FLOAT32)]
-        return self.append(_OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT())
+        full = self.as_float(self.append_constant(f"{name}/kernel", kernel.astype(dtype), kind))
+        inputs = [source, full, self.append_constant(f"{name}/bias", bias.astype("<f4"), _FLOAT32)]
+        return self.append_operator(_OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT())
 
     def as_float(self, index: int) -> int:
         """Return the tensor, or a new one with its float32 values if it is quantized."""
@@ -174,17 +179,19 @@ class _Edit:
             return index
         if tensor.type not in DEQUANTIZE_VERSIONS:
             raise StageError(f"'{text_of(tensor.name)}' has no float32 values")
-        return self.append(_OPERATOR.DEQUANTIZE, [index], tensor.shape, version=DEQUANTIZE_VERSIONS[tensor.type])
+        return self.append_operator(
+            _OPERATOR.DEQUANTIZE, [index], tensor.shape, version=DEQUANTIZE_VERSIONS[tensor.type]
+        )
 
-    def together(self, parts: Sequence[int]) -> int:
+    def join_values(self, parts: Sequence[int]) -> int:
         """Return the tensor of some vectors (1, N) after each other, in float32."""
         floats = [self.as_float(index) for index in parts]
         if len(floats) == 1:
             return floats[0]
-        shape = (1, sum(map(self.width, floats)))
-        return self.append(_OPERATOR.CONCATENATION, floats, shape, schema.ConcatenationOptionsT(axis=1))
+        shape = (1, sum(map(self.read_width, floats)))
+        return self.append_operator(_OPERATOR.CONCATENATION, floats, shape, schema.ConcatenationOptionsT(axis=1))
 
-    def width(self, index: int) -> int:
+    def read_width(self, index: int) -> int:
         shape = self.graph.tensors[index].shape
         if shape is None or len(shape) != 2 or shape[0] != 1:
             raise StageError("features and logits need the shape (1, N)")
@@ -200,8 +207,8 @@ def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> byt
     the layers, in their order.
     """
     edit = _Edit(data, name)
-    features, scores = edit.ends()
-    return edit.finished(FEATURES, edit.together((*features, scores) if logits else features))
+    features, scores = edit.find_ends()
+    return edit.finish_file(FEATURES, edit.join_values((*features, scores) if logits else features))
 
 
 def head_layers(data: bytes, name: str = "the model") -> int:
@@ -229,18 +236,24 @@ def with_unknown(
     edit = _Edit(data, name)
     if edit.graph.tensors[edit.graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
-    layers, scores = edit.ends()
-    features = edit.together(layers)
+    layers, scores = edit.find_ends()
+    features = edit.join_values(layers)
     logits = edit.as_float(scores)
-    if edit.width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
-        raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.width(features)}")
+    if edit.read_width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
+        raise StageError(
+            f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.read_width(features)}"
+        )
     rank, count = images.shape
-    classes = edit.width(logits) + 1
-    unit = edit.append(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
-    similarities = edit.linear(edit.linear(unit, axes.T, np.zeros(rank)), images.T, np.zeros(count))
-    axis = edit.constant("axis", np.array([1], "<i4"), schema.TensorType.INT32)
-    nearest = edit.append(_OPERATOR.REDUCE_MAX, [similarities, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
-    unknown = edit.linear(nearest, np.array([[-weight]]), np.array([offset]), "<f4")
-    joined = edit.together((logits, unknown))
-    output = edit.append(_OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
-    return edit.finished(PROBABILITIES, output)
+    classes = edit.read_width(logits) + 1
+    unit = edit.append_operator(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
+    # Two thin layers in place of their product (F, N), which would be far larger in the file.
+    coordinates = edit.append_linear(unit, axes.T, np.zeros(rank))
+    similarities = edit.append_linear(coordinates, images.T, np.zeros(count))
+    axis = edit.append_constant("axis", np.array([1], "<i4"), schema.TensorType.INT32)
+    nearest = edit.append_operator(
+        _OPERATOR.REDUCE_MAX, [similarities, axis], (1, 1), schema.ReducerOptionsT(keepDims=True)
+    )
+    unknown = edit.append_linear(nearest, np.array([[-weight]]), np.array([offset]), "<f4")
+    joined = edit.join_values((logits, unknown))
+    output = edit.append_operator(_OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
+    return edit.finish_file(PROBABILITIES, output)

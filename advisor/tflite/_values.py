@@ -182,11 +182,15 @@ def slices_of(options: Mapping[str, Any], begin: Any, end: Any, steps: Any = Non
 
     ``end`` is the size of a SLICE, which has no ``steps``; -1 reaches to the end. A bit of a mask takes a whole axis.
     """
+    slices = []
     if steps is None:
-        end = [None if size < 0 else first + size for first, size in zip(begin, end, strict=True)]
-        return tuple(slice(*bounds) for bounds in zip(begin, end, strict=True))
-    first, last = (int(options.get(f"{name}_mask", 0)) for name in ("begin", "end"))
-    return tuple(
-        slice(None if first >> axis & 1 else start, None if last >> axis & 1 else stop, step)
-        for axis, (start, stop, step) in enumerate(zip(begin, end, steps, strict=True))
-    )
+        for start, size in zip(begin, end, strict=True):
+            slices.append(slice(start, None if size < 0 else start + size))
+        return tuple(slices)
+    begin_mask = int(options.get("begin_mask", 0))
+    end_mask = int(options.get("end_mask", 0))
+    for axis, (start, stop, step) in enumerate(zip(begin, end, steps, strict=True)):
+        first = None if begin_mask >> axis & 1 else start
+        last = None if end_mask >> axis & 1 else stop
+        slices.append(slice(first, last, step))
+    return tuple(slices)

@@ -119,8 +119,10 @@ class _Walk:
             raise Damage(f"the table at byte {position} has a field outside itself")
         by_slot = dict(zip(range(4, size, 2), offsets, strict=True))
         for field in self._schema[name]:
-            if by_slot.get(field.slot):
-                self._field(field, position + by_slot[field.slot], self._find_table(field, position, by_slot))
+            # An offset of 0 stands for a field that the file leaves out.
+            offset = by_slot.get(field.slot)
+            if offset:
+                self._field(field, position + offset, self._find_table(field, position, by_slot))
 
     def _find_table(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
         """Return the table that ``field`` holds, which for a union depends on the type beside it."""

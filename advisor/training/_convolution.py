@@ -34,9 +34,11 @@ def convolve_depthwise(
             )
             rows = (after.shape[1] - 1) * down + height
             last = (after.shape[2] - 1) * right
+            added = [0] * 4
+            if padding == "SAME":
+                added = [0, max(rows - maps.shape[1], 0), max(last + width - maps.shape[2], 0), 0]
             # TensorFlow's SAME: an odd number of added rows has its larger half behind.
-            around = [0, rows - maps.shape[1], last + width - maps.shape[2], 0] if padding == "SAME" else [0] * 4
-            padded = tf.pad(maps, [(max(border, 0) // 2, max(border, 0) - max(border, 0) // 2) for border in around])
+            padded = tf.pad(maps, [(count // 2, count - count // 2) for count in added])
             parts = []
             for first in range(0, width, COLUMNS):
                 columns = min(COLUMNS, width - first)
@@ -75,8 +77,11 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         offset = (convolution.bias if convolution.use_bias else 0.0) - norm.moving_mean
         offset = offset * scale + (norm.beta if norm.center else 0.0)
         deep = isinstance(convolution, keras.layers.DepthwiseConv2D)
-        # The channels of a depthwise kernel are its last two axes together.
-        kernel = convolution.kernel * (tf.reshape(scale, convolution.kernel.shape[2:]) if deep else scale)
+        if deep:
+            # The channels of a depthwise kernel are its last two axes together.
+            scale = tf.reshape(scale, convolution.kernel.shape[2:])
+        # In float32 first: the scale would lose digits in bfloat16.
+        kernel = convolution.kernel * scale
         maps, kernel, offset = (tf.cast(value, convolution.compute_dtype) for value in (maps, kernel, offset))
         if deep:
             convolved = convolve_depthwise(

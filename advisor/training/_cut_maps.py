@@ -175,7 +175,8 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
     last_use = dict[int, int]()
     for place, operator in enumerate(operators):
         last_use.update((int(index), place) for index in operator.inputs)
-    layer = 0  # the input is the first one
+    # The input is the first one.
+    layer = 0
     reach = last_use.get(int(graph.inputs[0]), 0)
     for place, operator in enumerate(operators):
         activation = getattr(operator.builtinOptions, "fusedActivationFunction", 0)
@@ -194,7 +195,9 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
 
 def _path_to_features(graph: schema.SubGraphT) -> list[schema.OperatorT]:
     """Return the operators that the features of the last layer need, in their order."""
-    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    makers: dict[int, schema.OperatorT] = {}
+    for operator in graph.operators:
+        makers.update(dict.fromkeys(map(int, operator.outputs), operator))
     wanted = int(graph.outputs[0])
     last = makers[wanted]
     sources = [int(index) for index in last.inputs if int(index) in makers]

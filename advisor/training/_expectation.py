@@ -23,22 +23,27 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-EXPECTATION_VERSION = 2  # Raised when equal features give another estimate
-MAX_IMAGES = 3000  # Images that are read at most, evenly over the classes: the work grows with the third power
+# Raised when equal features give another estimate.
+EXPECTATION_VERSION = 2
+# Images that are read at most, evenly over the classes: the work grows with the third power.
+MAX_IMAGES = 3000
 
 ALIKE = (0.75, 0.8, 0.85, 0.9)
 """Mean distances of clusters at which they are joined, over the median distance of the class. The estimate is their
 mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see the decision file."""
 
-STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)  # Joining distances that the silhouette is averaged over
+STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
+"""Joining distances that the silhouette is averaged over."""
 
 STRUCTURE = (0.2, 0.24)
 """Mean silhouette below which images come from no common occasions, and above which they surely do, if the split found
 no groups. Between them, the estimate moves from the plain figure to that of clusters. Measured: 0.12-0.16 on TrashNet,
 up to 0.19 on 30 or 100 images a class of it and 0.23 on 10; 0.29-0.36 on GroceryStoreDataset."""
 
-BETWEEN = 0.45  # Correlation of the answers to two images of a class on another visit: 0.39-0.48, by four networks
-PENALTY = 0.1  # Of the ridge classifier; on the choosing data any value of 0.003-0.3 is as accurate
+# Correlation of the answers to two images of a class on another visit: 0.39-0.48, by four networks.
+BETWEEN = 0.45
+# Of the ridge classifier; on the choosing data any value of 0.003-0.3 is as accurate.
+PENALTY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +55,7 @@ class _Class:
     tree: Doubles
     median: float
 
-    def clusters(self, alike: float) -> Numbers:
+    def find_clusters(self, alike: float) -> Numbers:
         """Return the cluster (n,) of each image, from 0, joined up to a share of the median distance."""
         from scipy.cluster.hierarchy import fcluster
 
@@ -105,39 +110,52 @@ def expect_new_conditions(
     ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the rows on which the plain
     figure is measured. If the images are not known to come in groups (``grouped``), clear clusters must show it.
     """
-    chosen = _draw_evenly(np.asarray(labels, dtype=np.int64))
-    targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
-    compared = np.flatnonzero(np.isin(chosen, np.asarray(validation)))
+    places = _draw_evenly(np.asarray(labels, dtype=np.int64))
+    # Numbers without gaps: a class may have no image among those that are read.
+    targets = np.unique(np.asarray(labels)[places], return_inverse=True)[1].astype(np.int64)
+    compared = np.flatnonzero(np.isin(places, np.asarray(validation)))
     with threadpool_limits(limits=1):
-        some = features[chosen]
-        rows = (some - some.mean(axis=0)) / np.maximum(some.std(axis=0), 1e-6)
+        rows = features[places]
+        rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-6)
         rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
         classes = [_cluster_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
         return _judge(_Ridge.fit_rows(rows, targets), classes, compared, grouped)
 
 
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
-    clear = [
-        [measure_silhouettes(class_images.distances, class_images.clusters(alike)) for class_images in classes]
-        for alike in STRUCTURE_AT
-    ]
-    silhouette = float(np.mean([np.concatenate(scores).mean() for scores in clear]))
+    mean_silhouettes = []
+    for alike in STRUCTURE_AT:
+        clusters = [class_images.find_clusters(alike) for class_images in classes]
+        scores = [
+            measure_silhouettes(class_images.distances, labels)
+            for class_images, labels in zip(classes, clusters, strict=True)
+        ]
+        mean_silhouettes.append(np.concatenate(scores).mean())
+    silhouette = float(np.mean(mean_silhouettes))
     low, high = STRUCTURE
     # Without known groups, clear clusters must show that the images come from common occasions.
     weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
     plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
-    cuts = [_number_clusters(classes, alike, len(ridge.labels)) for alike in ALIKE]
-    answered = [ridge.right_without(cut) for cut in cuts]
-    reached = [_compute_reached(right, cut, ridge.labels, plain) for cut, right in zip(cuts, answered, strict=True)]
-    kept_shares = [1.0 - weight * (1.0 - (min(1.0, share / plain) if plain else 1.0)) for share in reached]
-    seen = [_deviation_between(right, cut, ridge.labels) for cut, right in zip(cuts, answered, strict=True)]
+    clusters_at = [_number_clusters(classes, alike, len(ridge.labels)) for alike in ALIKE]
+    accuracies = []
+    shares = []
+    deviations = []
+    for clusters in clusters_at:
+        right = ridge.right_without(clusters)
+        accuracy = _compute_reached(right, clusters, ridge.labels, plain)
+        accuracies.append(accuracy)
+        # Other conditions are no easier than the same ones.
+        share = min(1.0, accuracy / plain) if plain else 1.0
+        shares.append(1.0 - weight * (1.0 - share))
+        deviations.append(_deviation_between(right, clusters, ridge.labels))
+    least_deviation = _deviation_unseen(float(np.mean(accuracies)), ridge.labels)
     return NewConditions(
-        kept=float(np.mean(kept_shares)),
-        kept_low=min(kept_shares),
-        kept_high=max(kept_shares),
-        sd=weight * max(float(np.mean(seen)), _deviation_unseen(float(np.mean(reached)), ridge.labels)),
+        kept=float(np.mean(shares)),
+        kept_low=min(shares),
+        kept_high=max(shares),
+        sd=weight * max(float(np.mean(deviations)), least_deviation),
         silhouette=silhouette,
-        clusters=int(cuts[0].max()) + 1,
+        clusters=int(clusters_at[0].max()) + 1,
         images=len(ridge.labels),
     )
 
@@ -147,9 +165,10 @@ def _draw_evenly(labels: Numbers) -> Numbers:
     ordered = np.argsort(labels, kind="stable")
     if len(ordered) <= MAX_IMAGES:
         return np.sort(ordered).astype(np.int64)
-    taken = ordered[np.linspace(0, len(ordered) - 1, MAX_IMAGES).astype(int)]
+    evenly = ordered[np.linspace(0, len(ordered) - 1, MAX_IMAGES).astype(int)]
     starts = np.flatnonzero(np.diff(labels[ordered], prepend=-1))
-    return np.unique(np.concatenate([taken, ordered[starts], ordered[np.minimum(starts + 1, len(ordered) - 1)]]))
+    seconds = np.minimum(starts + 1, len(ordered) - 1)
+    return np.unique(np.concatenate([evenly, ordered[starts], ordered[seconds]]))
 
 
 def _cluster_class(rows: Floats, places: Numbers) -> _Class:
@@ -173,7 +192,7 @@ def _number_clusters(classes: Sequence[_Class], alike: float, count: int) -> Num
     clusters = np.zeros(count, np.int64)
     number = 0
     for class_images in classes:
-        inside = class_images.clusters(alike)
+        inside = class_images.find_clusters(alike)
         clusters[class_images.places] = number + inside
         number += int(inside.max()) + 1
     return clusters

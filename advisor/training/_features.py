@@ -29,10 +29,12 @@ OUTPUT_NAME = "features"
 
 Pixels = NDArray[np.uint8]
 
-MAX_CACHE_BYTES = 4_000_000_000  # Above this size, images are decoded again in each epoch
+# Above this size, images are decoded again in each epoch.
+MAX_CACHE_BYTES = 4_000_000_000
 
 AS_IT_IS = CaptureAugmentation()
-CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))  # Each image twice more, as phones take it
+# Each image twice more, as phones take it.
+CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
 
 
 def extract_features(
@@ -58,7 +60,11 @@ def extract_features(
         # A file without a cut, or one that cannot be edited.
         with contextlib.suppress(StageError):
             run = MapWriter(Path(model_path), maps, len(images))
-    rows = [run(spec.normalise(augmentation.apply(path, spec.size), pixels)) for path in images]
+    rows = []
+    for path in images:
+        image = augmentation.apply(path, spec.size)
+        # One buffer for all images.
+        rows.append(run(spec.normalise(image, pixels)))
     features = np.stack(rows) if rows else np.zeros((0, model.classes), np.float32)
     if not np.isfinite(features).all():
         raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")
@@ -127,8 +133,10 @@ def _frame_images(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor,
     shares = least + (1.0 - least) * drawn[:, :2]
     centres = whole * (0.5 * shares + (1.0 - shares) * drawn[:, 2:4])
     scales = whole * shares / tf.cast(side, tf.float32)
+    # A negative scale mirrors.
     across = tf.where(drawn[:, 4] < 0.5, -scales[:, 0], scales[:, 0])
-    angles = tf.where(drawn[:, 5] < 0.5, (2.0 * drawn[:, 6] - 1.0) * turn * math.pi / 180.0, 0.0)
+    tilts = (2.0 * drawn[:, 6] - 1.0) * turn * math.pi / 180.0
+    angles = tf.where(drawn[:, 5] < 0.5, tilts, 0.0)
     cosine = tf.cos(angles)
     sine = tf.sin(angles)
     middle = (tf.cast(side, tf.float32) - 1.0) / 2.0
@@ -182,10 +190,8 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
         middle = margin + side * (left + 0.5 * across), margin + side * (top + 0.5 * down)
         right = (across * cosine, across * sine)
         below = (-down * sine, down * cosine)
-        start = [
-            at - 0.5 * side * (along_row + along_column)
-            for at, along_row, along_column in zip(middle, right, below, strict=True)
-        ]
+        # The corner of the crop lies half a row and half a column before its middle.
+        start = [middle[axis] - 0.5 * side * (right[axis] + below[axis]) for axis in range(2)]
         lines = (right[0], below[0], start[0], right[1], below[1], start[1])
         image = image.transform((side, side), Image.Transform.AFFINE, lines, Image.Resampling.BILINEAR)
     else:
@@ -218,8 +224,11 @@ def mix_images(
     share = gammas[0] / tf.maximum(gammas[0] + gammas[1], 1e-12)
     # The larger share stays with the image itself, so that its own target leads.
     share = tf.maximum(share, 1.0 - share)
-    blend, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
-    return blend, targets
+
+    def blend(values: tf.Tensor) -> tf.Tensor:
+        return share * values + (1.0 - share) * tf.reverse(values, axis=[0])
+
+    return blend(photos), blend(targets)
 
 
 class Batches:
@@ -242,17 +251,17 @@ class Batches:
         A share ``capture`` of the images gets a capture condition; the seed and each image's index draw which.
         """
         for start in range(0, len(indices), batch):
-            chosen = indices[start : start + batch]
+            part = indices[start : start + batch]
             if self._decoded is not None:
-                images = np.array(self._decoded[chosen])
+                images = np.array(self._decoded[part])
             else:
-                images = np.stack([load(self._images[index], self._size) for index in chosen])
-            draws = [(*seed, int(index)) for index in chosen] if capture > 0 else []
-            for place, draw in enumerate(draws):
+                images = np.stack([load(self._images[index], self._size) for index in part])
+            for place, index in enumerate(part if capture > 0 else ()):
                 # A generator for each image: what it gets does not depend on the batch that it is in.
+                draw = (*seed, int(index))
                 if np.random.default_rng(draw).random() < capture:
                     images[place] = random_capture(images[place], draw)
-            yield images, self.labels[chosen]
+            yield images, self.labels[part]
 
     def _decode(self, cache: Path) -> Pixels:
         shape = (len(self._images), self._size, self._size, 3)

@@ -20,16 +20,20 @@ from advisor.training._head.space import find_space
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
-LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
+# Time grows with images times their square: 20,000 images take half a minute on one core.
+LANDMARKS = 3_000
 # Penalty, and factor on squared distance / variance; results change little with both.
 RIDGE = 0.2
 NARROWNESS = 0.5
-SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
-DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
+# Factor on the most likely scale of the scores: wrong labels make that scale too small.
+SHARPER = 1.5
+# Only labels with a lower probability are named, as classifiers of small sets are often unsure.
+DOUBTED = 0.05
 
 _SCALES = (0.1, 100.0)
 _JITTER = 1e-3
-_ROWS = 2048  # Rows in a chunk
+# Rows in a chunk.
+_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,9 @@ def find_suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, 
     issues = find_label_issues(
         given, probabilities, filter_by="low_self_confidence", return_indices_ranked_by="self_confidence", n_jobs=1
     )
-    rows = ((int(index), probabilities[index]) for index in issues)
     suspects = []
-    for index, row in rows:
+    for index in map(int, issues):
+        row = probabilities[index]
         label = given[index]
         if row.argmax() != label and row[label] < DOUBTED:
             suspects.append(Suspect(index, int(row.argmax()), float(row[label]), float(row.max())))
@@ -151,13 +155,16 @@ def _compute_kernels(
 
 def _compute_kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
     """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
-    these = rows[part].astype(np.float64)
-    those = rows[places].astype(np.float64)
-    kernel = these @ those.T
+    inside = rows[part].astype(np.float64)
+    landmarks = rows[places].astype(np.float64)
+    # In place: a kernel of 2,048 rows and 3,000 landmarks takes 50 MB.
+    kernel = inside @ landmarks.T
     kernel *= 2
-    kernel -= np.einsum("nd,nd->n", these, these)[:, None]
-    kernel -= np.einsum("nd,nd->n", those, those)
-    return np.asarray(np.exp(np.minimum(kernel, 0, out=kernel), out=kernel))
+    kernel -= np.einsum("nd,nd->n", inside, inside)[:, None]
+    kernel -= np.einsum("nd,nd->n", landmarks, landmarks)
+    # Rounding may give a squared distance slightly below 0.
+    np.minimum(kernel, 0, out=kernel)
+    return np.asarray(np.exp(kernel, out=kernel))
 
 
 def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:
@@ -165,9 +172,9 @@ def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 
-    own_scores = scores[np.arange(len(labels)), labels]
+    label_scores = scores[np.arange(len(labels)), labels]
 
     def surprise(scale: float) -> float:
-        return float(np.mean(logsumexp(scale * scores, axis=1) - scale * own_scores))
+        return float(np.mean(logsumexp(scale * scores, axis=1) - scale * label_scores))
 
     return float(minimize_scalar(surprise, bounds=_SCALES, method="bounded").x)

@@ -50,11 +50,11 @@ class Timer:
         self.began = self._since = time.monotonic()
         self._ends = math.inf if seconds is None else self._since + seconds
 
-    def restart(self) -> None:
+    def restart_share(self) -> None:
         """Count the share of the time from now on; the end stays."""
         self._since = time.monotonic()
 
-    def extend(self, seconds: float) -> None:
+    def extend_limit(self, seconds: float) -> None:
         """Let the limit end the training ``seconds`` after its beginning."""
         self._ends = self.began + seconds
 
@@ -62,7 +62,7 @@ class Timer:
         """Return whether the limit is over before so many further seconds."""
         return time.monotonic() + more_s > self._ends
 
-    def spent(self, reserved_s: float = 0.0) -> float:
+    def compute_share_spent(self, reserved_s: float = 0.0) -> float:
         """Return the share of the time that is spent, without ``reserved_s`` at its end; 0 without a limit."""
         whole_s = self._ends - reserved_s - self._since
         return 0.0 if math.isinf(whole_s) else (time.monotonic() - self._since) / max(whole_s, 1e-9)
@@ -78,10 +78,11 @@ class Adam:
     def __init__(self, weights: Iterable[tf.Tensor]) -> None:
         import tensorflow as tf
 
-        self.moments = [
-            (tf.Variable(tf.zeros_like(weight), trainable=False), tf.Variable(tf.zeros_like(weight), trainable=False))
-            for weight in weights
-        ]
+        self.moments = []
+        for weight in weights:
+            first = tf.Variable(tf.zeros_like(weight), trainable=False)
+            second = tf.Variable(tf.zeros_like(weight), trainable=False)
+            self.moments.append((first, second))
 
     def take(self, gradients: Sequence[tf.Tensor], number: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Take the gradients of step ``number``, counted from 1; return the mean of each weight's gradients and their
@@ -94,5 +95,8 @@ class Adam:
         for gradient, (first, second) in zip(clipped, self.moments, strict=True):
             first.assign(0.9 * first + 0.1 * gradient)
             second.assign(0.999 * second + 0.001 * tf.square(gradient))
-            means.append((first / (1.0 - 0.9**number), tf.sqrt(second / (1.0 - 0.999**number)) + 1e-8))
+            # Both start from 0, and the divisions make up for that in the first steps.
+            mean = first / (1.0 - 0.9**number)
+            size = tf.sqrt(second / (1.0 - 0.999**number)) + 1e-8
+            means.append((mean, size))
         return means

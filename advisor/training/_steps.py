@@ -40,11 +40,14 @@ def list_gpus() -> tuple[str, ...]:
     for device in devices:
         try:
             tf.config.experimental.set_memory_growth(device, True)
-        except RuntimeError:  # it is in use, with the memory that it took
+        # It is in use, with the memory that it took.
+        except RuntimeError:
             break
-    return tuple(
-        str(tf.config.experimental.get_device_details(device).get("device_name", device.name)) for device in devices
-    )
+    names = []
+    for device in devices:
+        details = tf.config.experimental.get_device_details(device)
+        names.append(str(details.get("device_name", device.name)))
+    return tuple(names)
 
 
 class Steps:
@@ -78,7 +81,7 @@ class Steps:
         self._update = tf.function(
             lambda computed, after: update(computed, *after), autograph=False, reduce_retracing=True
         )
-        # None until the precision is chosen
+        # None until the precision is chosen, by timing the first batch.
         self._some = None if self._names and layers else self._compile_step(half=False)
 
     def _compile_step(self, half: bool) -> Gradients:
@@ -128,11 +131,11 @@ class Steps:
         summed = list[Any]()
         for first, last in pairwise(bounds):
             share = (last - first) / images
-            part, computed = compiled(
-                tf.nest.map_structure(lambda values_of_batch, at=slice(first, last): values_of_batch[at], batch), values
-            )
-            loss += share * part
-            summed = [share * gradient + (summed[place] if summed else 0.0) for place, gradient in enumerate(computed)]
+            part = tf.nest.map_structure(lambda tensor, images=slice(first, last): tensor[images], batch)
+            loss_of_part, gradients = compiled(part, values)
+            loss += share * loss_of_part
+            before = summed or [0.0] * len(gradients)
+            summed = [share * gradient + total for gradient, total in zip(gradients, before, strict=True)]
         return loss, summed
 
     def _faster(self, batch: Tensors, values: Tensors) -> Gradients:
@@ -141,11 +144,13 @@ class Steps:
         half = self._compile_step(half=True)
         seconds = []
         for compiled in (whole, half):
-            float(self._in_parts(compiled, batch, values)[0])  # compiles
+            # The first call compiles.
+            float(self._in_parts(compiled, batch, values)[0])
             began = time.perf_counter()
             for _ in range(TIMED):
-                loss, _found = self._in_parts(compiled, batch, values)
-            float(loss)  # waits for the GPU
+                loss, _gradients = self._in_parts(compiled, batch, values)
+            # Reading a value waits for the GPU.
+            float(loss)
             seconds.append((time.perf_counter() - began) / TIMED)
         gains = seconds[1] < GAIN * seconds[0]
         times = f"{1e3 * seconds[0]:.1f} ms in float32, {1e3 * seconds[1]:.1f} in bfloat16"

@@ -60,7 +60,7 @@ def marked(names: Iterable[str], quick: tuple[str, ...]) -> list[Any]:
 def random_file(card: Card, scale: float = 1.0) -> bytes:
     """The card's graph with random weights; all but vectors are scaled."""
     graph = graph_of(card)
-    weights = {key: value * (scale if value.ndim > 1 else 1.0) for key, value in graph.random().items()}
+    weights = {key: value * (scale if value.ndim > 1 else 1.0) for key, value in graph.draw_tensors().items()}
     return graph.fill_constants(weights)
 
 
@@ -96,7 +96,7 @@ def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> N
 
     card, draw = BUILT[name], np.random.default_rng(7)
     graph = graph_of(card)
-    weights = graph.random()
+    weights = graph.draw_tensors()
     for tensor, shape in graph.shapes.items():
         if len(shape) == 1:
             weights[tensor] = weights[tensor] + draw.uniform(-0.3, 0.3, shape).astype(np.float32)
@@ -148,14 +148,14 @@ def test_a_linear_layer_takes_the_offset_before_it(tiny: tuple[GraphFile, dict[s
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused_by_the_tensor(graph: GraphFile, change: Any, words: str) -> None:
-    tensors = graph.random()
+    tensors = graph.draw_tensors()
     change(tensors)
     with pytest.raises(WeightsError, match=words):
         graph.fill_constants(tensors)
 
 
 def test_counters_of_training_are_no_part_of_the_graph(graph: GraphFile) -> None:
-    tensors = graph.random()
+    tensors = graph.draw_tensors()
     assert graph.fill_constants({**tensors, "bn1.num_batches_tracked": np.array(5)}) == graph.fill_constants(tensors)
 
 
@@ -228,7 +228,7 @@ def test_a_network_with_attention_becomes_int8(name: str) -> None:
 def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyPatch, graph: GraphFile) -> None:
     monkeypatch.delitem(keras_graph.__globals__["_map_layer_makers"](), "CONV_2D")
     with pytest.raises(StageError, match="net: training a file with the operator CONV_2D is not supported"):
-        keras_graph(graph.fill_constants(graph.random()), "net")
+        keras_graph(graph.fill_constants(graph.draw_tensors()), "net")
 
 
 @pytest.mark.integration

@@ -64,7 +64,7 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
     from advisor.tflite import read
 
     graph = graph_of(load_catalogue()[name])
-    data = graph.fill_constants(graph.random())
+    data = graph.fill_constants(graph.draw_tensors())
     image = np.random.default_rng(0).uniform(-1, 1, read(data).inputs[0].shape).astype(np.float32)
     interpreter = Interpreter(model_content=data)
     interpreter.allocate_tensors()

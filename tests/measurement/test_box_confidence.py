@@ -80,7 +80,7 @@ def test_cross_fitting_lowers_the_error_of_scores_that_are_too_low() -> None:
 @given(st.integers(1, 30), st.integers(0, 1000))
 def test_boxes_of_drawn_images_come_as_often_as_their_image(images: int, seed: int) -> None:
     boxes, order = drawn(images, 3), np.random.default_rng(seed).integers(0, images, images)
-    found = boxes.among(order)
+    found = boxes.select_images(order)
     assert len(found.scores) == 3 * images
     assert found.true.tolist() == boxes.true[order].tolist()
     assert found.scores[found.images == 0].tolist() == boxes.scores[boxes.images == order[0]].tolist()

@@ -82,7 +82,7 @@ def form(parts: int, name: str) -> bytes:
     if name not in MIXED:
         return recipe(name).apply(classifier(parts), calibration)
     inputs = RecipeInputs(calibration)
-    ranges = inputs.observer(classifier(parts), calibration).ranges(8)
+    ranges = inputs.observer(classifier(parts), calibration).compute_ranges(8)
     return quantize_model(classifier(parts), eight_bit_rules(MIXED[name]), ranges)
 
 

@@ -94,16 +94,19 @@ def mobilenet_v2(
     for expansion, channels, repeats, first_stride in _V2_STAGES:
         for repeat in range(repeats):
             prefix = f"block_{index}_" if index else "expanded_conv_"
-            parts = [(f"{prefix}{part}", f"{prefix}{part}_BN") for part in ("expand", "depthwise", "project")]
-            named = [(*part, f"{part[0]}_relu") for part in parts[:2]] + parts[2:]
+            expand = (f"{prefix}expand", f"{prefix}expand_BN", f"{prefix}expand_relu")
+            depthwise = (f"{prefix}depthwise", f"{prefix}depthwise_BN", f"{prefix}depthwise_relu")
+            # The projection is linear: it has no activation.
+            project = (f"{prefix}project", f"{prefix}project_BN")
             stride = 1 if repeat else first_stride
             filters = round_channels(channels * width)
-            y = convolved.add_inverted_residual(x, filters, 3, stride, expansion, named)
+            y = convolved.add_inverted_residual(x, filters, 3, stride, expansion, [expand, depthwise, project])
             x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
     # A thin network keeps the width of its last layer, as the paper of MobileNet V2 has it.
     last = round_channels(1280 * width) if width > 1.0 else 1280
-    return close_with_classifier(image, convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu"), classes)
+    x = convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu")
+    return close_with_classifier(image, x, classes)
 
 
 def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
@@ -128,7 +131,8 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
             y = convolved.add_inverted_residual(x, filters, kernel, stride, expansion, named)
             x = layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
-    return close_with_classifier(image, convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1"), classes)
+    x = convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1")
+    return close_with_classifier(image, x, classes)
 
 
 def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
@@ -150,7 +154,8 @@ def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
             parts = (_torch_names(inner, 0, 1), _torch_names(inner, 3, 4), (f"{inner}.6", f"{inner}.7"))
             y = TORCH.add_inverted_residual(x, depth, kernel, 1 if repeat else stride, expansion, parts)
             x = layers.Add(name=f"{name}.add")([y, x]) if repeat else y
-    return close_with_classifier(image, TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15)), classes, "classifier.1")
+    x = TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15))
+    return close_with_classifier(image, x, classes, "classifier.1")
 
 
 def _torch_names(module: str, convolution: int | str, norm: int | str) -> tuple[str, str, str]:
@@ -218,11 +223,13 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
 def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str) -> Tensor:
     """Return convolutions beside a shortcut; the first 3x3 has the stride, and no activation is after the last."""
     y = x
-    left = stride
+    stride_left = stride
     for place, (filters, kernel) in enumerate(convolutions, start=1):
-        names = _torch_names(name, f"conv{place}", f"bn{place}")[: 2 if place == len(convolutions) else 3]
-        y = TORCH(y, filters, kernel, left if kernel == 3 else 1, *names)
-        left = 1 if kernel == 3 else left
+        names = _torch_names(name, f"conv{place}", f"bn{place}")
+        is_last = place == len(convolutions)
+        y = TORCH(y, filters, kernel, stride_left if kernel == 3 else 1, *names[: 2 if is_last else 3])
+        if kernel == 3:
+            stride_left = 1
     if stride != 1 or x.shape[-1] != filters:
         x = TORCH(x, filters, 1, stride, f"{name}.downsample.0", f"{name}.downsample.1")
     return layers.ReLU(name=f"{name}.relu")(layers.Add(name=f"{name}.add")([y, x]))
@@ -238,7 +245,8 @@ def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
     for index, (channels, repeats) in enumerate(zip(stages, _SHUFFLENET_REPEATS, strict=True)):
         for repeat in range(repeats):
             x = _shuffle_unit(x, channels // 2, halves=not repeat, name=f"stage{index + 2}.{repeat}")
-    return close_with_classifier(image, TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1)), classes, "fc")
+    x = TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1))
+    return close_with_classifier(image, x, classes, "fc")
 
 
 def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
@@ -251,10 +259,9 @@ def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
     else:
         left, right = ops.split(x, 2, axis=-1)
     inner = f"{name}.branch2"
-    parts = _torch_names(inner, 0, 1), (f"{inner}.3", f"{inner}.4"), _torch_names(inner, 5, 6)
-    right = TORCH(right, half, 1, 1, *parts[0])
-    right = TORCH(right, 0, 3, 2 if halves else 1, *parts[1])
-    right = TORCH(right, half, 1, 1, *parts[2])
+    right = TORCH(right, half, 1, 1, *_torch_names(inner, 0, 1))
+    right = TORCH(right, 0, 3, 2 if halves else 1, f"{inner}.3", f"{inner}.4")
+    right = TORCH(right, half, 1, 1, *_torch_names(inner, 5, 6))
     return shuffle_halves(left, right, name)
 
 

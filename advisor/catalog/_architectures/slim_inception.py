@@ -32,10 +32,10 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
     With batch normalization, and with 3x3 where the paper has 5x5.
     """
     image = image_input(input_size)
-    x = _V1.convolution(image, 64, 7, "Conv2d_1a_7x7", stride=2)
+    x = _V1.add_convolution(image, 64, 7, "Conv2d_1a_7x7", stride=2)
     x = _V1.max_pool(x, "MaxPool_2a_3x3", stride=2)
-    x = _V1.convolution(x, 64, 1, "Conv2d_2b_1x1")
-    x = _V1.convolution(x, 192, 3, "Conv2d_2c_3x3")
+    x = _V1.add_convolution(x, 64, 1, "Conv2d_2b_1x1")
+    x = _V1.add_convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
     x = _add_modules(_V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True)
     x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
@@ -62,7 +62,7 @@ def _add_modules(
         # V2 has two 3x3 convolutions where the paper of V1 has one of 5x5, and Slim's V1 one of 3x3.
         last = ((five, 3),) * (1 if slim is _V1 else 2)
         branches = ((filters1, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
-        x = slim.module(x, f"Mixed_{place}", branches, pooled, maximum)
+        x = slim.add_module(x, f"Mixed_{place}", branches, pooled, maximum)
     return x
 
 
@@ -75,11 +75,11 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     # Slim's scope normalizes plain convolutions only: this one has a bias instead.
     x = layers.Conv2D(64, 1, name="Conv2d_1a_7x7.pointwise")(depthwise(image))
     x = _V2.max_pool(layers.ReLU(name="Conv2d_1a_7x7.Relu")(x), "MaxPool_2a_3x3", stride=2)
-    x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
-    x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
+    x = _V2.add_convolution(x, 64, 1, "Conv2d_2b_1x1")
+    x = _V2.add_convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
     x = _add_modules(_V2, x, ("3b", 64, 64, 64, 64, 96, 32), ("3c", 64, 64, 96, 64, 96, 64))
-    x = _V2.reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
+    x = _V2.add_reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
     x = _add_modules(
         _V2,
         x,
@@ -88,7 +88,7 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
         ("4d", 160, 128, 160, 128, 160, 96),
         ("4e", 96, 128, 192, 160, 192, 96),
     )
-    x = _V2.reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
+    x = _V2.add_reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
     x = _add_modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
     x = _add_modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
@@ -97,32 +97,32 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
 def inception_v3(input_size: int, classes: int) -> keras.Model:
     """Build Inception V3 (https://arxiv.org/abs/1512.00567)."""
     image = image_input(input_size)
-    x = _V3.halving(image, 32, "Conv2d_1a_3x3")
-    x = _V3.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
-    x = _V3.convolution(x, 64, 3, "Conv2d_2b_3x3")
+    x = _V3.add_halving(image, 32, "Conv2d_1a_3x3")
+    x = _V3.add_convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
+    x = _V3.add_convolution(x, 64, 3, "Conv2d_2b_3x3")
     x = _V3.halving_pool(x, "MaxPool_3a_3x3")
-    x = _V3.convolution(x, 80, 1, "Conv2d_3b_1x1", padding="valid")
-    x = _V3.convolution(x, 192, 3, "Conv2d_4a_3x3", padding="valid")
+    x = _V3.add_convolution(x, 80, 1, "Conv2d_3b_1x1", padding="valid")
+    x = _V3.add_convolution(x, 192, 3, "Conv2d_4a_3x3", padding="valid")
     x = _V3.halving_pool(x, "MaxPool_5a_3x3")
     branches: tuple[Branch, ...] = (((64, 1),), ((48, 1), (64, 5)), ((64, 1), (96, 3), (96, 3)))
     for letter, pooled in (("b", 32), ("c", 64), ("d", 64)):
-        x = _V3.module(x, f"Mixed_5{letter}", branches, pooled)
-    x = _V3.reduction(x, "Mixed_6a", ((), 384), (((64, 1), (96, 3)), 96))
+        x = _V3.add_module(x, f"Mixed_5{letter}", branches, pooled)
+    x = _V3.add_reduction(x, "Mixed_6a", ((), 384), (((64, 1), (96, 3)), 96))
     for letter, inner in (("b", 128), ("c", 160), ("d", 160), ("e", 192)):
         seven: Branch = ((inner, 1), (inner, (1, 7)), (192, (7, 1)))
         double: Branch = ((inner, 1), (inner, (7, 1)), (inner, (1, 7)), (inner, (7, 1)), (192, (1, 7)))
-        x = _V3.module(x, f"Mixed_6{letter}", (((192, 1),), seven, double), 192)
+        x = _V3.add_module(x, f"Mixed_6{letter}", (((192, 1),), seven, double), 192)
     seven = ((192, 1), (192, (1, 7)), (192, (7, 1)))
-    x = _V3.reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
+    x = _V3.add_reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
     for scope in ("Mixed_7b", "Mixed_7c"):
         x = _v3_last_module(x, scope)
     return close_with_classifier(image, x, classes)
 
 
 def _v3_last_module(x: Tensor, scope: str) -> Tensor:
-    first = _V3.branch(x, f"{scope}.Branch_0", (320, 1))
-    split = _V3.fan(_V3.branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc")
-    deep = _V3.fan(_V3.branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd")
+    first = _V3.add_branch(x, f"{scope}.Branch_0", (320, 1))
+    split = _V3.add_fan(_V3.add_branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc")
+    deep = _V3.add_fan(_V3.add_branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd")
     return _V3.join_branches([first, *split, *deep, _V3.pool_and_convolve(x, 192, f"{scope}.Branch_3")], scope)
 
 
@@ -132,16 +132,16 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
     x = _v4_stem(image)
     inception_a: tuple[Branch, ...] = (((96, 1),), ((64, 1), (96, 3)), ((64, 1), (96, 3), (96, 3)))
     for letter in "bcde":
-        x = _V4.module(x, f"Mixed_5{letter}", inception_a, 96)
-    x = _V4.reduction(x, "Mixed_6a", ((), 384), (((192, 1), (224, 3)), 256))
+        x = _V4.add_module(x, f"Mixed_5{letter}", inception_a, 96)
+    x = _V4.add_reduction(x, "Mixed_6a", ((), 384), (((192, 1), (224, 3)), 256))
     inception_b: tuple[Branch, ...] = (
         ((384, 1),),
         ((192, 1), (224, (1, 7)), (256, (7, 1))),
         ((192, 1), (192, (7, 1)), (224, (1, 7)), (224, (7, 1)), (256, (1, 7))),
     )
     for letter in "bcdefgh":
-        x = _V4.module(x, f"Mixed_6{letter}", inception_b, 128)
-    x = _V4.reduction(x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320))
+        x = _V4.add_module(x, f"Mixed_6{letter}", inception_b, 128)
+    x = _V4.add_reduction(x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320))
     for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
         x = _v4_last_module(x, scope)
     return close_with_classifier(image, x, classes, "Logits.Logits")
@@ -149,25 +149,25 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
 
 def _v4_stem(x: Tensor) -> Tensor:
     """Figure 3 of the paper: 299 x 299 x 3 becomes 35 x 35 x 384."""
-    x = _V4.halving(x, 32, "Conv2d_1a_3x3")
-    x = _V4.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
-    x = _V4.convolution(x, 64, 3, "Conv2d_2b_3x3")
+    x = _V4.add_halving(x, 32, "Conv2d_1a_3x3")
+    x = _V4.add_convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
+    x = _V4.add_convolution(x, 64, 3, "Conv2d_2b_3x3")
     pooled = _V4.halving_pool(x, "Mixed_3a.Branch_0.MaxPool_0a_3x3")
-    x = _V4.join_branches([pooled, _V4.halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
-    first = _V4.branch(x, "Mixed_4a.Branch_0", (64, 1))
-    first = _V4.convolution(first, 96, 3, "Mixed_4a.Branch_0.Conv2d_1a_3x3", padding="valid")
-    second = _V4.branch(x, "Mixed_4a.Branch_1", (64, 1), (64, (1, 7)), (64, (7, 1)))
-    second = _V4.convolution(second, 96, 3, "Mixed_4a.Branch_1.Conv2d_1a_3x3", padding="valid")
+    x = _V4.join_branches([pooled, _V4.add_halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
+    first = _V4.add_branch(x, "Mixed_4a.Branch_0", (64, 1))
+    first = _V4.add_convolution(first, 96, 3, "Mixed_4a.Branch_0.Conv2d_1a_3x3", padding="valid")
+    second = _V4.add_branch(x, "Mixed_4a.Branch_1", (64, 1), (64, (1, 7)), (64, (7, 1)))
+    second = _V4.add_convolution(second, 96, 3, "Mixed_4a.Branch_1.Conv2d_1a_3x3", padding="valid")
     x = _V4.join_branches([first, second], "Mixed_4a")
-    halved = _V4.halving(x, 192, "Mixed_5a.Branch_0.Conv2d_1a_3x3")
+    halved = _V4.add_halving(x, 192, "Mixed_5a.Branch_0.Conv2d_1a_3x3")
     return _V4.join_branches([halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
 
 
 def _v4_last_module(x: Tensor, scope: str) -> Tensor:
-    first = _V4.branch(x, f"{scope}.Branch_0", (256, 1))
-    second = _V4.fan(_V4.branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
-    third = _V4.branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
-    third = _V4.fan(third, 256, f"{scope}.Branch_2", "de")
+    first = _V4.add_branch(x, f"{scope}.Branch_0", (256, 1))
+    second = _V4.add_fan(_V4.add_branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
+    third = _V4.add_branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
+    third = _V4.add_fan(third, 256, f"{scope}.Branch_2", "de")
     fans = [_V4.join_branches(branches, f"{scope}.Branch_{index}") for index, branches in ((1, second), (2, third))]
     return _V4.join_branches([first, *fans, _V4.pool_and_convolve(x, 256, f"{scope}.Branch_3")], scope)
 

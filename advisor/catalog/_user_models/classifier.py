@@ -106,19 +106,19 @@ def name_output(data: bytes, name: str, softmax: bool) -> bytes:
 
     ``softmax`` puts a softmax behind the output: it holds logits.
     """
-    given = read(data, name)
+    value = read(data, name)
     model = unpack(data, name)
     graph = model.subgraphs[0]
     for tensor in graph.tensors:
         # The batch stays open in it; the shape itself says one.
         tensor.shapeSignature = None
-    for operator in given.operators:
+    for operator in value.operators:
         bias = operator.inputs[2] if operator.inputs[2:] else -1
         if operator.name == "FULLY_CONNECTED" and bias >= 0:
             # The quantizer takes a bias of one axis only.
-            graph.tensors[bias].shape = [prod(given.tensors[bias].shape)]
-    shape = (1, _classes(given, name))
-    output = _shape_tensor(model, graph, scores_tensor(given, name), shape)
+            graph.tensors[bias].shape = [prod(value.tensors[bias].shape)]
+    shape = (1, _classes(value, name))
+    output = _shape_tensor(model, graph, scores_tensor(value, name), shape)
     if softmax:
         code = schema.BuiltinOperator.SOFTMAX
         output_name = f"own/output_{len(graph.tensors)}"
@@ -160,8 +160,10 @@ def with_two_classes(data: bytes, name: str) -> bytes:
         return data
     edited = unpack(data, name)
     graph = edited.subgraphs[0]
-    for constant in (index for index in linear.inputs[1:] if index >= 0):
-        _put_zeros_first(edited, graph.tensors[constant])
+    for constant in linear.inputs[1:]:
+        # -1 stands for a bias that is missing.
+        if constant >= 0:
+            _put_zeros_first(edited, graph.tensors[constant])
     for scores in (sigmoid.inputs[0], output):
         graph.tensors[scores].shape = np.asarray((1, 2), np.int32)
         graph.tensors[scores].shapeSignature = None
@@ -233,9 +235,10 @@ def _find_producer(model: Model, tensor: int) -> Operator | None:
 def _find_classifier_input(model: Model, output: int) -> int | None:
     """Return the tensor that the last linear layer reads, looking back from ``output``."""
     operator = _find_producer(model, output)
-    while operator is not None and (
-        operator.name in _BEHIND or (operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant)
-    ):
+    while operator is not None:
+        adds_bias = operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant
+        if operator.name not in _BEHIND and not adds_bias:
+            break
         operator = _find_producer(model, operator.inputs[0])
     if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
         return None

@@ -1,6 +1,6 @@
 """Compare a converted model with its original, and name the layer where they begin to differ."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,9 +80,15 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
             _REPORT,
         )
     agreement = float((expected.argmax(axis=1) == converted.argmax(axis=1)).mean())
-    left = transposes(model)
-    share = share_of_transposes(model)
-    return Conversion(original.converter, original.runtime, len(images), difference, agreement, left, share)
+    return Conversion(
+        converter=original.converter,
+        runtime=original.runtime,
+        images=len(images),
+        difference=difference,
+        agreement=agreement,
+        transposes=transposes(model),
+        transposed=share_of_transposes(model),
+    )
 
 
 def draw_crops(side: int) -> Array:
@@ -95,8 +101,10 @@ def draw_crops(side: int) -> Array:
     images = []
     for number in range(IMAGES):
         photograph = photographs[number % len(photographs)]
-        edge = int(rng.integers(100, min(photograph.shape[:2]) + 1))
-        top, left = (int(rng.integers(0, limit - edge + 1)) for limit in photograph.shape[:2])
+        height, width = photograph.shape[:2]
+        edge = int(rng.integers(100, min(height, width) + 1))
+        top = int(rng.integers(0, height - edge + 1))
+        left = int(rng.integers(0, width - edge + 1))
         image = Image.fromarray(photograph[top : top + edge, left : left + edge])
         # Scaled to deviation 1, whatever the model expects: both sides see the same numbers, and only they are
         # compared.
@@ -108,12 +116,15 @@ def draw_crops(side: int) -> Array:
 def share_of_transposes(model: Model) -> float:
     """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
 
-    def count_moved(operators: Iterable[Any]) -> int:
-        touched = (index for operator in operators for index in (*operator.inputs, *operator.outputs) if index >= 0)
-        return sum(model.tensors[index].elements for index in touched)
-
-    ours = [operator for operator in model.operators if operator.name == TRANSPOSE]
-    return count_moved(ours) / max(count_moved(model.operators), 1)
+    moved = 0
+    moved_by_transposes = 0
+    for operator in model.operators:
+        indices = [index for index in (*operator.inputs, *operator.outputs) if index >= 0]
+        values = sum(model.tensors[index].elements for index in indices)
+        moved += values
+        if operator.name == TRANSPOSE:
+            moved_by_transposes += values
+    return moved_by_transposes / max(moved, 1)
 
 
 def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:
@@ -128,9 +139,8 @@ def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -
     right: set[str] = set()
     # From the end: what a right layer reads is right too, though the converter may have fused it away.
     for layer in reversed(layers):
-        if layer.name in right or any(
-            _is_equal(layer.values, activation) for activation in by_size.get(layer.values.size, [])
-        ):
+        candidates = by_size.get(layer.values.size, [])
+        if layer.name in right or any(_is_equal(layer.values, activation) for activation in candidates):
             right |= {layer.name, *layer.inputs}
     return next((layer for layer in layers if layer.name not in right), None)
 
@@ -138,17 +148,25 @@ def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -
 def _is_equal(expected: Array, activation: Array) -> bool:
     limit = MAX_DIFFERENCE * float(np.abs(expected).max(initial=0.0))
     # The converter keeps some tensors in the order of ONNX.
-    turned = [expected.transpose(0, 2, 3, 1)] if expected.ndim == 4 else []
-    return any(bool((np.abs(layout.ravel() - activation.ravel()) <= limit).all()) for layout in (*turned, expected))
+    layouts = [expected]
+    if expected.ndim == 4:
+        layouts.append(expected.transpose(0, 2, 3, 1))
+    for layout in layouts:
+        differences = np.abs(layout.ravel() - activation.ravel())
+        if bool((differences <= limit).all()):
+            return True
+    return False
 
 
 def _activations(data: bytes, image: Array) -> list[Array]:
     """Return the float outputs of every operator for one image."""
     runner = _runner(data, keep_all=True)
     _run(runner, image)
-    made = {index for operator in read(data).operators for index in operator.outputs}
+    computed = set[int]()
+    for operator in read(data).operators:
+        computed.update(operator.outputs)
     floats = [entry["index"] for entry in runner.get_tensor_details() if entry["dtype"] == np.float32]
-    return [runner.get_tensor(index) for index in floats if index in made]
+    return [runner.get_tensor(index) for index in floats if index in computed]
 
 
 def _runner(data: bytes, keep_all: bool = False) -> Any:

@@ -96,13 +96,13 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
     model = onnx_files.prepare_graph(model, file)
     depth = sys.getrecursionlimit()
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder) / "model.onnx"
-        onnx.save(model, given)
+        fixed = Path(folder) / "model.onnx"
+        onnx.save(model, fixed)
         try:
             import onnx2tf
 
             onnx2tf.convert(
-                input_onnx_file_path=str(given),
+                input_onnx_file_path=str(fixed),
                 output_folder_path=folder,
                 not_use_onnxsim=True,
                 keep_nwc_or_nhwc_or_ndhwc_input_names=None if image.channels_first else [image.name],
@@ -123,28 +123,33 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
 
     from advisor.tflite import add_tensor, operator_code, pack, unpack
 
-    whole = unpack(data)
-    (graph,) = whole.subgraphs
-    names = {tensor.name.decode(): place for place, tensor in enumerate(graph.tensors)}
-    made = {int(place): at for at, operator in enumerate(graph.operators) for place in operator.outputs}
-    read = {int(place) for operator in graph.operators for place in operator.inputs}
-    there = made.keys() | {int(place) for place in graph.inputs}
-    lost = {}
-    for name, place in names.items():
-        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None:
-            lost[name] = place
+    tables = unpack(data)
+    (graph,) = tables.subgraphs
+    tensors = {tensor.name.decode(): index for index, tensor in enumerate(graph.tensors)}
+    maker_places: dict[int, int] = {}
+    tensors_read = set[int]()
+    for place, operator in enumerate(graph.operators):
+        maker_places.update(dict.fromkeys(map(int, operator.outputs), place))
+        tensors_read.update(map(int, operator.inputs))
+    unmade = tensors_read - maker_places.keys() - set(map(int, graph.inputs))
     bridges = []
-    for name, place in lost.items():
-        same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]
-        source = next((names[name_in_file] for name_in_file in same if names.get(name_in_file) in made), None)
-        if source is not None:
-            order = add_tensor(whole, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
-            code = operator_code(whole, schema.BuiltinOperator.TRANSPOSE, 2)
-            bridges.append((made[source], schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[place])))
+    for name, index in tensors.items():
+        # What nothing makes and has no content either was left out.
+        if index not in unmade or tables.buffers[graph.tensors[index].buffer].data is not None:
+            continue
+        readers = [node.name for node in model.graph.node if name in node.input]
+        names_in_nhwc = [f"{name}_nhwc_bridge", *(f"{reader}_input_nhwc" for reader in readers)]
+        sources = [tensors[name_in_nhwc] for name_in_nhwc in names_in_nhwc if tensors.get(name_in_nhwc) in maker_places]
+        if sources:
+            source = sources[0]
+            order = add_tensor(tables, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
+            code = operator_code(tables, schema.BuiltinOperator.TRANSPOSE, 2)
+            bridge = schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[index])
+            bridges.append((maker_places[source], bridge))
     # From the last to the first, so that the places of the others stay true.
-    for after, bridge in sorted(bridges, key=lambda place_and_bridge: -place_and_bridge[0]):
-        graph.operators.insert(after + 1, bridge)
-    return pack(whole) if bridges else data
+    for place, bridge in sorted(bridges, key=lambda place_and_bridge: -place_and_bridge[0]):
+        graph.operators.insert(place + 1, bridge)
+    return pack(tables) if bridges else data
 
 
 def _check_pt2(file: Path, size: int | None) -> None:
@@ -187,21 +192,26 @@ class OnnxOriginal:
         import onnx
 
         nodes = list(self._model.graph.node)
-        shown = copy.deepcopy(self._model)
-        stated = {entry.name for entry in shown.graph.output}
-        names = dict.fromkeys(name for node in nodes for name in node.output if name)
-        shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in stated)
-        session = _session(shown)
+        layer_of_output: dict[str, str] = {}
+        for node in nodes:
+            layer_of_output.update(dict.fromkeys(node.output, node.name or node.output[0]))
+        # A session gives the outputs that the graph states, so a copy states them all.
+        open_model = copy.deepcopy(self._model)
+        stated = {entry.name for entry in open_model.graph.output}
+        for name in layer_of_output:
+            # An optional output that a node leaves out has an empty name.
+            if name and name not in stated:
+                open_model.graph.output.append(onnx.ValueInfoProto(name=name))
+        session = _session(open_model)
         outputs = [entry.name for entry in session.get_outputs()]
         values = dict(zip(outputs, session.run(outputs, self._feed_image(image)), strict=True))
-        made = {name: node.name or node.output[0] for node in nodes for name in node.output}
         layers = []
         for node in nodes:
             value = values.get(node.output[0])
             # Shapes and indices are of whole numbers: no layer of the converted file has them.
             if isinstance(value, np.ndarray) and value.dtype == np.float32:
-                sources = tuple(made[name] for name in node.input if name in made)
-                layers.append(OriginalLayer(made[node.output[0]], node.op_type, sources, value))
+                sources = tuple(layer_of_output[name] for name in node.input if name in layer_of_output)
+                layers.append(OriginalLayer(layer_of_output[node.output[0]], node.op_type, sources, value))
         return layers
 
     def _feed_image(self, image: Array) -> dict[str, Array]:
@@ -289,7 +299,8 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
             return data, compare_conversion(original, data, str(file))
     except UsageError:
         raise
-    except Exception as error:  # a damaged or strange model can fail the library in any way
+    # A damaged or strange model can fail the library in any way.
+    except Exception as error:
         raise UsageError(
             f"{file}: {form.library} cannot load or convert it: {message_of(error)}", _CONVERTED
         ) from error

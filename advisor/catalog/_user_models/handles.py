@@ -100,8 +100,9 @@ def resolve_handle(handle: str) -> Iterator[Path]:
     """Yield the folder of a handle's SavedModel for the block, and remove it afterwards."""
     if importlib.util.find_spec(PACKAGE) is None:
         raise Unavailable(f"{without_password(handle)}: TensorFlow Hub needs {install_extra('hub')}")
+    # A server that is not there costs one short wait, and no child.
     with client_for(handle):
-        pass  # a server that is not there costs one short wait
+        pass
     with Scratch() as folder:
         # A child with the network: the package resolves, downloads and unpacks on its own.
         with ChildPool(folder / "log.txt", child_settings(folder)) as pool:
@@ -195,17 +196,19 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
 
     package, _, name = source.partition(":")
     try:
-        model, own_side, evaluated, described, top1 = _map_loaders()[package](name)
+        model, default_side, evaluated, described, top1 = _map_loaders()[package](name)
     except AdvisorError:
         raise
-    except Exception as error:  # packages raise errors of their servers, caches and files
+    # Packages raise errors of their servers, caches and files.
+    except Exception as error:
         raise UsageError(
             f"{package} cannot load the weights of '{name}': {message_of(error)}",
             "connect once and let the package fetch them into its cache, or give a file: advisor catalog add NAME.pt2",
         ) from error
-    side = size or own_side
+    side = size or default_side
     file = folder / f"{name.replace('.', '_')}.pt2"
-    torch.export.save(torch.export.export(model.eval(), (torch.zeros(1, 3, side, side),)), str(file))
+    program = torch.export.export(model.eval(), (torch.zeros(1, 3, side, side),))
+    torch.export.save(program, str(file))
     origin = f"{source} ({package} {metadata.version(package)}; evaluated on {evaluated})"
     return LocalModel(file, origin, described, top1)
 
@@ -214,8 +217,9 @@ def _describe_package(
     name: str, labels: Iterable[str], mean: Iterable[float], std: Iterable[float], licence: str
 ) -> Metadata:
     """Return what a package says of a model, whose normalisation is of values 0..1."""
-    shift, scale = (tuple(round(255 * value, 4) for value in values) for values in (mean, std))
-    return Metadata(name, tuple(labels), shift, scale, licence=licence)
+    mean_of_pixels = tuple(round(255 * value, 4) for value in mean)
+    std_of_pixels = tuple(round(255 * value, 4) for value in std)
+    return Metadata(name, tuple(labels), mean_of_pixels, std_of_pixels, licence=licence)
 
 
 def _load_timm(name: str) -> _Loaded:

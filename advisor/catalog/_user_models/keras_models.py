@@ -129,14 +129,14 @@ def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tupl
 
 def objects_in(value: Any) -> Iterator[dict[str, Any]]:
     """Yield every JSON object, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
-    left = [value]
-    while left:
-        entry = left.pop()
+    waiting = [value]
+    while waiting:
+        entry = waiting.pop()
         if isinstance(entry, dict):
             yield entry
-            left += entry.values()
+            waiting += entry.values()
         elif isinstance(entry, list):
-            left += entry
+            waiting += entry
 
 
 def convert_keras(file: Path, size: int | None) -> bytes:
@@ -168,7 +168,8 @@ def check_keras(file: Path) -> None:
             if any(member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES for member in members):
                 raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED)
             config = json.loads(archive.read(CONFIG))
-    except (*UNREADABLE_ZIP, KeyError, ValueError) as error:  # no such member; a configuration that is no JSON
+    # KeyError: no such member. ValueError: a configuration that is no JSON.
+    except (*UNREADABLE_ZIP, KeyError, ValueError) as error:
         raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}", _DAMAGED) from error
     for entry in objects_in(config):
         if "class_name" in entry:
@@ -247,15 +248,16 @@ def _list_operators(graph: Path) -> set[str]:
     model = saved_model_pb2.SavedModel()
     try:
         model.ParseFromString(graph.read_bytes())
-    except Exception as error:  # the parser's own error type is not public
+    # The parser's own error type is not public.
+    except Exception as error:
         raise UsageError(f"{graph}: damaged ({error})", "save the model again") from error
     operators: set[str] = set()
     for meta in model.meta_graphs:
-        library = meta.graph_def.library.function
-        operators |= {node.op for node in meta.graph_def.node}
-        operators |= {node.op for function in library for node in function.node_def}
-        # A function of a graph is called by its name, as an operator is.
-        operators -= {
-            function.signature.name for function in library if op_def_registry.get(function.signature.name) is None
-        }
+        functions = meta.graph_def.library.function
+        operators.update(node.op for node in meta.graph_def.node)
+        for function in functions:
+            operators.update(node.op for node in function.node_def)
+        # A function of a graph is called by its name, as an operator is. One with the name of an operator hides none.
+        names = [function.signature.name for function in functions]
+        operators.difference_update(name for name in names if op_def_registry.get(name) is None)
     return operators

@@ -133,19 +133,22 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
     ``finished`` float file, too.
     """
-    given, conversion = as_tflite(file, size)
+    data, conversion = as_tflite(file, size)
     name = str(file)
-    metadata = read_metadata(given, name) or Metadata("", (), (), ())
-    given = with_channels_last(with_shapes(given, name), name)
-    keeps = finished or bool(classifier.list_quantized(read(given, name)))
-    data = given if keeps else to_float32(given, name)
-    model = read(data, name)
-    if not keeps and len(model.subgraphs) == len(model.signatures) == 1:
-        data = without_transposes(data, name)
-        data = classifier.with_two_classes(data, name)
+    # Read first: the edits below drop the description.
+    metadata = read_metadata(data, name) or Metadata("", (), (), ())
+    data = with_channels_last(with_shapes(data, name), name)
+    keeps_form = finished or bool(classifier.list_quantized(read(data, name)))
+    if not keeps_form:
+        data = to_float32(data, name)
+        model = read(data, name)
+        if len(model.subgraphs) == len(model.signatures) == 1:
+            data = without_transposes(data, name)
+            data = classifier.with_two_classes(data, name)
     model = read(data, name)
     own_files = own_files_of(task_of(model))
-    facts = (own_files.take if keeps else own_files.prepare)(data, name, target, metadata)
+    write_master = own_files.take if keeps_form else own_files.prepare
+    facts = write_master(data, name, target, metadata)
     return replace(facts, scale=scale_of_input(model)), conversion
 
 
@@ -159,13 +162,18 @@ def with_shapes(data: bytes, name: str) -> bytes:
         plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=plain)
         interpreter.allocate_tensors()
+    # What is checked next says why.
     except (RuntimeError, ValueError):
-        return data  # what is checked next says why
+        return data
     model = unpack(data, name)
     for detail in interpreter.get_tensor_details():
         tensors = model.subgraphs[0].tensors
         place = int(detail["index"])
-        if place < len(tensors) and not len(tensors[place].shape if tensors[place].shape is not None else ()):
+        # The runtime adds tensors of its own behind those of the file.
+        if place >= len(tensors):
+            continue
+        shape = tensors[place].shape
+        if shape is None or not len(shape):
             tensors[place].shape = np.asarray(detail["shape"], np.int32)
     return pack(model)
 

@@ -57,7 +57,8 @@ def read_checked(file: Path) -> ModelProto:
         )
     try:
         model = onnx.load_model_from_string(file.read_bytes())
-    except Exception as error:  # protobuf has a class of errors for each of its implementations
+    # protobuf has a class of errors for each of its implementations.
+    except Exception as error:
         raise UsageError(f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN) from error
     if not model.graph.node or not model.graph.output:
         raise UsageError(f"{file} is not a usable ONNX file: it has no graph", _AGAIN)
@@ -96,20 +97,22 @@ def _check_external(file: Path, model: ModelProto) -> None:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         parts = PurePosixPath(location.replace("\\", "/"))
-        held = folder / location
-        if not location or parts.is_absolute() or ".." in parts.parts or not held.resolve().is_relative_to(folder):
+        path = folder / location
+        # Resolved too: a link in the folder may lead out of it.
+        if not location or parts.is_absolute() or ".." in parts.parts or not path.resolve().is_relative_to(folder):
             raise UsageError(
                 f"{file}: the weights '{tensor.name}' are in '{location}', outside the folder of the model",
                 "put the file with the weights into the model's folder, and export the model again from there",
             )
-        if not held.is_file():
+        if not path.is_file():
             raise UsageError(
                 f"{file}: the weights '{tensor.name}' are in '{location}', which is missing", f"copy it to {folder}"
             )
         start = int(entries.get("offset") or 0)
         length = int(entries.get("length") or 0)
-        total += length or held.stat().st_size
-        if start < 0 or length < 0 or start + length > held.stat().st_size:
+        size = path.stat().st_size
+        total += length or size
+        if start < 0 or length < 0 or start + length > size:
             raise UsageError(f"{file}: the weights '{tensor.name}' end beyond '{location}'", _AGAIN)
         if total > MAX_BYTES:
             raise UsageError(f"{file}: more than {MAX_BYTES} bytes of weights, which no .tflite holds", _AGAIN)
@@ -118,7 +121,8 @@ def _check_external(file: Path, model: ModelProto) -> None:
 def _check_node(file: Path, node: NodeProto) -> None:
     import onnx
 
-    where = f"'{node.name}'" if node.name else f"that makes '{node.output[0] if node.output else ''}'"
+    output = node.output[0] if node.output else ""
+    where = f"'{node.name}'" if node.name else f"that makes '{output}'"
     if node.op_type in _QUANTIZED or node.op_type.startswith("QLinear"):
         raise UsageError(f"{file}: it is quantized (the layer {where} is a {node.op_type})", _GIVE_FLOAT)
     if node.domain not in _STANDARD:
@@ -137,13 +141,16 @@ def _check_node(file: Path, node: NodeProto) -> None:
 
 def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
     """Yield every graph and node, however deep: the queue is ours, so that nesting cannot exhaust Python's stack."""
-    left = deque([model.graph, *(node for function in model.functions for node in function.node)])
-    while left:
-        part = left.popleft()
+    waiting: deque[GraphProto | NodeProto] = deque([model.graph])
+    for function in model.functions:
+        waiting.extend(function.node)
+    while waiting:
+        part = waiting.popleft()
         yield part
-        left.extend(getattr(part, "node", ()))
+        waiting.extend(getattr(part, "node", ()))
         for attribute in getattr(part, "attribute", ()):
-            left.extend(inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer)
+            # Reading a field that is not set gives an empty graph.
+            waiting.extend(inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer)
 
 
 def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -181,7 +188,8 @@ def fix_input(model: ModelProto, size: int | None, file: Path) -> Image:
         raise UsageError(f"{file}: it has {len(outputs)} outputs: {named}", _ONE_IMAGE)
     del model.graph.output[:]
     model.graph.output.extend(entries)
-    del model.graph.value_info[:]  # shapes of the open batch
+    # They have shapes of the open batch.
+    del model.graph.value_info[:]
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
     return image
@@ -194,7 +202,8 @@ def prepare_graph(model: ModelProto, file: Path) -> ModelProto:
     if opset_of(model) < CONVERTED_FROM:
         try:
             model = onnx.version_converter.convert_version(model, CONVERTED_FROM)
-        except Exception as error:  # the converter raises what it likes
+        # The converter raises errors of any class.
+        except Exception as error:
             raise UsageError(
                 f"{file}: its operator set {opset_of(model)} cannot be converted to {CONVERTED_FROM}: "
                 f"{message_of(error)}",
@@ -240,19 +249,19 @@ def _widen(model: ModelProto) -> None:
     """Make float32 of everything in float16, which changes no weight."""
     from onnx import TensorProto, numpy_helper
 
-    def tensor(given: TensorProto) -> None:
-        if given.data_type == TensorProto.FLOAT16:
-            values = numpy_helper.to_array(given).astype(np.float32)
-            given.CopyFrom(numpy_helper.from_array(values, given.name))
+    def widen_tensor(tensor: TensorProto) -> None:
+        if tensor.data_type == TensorProto.FLOAT16:
+            values = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
 
-    for given in model.graph.initializer:
-        tensor(given)
+    for initializer in model.graph.initializer:
+        widen_tensor(initializer)
     for entry in (*model.graph.input, *model.graph.output):
         if entry.type.tensor_type.elem_type == TensorProto.FLOAT16:
             entry.type.tensor_type.elem_type = TensorProto.FLOAT
     for node in model.graph.node:
         for attribute in node.attribute:
-            tensor(attribute.t)
+            widen_tensor(attribute.t)
             if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT16:
                 attribute.i = TensorProto.FLOAT
 
@@ -280,17 +289,21 @@ def _restore_hard_swish(model: ModelProto) -> None:
     from onnx import helper
 
     graph = model.graph
-    readers = Counter(name for node in graph.node for name in node.input)
-    makers = {name: node for node in graph.node for name in node.output}
+    readers = Counter[str]()
+    makers: dict[str, NodeProto] = {}
+    for node in graph.node:
+        readers.update(node.input)
+        makers.update(dict.fromkeys(node.output, node))
     nodes: list[NodeProto] = []
 
-    def is_of_swish(node: NodeProto) -> bool:  # clip(x / 6 + 1 / 2, 0, 1)
+    # The sigmoid of a hard-swish is clip(x / 6 + 1 / 2, 0, 1).
+    def is_of_swish(node: NodeProto) -> bool:
         alpha, beta = _slope(node)
         return node.op_type == "HardSigmoid" and abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6
 
     for node in graph.node:
-        pair = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
-        sigmoid = next((hard_sigmoid for hard_sigmoid in pair if is_of_swish(hard_sigmoid)), None)
+        factors = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
+        sigmoid = next((factor for factor in factors if is_of_swish(factor)), None)
         # Another reader of the sigmoid still needs it.
         if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
             nodes.remove(sigmoid)
@@ -340,7 +353,7 @@ def _slope(node: NodeProto) -> tuple[float, float]:
 def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
     from onnx import helper, numpy_helper
 
-    made = []
+    relu6_nodes = []
     alpha, beta = _slope(node)
     value = node.input[0]
     name = node.output[0]
@@ -353,6 +366,6 @@ def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
         # With a slope of 1/6, as PyTorch has it, the first product changes nothing.
         if operator == "Mul" and abs(constants[0] - 1.0) < 1e-6:
             continue
-        made.append(helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}"))
+        relu6_nodes.append(helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}"))
         value = target
-    return made
+    return relu6_nodes

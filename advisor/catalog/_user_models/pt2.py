@@ -118,6 +118,7 @@ def _names(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
     if len(roots) != 1 or "archive_format" not in names:
         raise UsageError(f"{file} is not an archive of torch.export.save", EXPORT)
     for name in names:
+        # A list of what is allowed: a kind of member that nobody thought of is refused.
         if not any(pattern.fullmatch(name) for pattern in (_GRAPH, _TENSORS, _FACTS, _DROPPED)):
             what = next((what for start, what in _CODE.items() if name.startswith(start)), "no tensor and no graph")
             raise UsageError(f"{file}: the archive holds '{name}' ({what}): it is not read", EXPORT)
@@ -145,7 +146,8 @@ def _check_tensors(file: Path, table: dict[str, Any], archive: zipfile.ZipFile, 
 
 def _count_values(described: dict[str, Any]) -> int:
     """Return the number of stored values that a tensor reaches; -1 if no tensor is described so."""
-    sizes, strides = ([int(size["as_int"]) for size in described[key]] for key in ("sizes", "strides"))
+    sizes = [int(size["as_int"]) for size in described["sizes"]]
+    strides = [int(stride["as_int"]) for stride in described["strides"]]
     first = int(described["storage_offset"]["as_int"])
     if min([first, *sizes, *strides]) < 0 or len(sizes) != len(strides):
         return -1
@@ -307,7 +309,8 @@ def _load_archive(copy: Path, file: Path, written: str) -> Any:
 
     class Causes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            causes.extend(cause for cause in (record.exc_info or ())[1:2] if isinstance(cause, BaseException))
+            if record.exc_info and isinstance(record.exc_info[1], BaseException):
+                causes.append(record.exc_info[1])
 
     log = logging.getLogger(torch.export.__name__)
     handler = Causes()
@@ -332,5 +335,6 @@ def _tensor(image: Array) -> Any:
 
 def _name(node: Any) -> str:
     """Return the path of an operator's weights, such as ``features.3.squeeze``, else the name of the operator."""
-    weights = next((str(input_node.target) for input_node in node.all_input_nodes if input_node.op == "get_attr"), "")
-    return f"{weights.rpartition('.')[0]} ({node.name})" if "." in weights else str(node.name)
+    attributes = [str(input_node.target) for input_node in node.all_input_nodes if input_node.op == "get_attr"]
+    module = attributes[0].rpartition(".")[0] if attributes else ""
+    return f"{module} ({node.name})" if module else str(node.name)

@@ -127,7 +127,8 @@ def _read_first_form(table: dict[bytes, bytes]) -> Tensors:
 
 
 def _read_floats(content: bytes, dtype: int) -> Array:
-    if dtype == _BFLOAT16:  # the upper half of a float32
+    # bfloat16 is the upper half of a float32.
+    if dtype == _BFLOAT16:
         return (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
     return np.frombuffer(content, _TYPES[dtype]).astype(np.float32)
 
@@ -146,7 +147,8 @@ def _read_entries(file: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("it is no table of a checkpoint")
     footer = file[-_FOOTER:]
     place = 0
-    for _ in range(2):  # the place of a block about the file, which is not read
+    # Two numbers: the place of a block about the file, which is not read.
+    for _ in range(2):
         _, place = _read_varint(footer, place)
     for _, handle in _read_block(file, footer[place:]):
         yield from _read_block(file, handle)
@@ -161,6 +163,7 @@ def _read_block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("a block is outside the file")
     if file[end]:
         raise ValueError("a block is compressed")
+    # At the end stand places for a binary search, of four bytes each, and their number: all entries are read here.
     restarts = int.from_bytes(file[end - 4 : end], "little")
     end -= 4 * (restarts + 1)
     key = b""

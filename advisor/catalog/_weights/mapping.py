@@ -30,10 +30,8 @@ _HEAD = ("logits", "Logits/Conv2d_1c_1x1")
 _MOBILENET_V1: Names = (
     _HEAD,
     ("conv1(_bn)?", "Conv2d_0"),
-    *(
-        (rf"conv_{short}_(\d+)(_bn)?", rf"Conv2d_\1_{half}")
-        for short, half in (("dw", "depthwise"), ("pw", "pointwise"))
-    ),
+    (r"conv_dw_(\d+)(_bn)?", r"Conv2d_\1_depthwise"),
+    (r"conv_pw_(\d+)(_bn)?", r"Conv2d_\1_pointwise"),
 )
 _MOBILENET_V2: Names = (
     _HEAD,
@@ -183,8 +181,11 @@ Names = tuple[tuple[str, str], ...]
 
 
 def _rename_layer(names: Names, layer: str) -> str:
-    matches = ((re.fullmatch(pattern, layer), meaning) for pattern, meaning in names)
-    return next((match.expand(meaning) for match, meaning in matches if match), layer)
+    for pattern, meaning in names:
+        match = re.fullmatch(pattern, layer)
+        if match:
+            return match.expand(meaning)
+    return layer
 
 
 def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
@@ -192,7 +193,9 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
 
     Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
     """
-    root = next((name.partition("/")[0] for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))), "")
+    # The scope of the network, such as MobilenetV1, comes before all others.
+    networks = [name for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))]
+    root = networks[0].partition("/")[0] if networks else ""
     scope = f"{root}/{_rename_layer(names, layer.name.replace('.', '/'))}"
     if layer.kind == "norm":
         parts = _SLIM_NORM if "weight" in layer.shapes else _SLIM_NORM[1:]
@@ -201,8 +204,11 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
         arrays = [_dense(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
         background = arrays[1].shape[-1] == layer.shapes["bias"][0] + 1
         return [array[..., 1:] for array in arrays] if background else arrays
-    half = "depthwise_" if layer.kind == "depthwise" else ""
-    half = "pointwise_" if layer.name.endswith(".pointwise") else half
+    half = ""
+    if layer.name.endswith(".pointwise"):
+        half = "pointwise_"
+    elif layer.kind == "depthwise":
+        half = "depthwise_"
     bias = [tensors(f"{scope}/biases")] if "bias" in layer.shapes else []
     return [tensors(f"{scope}/{half}weights"), *bias]
 
@@ -250,8 +256,12 @@ def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
         return _rename_layer(_TIMM_ENDS, layer)
     index = int(match[1])
     part = match[2]
-    matches = (re.match(r"blocks\.(\d+)\.(\d+)", name) for name in tensors.names())
-    blocks = sorted({(int(match[1]), int(match[2])) for match in matches if match})
+    places = set[tuple[int, int]]()
+    for name in tensors.names():
+        block = re.match(r"blocks\.(\d+)\.(\d+)", name)
+        if block:
+            places.add((int(block[1]), int(block[2])))
+    blocks = sorted(places)
     if index >= len(blocks):
         raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
     stage, repeat = blocks[index]
@@ -280,8 +290,9 @@ def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return Caffe's blobs: ``<layer>/0`` is the kernel, ``<layer>/1`` the bias."""
     name = re.sub(r"^(fire\d)_", r"\1/", layer.name)
     kernel = from_output_first(tensors(f"{name}/0"), layer)
+    # Caffe's input is BGR.
     if layer.name == "conv1":
-        kernel = kernel[:, :, ::-1, :]  # Caffe's input is BGR
+        kernel = kernel[:, :, ::-1, :]
     return [kernel, tensors(f"{name}/1")]
 
 

@@ -84,7 +84,8 @@ def read_tensors(format_name: str, path: Path) -> Tensors:
         tensors: Tensors = getattr(module, f"read_{format_name}")(path)
     except WeightsError:
         raise
-    except Exception as error:  # a damaged file can fail a parser in any way
+    # A damaged file can fail a parser in any way.
+    except Exception as error:
         raise WeightsError(f"{path.name} cannot be read as {format_name}: {error}") from error
     if not tensors:
         raise WeightsError(f"{path.name} holds no tensors that can be read as {format_name}")
@@ -110,11 +111,14 @@ def read_safetensors(path: Path) -> Tensors:
         if not 0 <= first <= last <= len(data) - start or prod(shape) > MAX_VALUES:
             raise ValueError(f"'{name}' is outside the file")
         content = data[start + first : start + last].tobytes()
-        if kind == "BF16":  # the upper half of a float32
+        if kind == "BF16":
+            # The upper half of a float32.
             values = (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
         else:
             values = np.frombuffer(content, _SAFETENSORS_TYPES[kind])
-        tensors[name] = _shape_values(name, values.astype(np.float32) if kind == "F16" else values, shape)
+        if kind == "F16":
+            values = values.astype(np.float32)
+        tensors[name] = _shape_values(name, values, shape)
     return tensors
 
 
@@ -169,14 +173,13 @@ def read_keras_h5(path: Path) -> Tensors:
         root = _find_inside(file, "model_weights") if file.id.links.exists(b"model_weights") else file
         for layer in map(_decode_text, root.attrs["layer_names"]):
             group = _find_inside(root, layer)
-            datasets = {
-                weight: _find_dataset(group, weight) for weight in map(_decode_text, group.attrs["weight_names"])
-            }
-            if all(dataset.dtype.kind == "f" for dataset in datasets.values()):
-                prefix = layer.replace("/", ".")
-                tensors |= {
-                    f"{prefix}/{name}": np.asarray(dataset[()], np.float32) for name, dataset in datasets.items()
-                }
+            names = map(_decode_text, group.attrs["weight_names"])
+            datasets = {name: _find_dataset(group, name) for name in names}
+            if any(dataset.dtype.kind != "f" for dataset in datasets.values()):
+                continue
+            prefix = layer.replace("/", ".")
+            for name, dataset in datasets.items():
+                tensors[f"{prefix}/{name}"] = np.asarray(dataset[()], np.float32)
     return tensors
 
 
@@ -246,8 +249,11 @@ def read_onnx(path: Path) -> Tensors:
             raise ValueError(f"'{tensor.name}' keeps its values in another file")
         if tensor.data_type in _ONNX_TYPES:
             dtype = _ONNX_TYPES[tensor.data_type]
-            typed = np.array(tensor.double_data if dtype == "<f8" else tensor.float_data, dtype)
-            values = np.frombuffer(tensor.raw_data, dtype) if tensor.raw_data else typed
+            # A writer chooses: raw bytes, or numbers in the field of their type.
+            if tensor.raw_data:
+                values = np.frombuffer(tensor.raw_data, dtype)
+            else:
+                values = np.array(tensor.double_data if dtype == "<f8" else tensor.float_data, dtype)
             tensors[tensor.name] = _shape_values(tensor.name, values, list(tensor.dims))
     return tensors
 

@@ -98,8 +98,9 @@ def _read_legacy(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
     with path.open("rb") as file:
         if _load(file) != _MAGIC:
             raise ValueError("neither form of checkpoint")
-        _load(file)  # protocol version
-        _load(file)  # sizes of the writer's C types
+        # The version of the protocol, and the sizes of the writer's C types.
+        for _ in range(2):
+            _load(file)
         tensors = dict(_walk_tensors(_load(file), ""))
         storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
         return tensors, {str(key): _read_storage(file, storages.get(str(key))) for key in _load(file)}
@@ -158,7 +159,8 @@ def _walk_tensors(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
 
 def _make_array(tensor: _Tensor, data: bytes) -> Array:
     flat = np.frombuffer(data, tensor.storage.dtype)
-    if tensor.storage.dtype == _BFLOAT16:  # the upper half of a float32
+    # bfloat16 is the upper half of a float32.
+    if tensor.storage.dtype == _BFLOAT16:
         flat = (flat.view("<u2").astype(np.uint32) << 16).view(np.float32)
     if len(tensor.size) != len(tensor.stride) or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0:
         raise ValueError("a tensor with an impossible shape")

@@ -30,7 +30,7 @@ from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement import accelerator, delegate_operators
-from advisor.tflite import Model, Tensor, read, read_metadata, split_postprocess
+from advisor.tflite import Metadata, Model, Tensor, read, read_metadata, split_postprocess
 
 IMAGES = 16
 """Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""
@@ -66,14 +66,20 @@ def diagnose(
     graph = read(against)
     # A damaged file is an error before images are looked for.
     read(model)
-    metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
-    with_mean = (file_metadata for file_metadata in metadata if file_metadata and file_metadata.mean)
-    known = next(with_mean, None)
-    spec = spec_of_file(against.name, graph, known, mean, std)
+    spec = spec_of_file(against.name, graph, _find_normalization(against, model), mean, std)
     files = find_images(calibration) if calibration else ()
     images = draw_paths(files, IMAGES, 0)
     source = f"{len(images)} of {len(files)} images of {calibration}" if files else BUNDLED
     return run_in_child(model, against, images, spec, source)
+
+
+def _find_normalization(*paths: Path) -> Metadata | None:
+    """Return the metadata of the first file that states a normalization."""
+    for path in paths:
+        metadata = read_metadata(path.read_bytes(), path.name)
+        if metadata and metadata.mean:
+            return metadata
+    return None
 
 
 def run_in_child(
@@ -96,9 +102,10 @@ def diagnose_images(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
     """Read the images, or crops of the bundled photographs, and compare the files."""
-    # Evenly over all of them: the bundled crops come photograph by photograph.
     arrays = CalibrationImages(tuple(images), spec).read()
-    return compare_layers(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
+    # Evenly over all of them: the bundled crops come photograph by photograph.
+    step = max(1, len(arrays) // IMAGES)
+    return compare_layers(model, against, arrays[::step][:IMAGES], source, seconds)
 
 
 def compare_layers(
@@ -113,43 +120,44 @@ def compare_layers(
     read(model)
     read(against)
     # A detector comes without its post-processing, so that its first output is the scores.
-    data, floats = (split_postprocess(path.read_bytes(), path.name)[0] for path in (model, against))
+    data, _ = split_postprocess(model.read_bytes(), model.name)
+    float_data, _ = split_postprocess(against.read_bytes(), against.name)
     quantized = read(data, str(model))
-    reference = read(floats, str(against))
+    reference = read(float_data, str(against))
     _require_same_model(model, quantized, against, reference)
     operator_pairs = pair_operators(quantized, reference)
     if not operator_pairs:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
-    runs = InspectableModel(data, model.name), InspectableModel(floats, against.name)
-    seen = _Comparison(
-        *runs, isolate_operators(data, quantized, reference, operator_pairs), quantized, reference, operator_pairs
-    )
+    runs = InspectableModel(data, model.name), InspectableModel(float_data, against.name)
+    operators_alone = isolate_operators(data, quantized, reference, operator_pairs)
+    comparison = _Comparison(*runs, operators_alone, quantized, reference, operator_pairs)
     deadline = time.monotonic() + seconds
     for image in images:
-        if seen.count and time.monotonic() > deadline:
+        if comparison.count and time.monotonic() > deadline:
             break
-        seen.add(image)
+        comparison.add(image)
     rules = accelerator(ON_CPU)
     delegation = delegate_operators(quantized, rules)
     float_delegation = delegate_operators(reference, rules)
     refused = {row.index: row.reason for row in delegation.refused}
+    layers = []
+    for pair in operator_pairs:
+        layers.append(_diagnose_layer(quantized, reference, pair, comparison.sums[pair.quantized], refused))
     result = Diagnosis(
         model=str(model),
         against=str(against),
-        images=seen.count,
+        images=comparison.count,
         source=source,
-        layers=tuple(
-            _diagnose_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in operator_pairs
-        ),
+        layers=tuple(layers),
         unmatched=len(working_operators(quantized)) - len(operator_pairs),
-        output_snr_db=to_decibel(seen.answer.signal, seen.answer.noise),
-        agreement=seen.same / seen.count,
+        output_snr_db=to_decibel(comparison.answer.signal, comparison.answer.noise),
+        agreement=comparison.same / comparison.count,
         delegation=delegation.sentence,
         float_delegation=float_delegation.sentence,
         verdict=(),
     )
-    channels = tuple(seen.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
+    channels = tuple(comparison.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
     return replace(result, verdict=sum_up(result, delegation, float_delegation), channels=channels)
 
 
@@ -167,12 +175,13 @@ class _Comparison:
     ) -> None:
         self._ours = ours
         self._theirs = theirs
-        self._found = operator_pairs
+        self._pairs = operator_pairs
         self._alone = single
         self._factors = find_factors(quantized, reference, operator_pairs)
-        self.sums = {
-            pair.quantized: Sums(*(_range_of(quantized.tensors[pair.output]) or ())) for pair in operator_pairs
-        }
+        self.sums = dict[int, Sums]()
+        for pair in operator_pairs:
+            limits = _range_of(quantized.tensors[pair.output])
+            self.sums[pair.quantized] = Sums(*limits) if limits else Sums()
         self.answer = Sums()
         self.same = 0
         self.count = 0
@@ -183,7 +192,7 @@ class _Comparison:
         theirs = self._theirs
         theirs(image[None])
         ours(image[None])
-        for pair in self._found:
+        for pair in self._pairs:
             single_output = None
             if pair.quantized in self._alone:
                 single, sources = self._alone[pair.quantized]
@@ -205,14 +214,14 @@ class _Comparison:
 
 
 def _require_same_model(model: Path, quantized: Model, against: Path, reference: Model) -> None:
-    shapes = [[tensor.shape for tensor in model_read.inputs] for model_read in (quantized, reference)]
-    if shapes[0] != shapes[1]:
+    shapes = [tensor.shape for tensor in quantized.inputs]
+    if shapes != [tensor.shape for tensor in reference.inputs]:
         raise UsageError(
             f"{model.name} takes {_show_inputs(quantized)} and {against.name} takes {_show_inputs(reference)}: "
             "one was not made from the other",
             "give the float file that the quantized one was made from",
         )
-    if len(shapes[0]) != 1 or len(shapes[0][0]) != 4 or min(shapes[0][0], default=0) < 1 or shapes[0][0][-1] != 3:
+    if len(shapes) != 1 or len(shapes[0]) != 4 or min(shapes[0], default=0) < 1 or shapes[0][-1] != 3:
         raise UsageError(f"{model.name} takes {_show_inputs(quantized)}, not one RGB image", "(1, height, width, 3)")
     stored = [tensor.name for tensor in reference.tensors if tensor.quantization and tensor.dtype in _LEVELS]
     if stored:

@@ -71,33 +71,32 @@ def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ..
     """Return the operators that both files have, matched by output names, else by kind and order."""
     ours = working_operators(quantized)
     theirs = working_operators(reference)
-    known = _index_outputs(reference, theirs)
-    pair_of = {}
+    by_output = _index_outputs(reference, theirs)
+    partners = dict[int, int]()
     for key, index in _index_outputs(quantized, ours).items():
-        other = known.get(key)
+        other = by_output.get(key)
         if other is not None and quantized.operators[index].name == reference.operators[other].name:
-            pair_of[index] = other
-    taken = set(pair_of.values())
-    left = [index for index in ours if index not in pair_of]
-    rest = [index for index in theirs if index not in taken]
+            partners[index] = other
+    matched = set(partners.values())
+    ours_left = [index for index in ours if index not in partners]
+    theirs_left = [index for index in theirs if index not in matched]
     # What has no unique name is matched by the sequence of kinds and shapes, as a diff matches lines.
-    blocks = SequenceMatcher(None, _kinds_of(quantized, left), _kinds_of(reference, rest), autojunk=False)
+    blocks = SequenceMatcher(None, _kinds_of(quantized, ours_left), _kinds_of(reference, theirs_left), autojunk=False)
     for first, second, size in blocks.get_matching_blocks():
-        pair_of.update(zip(left[first : first + size], rest[second : second + size], strict=True))
-    return tuple(
-        OperatorPair(
-            index, pair_of[index], quantized.operators[index].outputs[0], reference.operators[pair_of[index]].outputs[0]
-        )
-        for index in ours
-        if index in pair_of
-    )
+        partners.update(zip(ours_left[first : first + size], theirs_left[second : second + size], strict=True))
+    operator_pairs = []
+    for index in ours:
+        if index in partners:
+            output = quantized.operators[index].outputs[0]
+            reference_output = reference.operators[partners[index]].outputs[0]
+            operator_pairs.append(OperatorPair(index, partners[index], output, reference_output))
+    return tuple(operator_pairs)
 
 
 def working_operators(model: Model) -> list[int]:
     """Return the indices of the operators that do more than change how values are stored."""
-    return [
-        index for index, operator in enumerate(model.operators) if operator.name not in CONVERTING and operator.outputs
-    ]
+    operators = enumerate(model.operators)
+    return [index for index, operator in operators if operator.name not in CONVERTING and operator.outputs]
 
 
 def short_name(name: str) -> str:
@@ -157,14 +156,13 @@ def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
 
 def widest_kernel(reference: Model, index: int) -> Outlier | None:
     """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
-    widest_of = kernel_of(reference, index)
-    if widest_of is None or widest_of.dtype != "float32":
+    kernel = kernel_of(reference, index)
+    if kernel is None or kernel.dtype != "float32":
         return None
-    values = np.frombuffer(widest_of.buffer, dtype="<f4").reshape(widest_of.shape)
-    axis = _AXES[reference.operators[index].name] % values.ndim
-    return find_widest(
-        np.abs(values).max(axis=tuple(reduced_axis for reduced_axis in range(values.ndim) if reduced_axis != axis))
-    )
+    values = np.frombuffer(kernel.buffer, dtype="<f4").reshape(kernel.shape)
+    output_axis = _AXES[reference.operators[index].name] % values.ndim
+    other_axes = tuple(axis for axis in range(values.ndim) if axis != output_axis)
+    return find_widest(np.abs(values).max(axis=other_axes))
 
 
 def has_scale_a_channel(ours: Tensor | None) -> bool | None:
@@ -186,10 +184,12 @@ def describe_storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, f
     floats = values_of(theirs)
     if stored not in _FLOATS or values is None or floats is None or values.shape != floats.shape:
         return stored, 0.0, None
+    # A weight that is 0 in the float file too was not taken out.
+    zero_share = float(((values == 0) & (floats != 0)).mean())
     weights = values[values != 0]
     count = len(np.unique(weights))
     few = count if count <= _FEW_VALUES and weights.size > _MANY * count else None
-    return stored, float(((values == 0) & (floats != 0)).mean()), few
+    return stored, zero_share, few
 
 
 def find_lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
@@ -203,7 +203,8 @@ def find_lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, .
     values = np.frombuffer(theirs.buffer, dtype="<f4")
     if len(steps) not in (1, len(values)):
         return ()
-    return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
+    is_lost = np.abs(values) > _BIAS_STEPS * np.abs(steps)
+    return tuple(np.flatnonzero(is_lost).tolist())
 
 
 def find_factors(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> dict[int, Factors]:
@@ -239,8 +240,10 @@ def _find_factors_of_output(
     depthwise = reference.operators[pair.reference].name == "DEPTHWISE_CONV_2D"
     if source is not None and source.shape[0] == theirs.shape[-1]:
         theirs = theirs / source
-    biases = values_of(bias_of(quantized, pair.quantized)), values_of(bias_of(reference, pair.reference))
-    return fit_factors(theirs, ours, theirs.ndim - 1 if depthwise else 0, *biases)
+    bias = values_of(bias_of(quantized, pair.quantized))
+    float_bias = values_of(bias_of(reference, pair.reference))
+    output_axis = theirs.ndim - 1 if depthwise else 0
+    return fit_factors(theirs, ours, output_axis, bias, float_bias)
 
 
 def fit_factors(
@@ -250,15 +253,18 @@ def fit_factors(
 
     For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
     """
-    first, second = (np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1) for values in (floats, stored))
-    power = np.maximum((first**2).sum(axis=1), 1e-30)
-    factor = (first * second).sum(axis=1) / power
-    residue = ((second - factor[:, None] * first) ** 2).sum(axis=1)
+    # A row of weights for each output channel.
+    float_rows = np.moveaxis(floats, axis, 0).reshape(floats.shape[axis], -1)
+    stored_rows = np.moveaxis(stored, axis, 0).reshape(stored.shape[axis], -1)
+    power = np.maximum((float_rows**2).sum(axis=1), 1e-30)
+    factor = (float_rows * stored_rows).sum(axis=1) / power
+    residue = ((stored_rows - factor[:, None] * float_rows) ** 2).sum(axis=1)
     # Equalization multiplies by positive numbers; anything else is retraining or noise.
     good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
     factor = np.where(good, factor, 1.0)
     if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:
         by_bias = (power < NOTHING * np.median(power)) & (float_bias * bias > 0)
+        # Other channels are divided by 1, as their bias may be 0.
         factor = np.where(by_bias, bias / np.where(by_bias, float_bias, 1.0), factor)
         good |= by_bias
     changed = np.abs(factor - 1) > CHANGED

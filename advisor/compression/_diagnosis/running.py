@@ -66,8 +66,10 @@ def isolate_operators(
     for pair in operator_pairs:
         file, inputs = operator_alone(tables, pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
-            with suppress(StageError):  # The runtime has no such operator alone.
-                runs[pair.quantized] = InspectableModel(file, "the operator"), tuple(map(feeds.__getitem__, inputs))
+            sources = tuple(feeds[tensor] for tensor in inputs)
+            # The runtime has no such operator alone.
+            with suppress(StageError):
+                runs[pair.quantized] = InspectableModel(file, "the operator"), sources
     return runs
 
 
@@ -86,16 +88,17 @@ def _make_interpreter(data: bytes) -> Interpreter:
     """Return an interpreter with builtin kernels, as XNNPACK fuses operators and drops the tensors between."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    # The runtime warns that preserving tensors is for debugging, which this is.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        made = Interpreter(
+        interpreter = Interpreter(
             model_content=data,
             num_threads=1,
             experimental_preserve_all_tensors=True,
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         )
-        made.allocate_tensors()
-    return made
+        interpreter.allocate_tensors()
+    return interpreter
 
 
 @dataclass
@@ -126,7 +129,8 @@ class Sums:
         self.signal += float((values**2).sum())
         self.noise += float(((quantized - values) ** 2).sum())
         if alone is not None:
-            self.own_noise = (self.own_noise or 0.0) + float(((alone.reshape(values.shape) - values) ** 2).sum())
+            difference = alone.reshape(values.shape) - values
+            self.own_noise = (self.own_noise or 0.0) + float((difference**2).sum())
         # Half a step: a value just beyond the end still rounds to the last step without loss.
         margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
@@ -152,5 +156,8 @@ class Sums:
 
     def ends(self, index: int) -> Channels:
         """Return the extremes of each channel in five digits, as those of the layer ``index``."""
-        least, most = (tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in (self.least, self.most))
-        return Channels(index, least, most)
+        return Channels(index, _shorten(self.least), _shorten(self.most))
+
+
+def _shorten(ends: NDArray[Any]) -> tuple[float, ...]:
+    return tuple(float(f"{end:.5g}") for end in ends.tolist())

@@ -265,7 +265,8 @@ def _describe_layers(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
     integers = any(layer.weights and layer.weights not in _FLOATS for layer in diagnosis.layers)
     remedy = "; training with it (qat_int8) or int16x8 helps, where answers are lost" if integers else ""
-    lowest = min((layer for layer in diagnosis.layers if layer.snr_db is not None), key=_arriving, default=None)
+    noisy = [layer for layer in diagnosis.layers if layer.snr_db is not None]
+    lowest = min(noisy, key=_arriving, default=None)
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (
             f"no layer is to blame alone: the noise of {len(diagnosis.layers)} layers adds up, down to "

@@ -40,8 +40,9 @@ class Grid:
         """The last step."""
         return (1 << (self.bits - 1)) - 1
 
-    def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    def compute_steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
+        # Over these axes one step is shared.
         others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         # A channel of zeros has no greatest weight, and any step stores it.
@@ -50,12 +51,13 @@ class Grid:
             step = np.exp2(np.ceil(np.log2(step)))
         if self.in_deviation:
             usual = np.sqrt(np.square(kernel).mean(axis=others, keepdims=True)) / self.in_deviation
-            step = np.maximum(step, np.exp2(np.rint(np.log2(np.maximum(usual, 1e-30)))))
+            power_of_two = np.exp2(np.rint(np.log2(np.maximum(usual, 1e-30))))
+            step = np.maximum(step, power_of_two)
         return step
 
     def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Round each weight of a kernel to the grid; ``axis`` is that of the output channels."""
-        step = self.steps(kernel, axis)
+        step = self.compute_steps(kernel, axis)
         result: NDArray[np.float64] = np.rint(kernel / step) * step
         return result
 
@@ -70,7 +72,7 @@ class Grid:
         flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
         if moments is None or moments.shape[-1] != len(flat):
             return self.round(kernel, axis)
-        steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
+        steps = np.broadcast_to(self.compute_steps(kernel, axis).reshape(-1), flat.shape[1:])
         # A depthwise kernel may have several outputs for one input channel, which all read the same inputs.
         if moments.ndim == 3:
             moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
@@ -113,7 +115,9 @@ def spread_errors(weights: Floats, steps: Floats, moments: Floats, last: int | N
 
     # A BLAS with several threads adds in another order, and its last bits would change the rounding of a weight.
     with threadpool_limits(limits=1, user_api="blas"):
-        return (_spread_by_channel if moments.ndim == 3 else _spread_together)(weights, steps, moments, last)
+        if moments.ndim == 3:
+            return _spread_by_channel(weights, steps, moments, last)
+        return _spread_together(weights, steps, moments, last)
 
 
 def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True) -> Floats:
@@ -132,8 +136,9 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
         error = np.clip(np.rint(weights / steps), -last, last) * steps - weights
         errors.append(np.einsum("fc,fc->c", error, moments @ error))
     # With one step for all channels, the share that is best for all of them together.
-    lost = np.array(errors) if per_channel else np.sum(errors, axis=1, keepdims=True)
-    steps = np.broadcast_to(greatest * np.array(SHRINKS)[lost.argmin(axis=0)], weights.shape[1:])
+    losses = np.array(errors) if per_channel else np.sum(errors, axis=1, keepdims=True)
+    best_shrinks = np.array(SHRINKS)[losses.argmin(axis=0)]
+    steps = np.broadcast_to(greatest * best_shrinks, weights.shape[1:])
     return spread_errors(weights, steps, moments, last)
 
 
@@ -180,7 +185,9 @@ def _factorise(moments: Floats) -> Floats:
     ridge = np.maximum(RIDGE * size, 1e-9)[..., None, None] * np.eye(count)
     # Images are fewer than inputs in wide layers, so the covariance alone may have no inverse.
     inverse = np.linalg.inv(moments + ridge)
-    upper: Floats = np.swapaxes(np.linalg.cholesky((inverse + np.swapaxes(inverse, -1, -2)) / 2), -1, -2)
+    # Rounding leaves the inverse slightly asymmetric.
+    symmetric = (inverse + np.swapaxes(inverse, -1, -2)) / 2
+    upper: Floats = np.swapaxes(np.linalg.cholesky(symmetric), -1, -2)
     return upper
 
 
@@ -191,14 +198,16 @@ def cluster_weights(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np
     Compression", 2016).
     """
     flat = np.sort(kernel.ravel().astype(np.float64))
+    # Weights of a cluster are neighbours in the sorted list, so its sum is a difference of running sums.
     sums = np.concatenate([[0.0], np.cumsum(flat)])
     values = np.linspace(flat[0], flat[-1], count)
     for _ in range(ROUNDS):
-        bounds = np.concatenate([[0], np.searchsorted(flat, (values[1:] + values[:-1]) / 2), [flat.size]])
-        filled = np.diff(bounds)
+        middles = (values[1:] + values[:-1]) / 2
+        bounds = np.concatenate([[0], np.searchsorted(flat, middles), [flat.size]])
+        sizes = np.diff(bounds)
         # A cluster without weights keeps its value: its mean is not defined.
-        means = np.diff(sums[bounds]) / np.maximum(filled, 1)
-        moved = np.where(filled > 0, means, values)
+        means = np.diff(sums[bounds]) / np.maximum(sizes, 1)
+        moved = np.where(sizes > 0, means, values)
         if np.array_equal(moved, values):
             break
         values = np.sort(moved)

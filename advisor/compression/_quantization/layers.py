@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -74,15 +75,18 @@ class Layer:
             channels = min(value.shape[-1], self.weights)
             return value.reshape(-1, self.weights // channels, channels)
         image = value[0]
-        rows, columns = (self._find_positions(axis, side) for axis, side in enumerate(image.shape[:2]))
-        places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)
+        height, width, _ = image.shape
+        rows = self._find_positions(0, height)
+        columns = self._find_positions(1, width)
+        positions = len(rows) * len(columns)
+        places = draw.choice(positions, min(count, positions), replace=False)
         down = rows[places // len(columns)]
         across = columns[places % len(columns)]
         # Positions outside of the image are padding: they are read at its edge, and then set to 0.
-        inside = _is_within(down, image.shape[0])[:, :, None] & _is_within(across, image.shape[1])[:, None, :]
-        patches = image[
-            np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
-        ]
+        inside = _is_within(down, height)[:, :, None] & _is_within(across, width)[:, None, :]
+        nearest_down = np.clip(down, 0, height - 1)
+        nearest_across = np.clip(across, 0, width - 1)
+        patches = image[nearest_down[:, :, None], nearest_across[:, None, :]]
         flat: Floats = np.where(inside[..., None], patches, np.float32(0)).reshape(len(places), -1, image.shape[2])
         return flat
 
@@ -92,8 +96,12 @@ class Layer:
         stride = self.strides[axis]
         dilation = self.dilations[axis]
         reach = (kernel - 1) * dilation + 1
-        count = -(-side // stride) if self.same else (side - reach) // stride + 1
-        before = max((count - 1) * stride + reach - side, 0) // 2 if self.same else 0
+        count = (side - reach) // stride + 1
+        before = 0
+        if self.same:
+            count = math.ceil(side / stride)
+            # TensorFlow pads half of what is missing before the image, and the larger half behind it.
+            before = max((count - 1) * stride + reach - side, 0) // 2
         return np.arange(count)[:, None] * stride - before + np.arange(kernel) * dilation
 
 
@@ -104,10 +112,12 @@ def _is_within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
 
 def find_layers(model: Model) -> list[Layer]:
     """Return the layers of the main graph whose kernel and bias are float constants of that layer alone."""
-    layers_read = list(filter(None, (_read_layer(model, operator) for operator in model.operators)))
+    layers = list(filter(None, (_read_layer(model, operator) for operator in model.operators)))
+    readers = Counter[int]()
+    for layer in layers:
+        readers.update((layer.kernel, layer.bias))
     # A constant that two layers share cannot be corrected for both.
-    used = [index for layer in layers_read for index in (layer.kernel, layer.bias)]
-    return [layer for layer in layers_read if used.count(layer.kernel) == used.count(layer.bias) == 1]
+    return [layer for layer in layers if readers[layer.kernel] == readers[layer.bias] == 1]
 
 
 def _read_layer(model: Model, operator: Operator) -> Layer | None:
@@ -116,18 +126,22 @@ def _read_layer(model: Model, operator: Operator) -> Layer | None:
     if kind not in (CONVOLUTION, DEPTHWISE, DENSE) or len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return None
     source, kernel, bias = operator.inputs[:3]
-    if any(model.tensors[index].dtype != "float32" or not model.tensors[index].is_constant for index in (kernel, bias)):
+    constants = (model.tensors[kernel], model.tensors[bias])
+    if any(tensor.dtype != "float32" or not tensor.is_constant for tensor in constants):
         return None
     shape = model.tensors[kernel].shape
     if kind == DENSE:
         return Layer(kind, source, kernel, bias, shape[1])
-    strides, dilations = (
-        (int(options[f"{name}_h{end}"]), int(options[f"{name}_w{end}"]))
-        for name, end in (("stride", ""), ("dilation", "_factor"))
-    )
-    weights = math.prod(shape[1:3]) * (1 if kind == DEPTHWISE else shape[3])
     return Layer(
-        kind, source, kernel, bias, weights, (shape[1], shape[2]), strides, dilations, options["padding"] == _SAME
+        kind=kind,
+        source=source,
+        kernel=kernel,
+        bias=bias,
+        weights=math.prod(shape[1:3]) * (1 if kind == DEPTHWISE else shape[3]),
+        size=(shape[1], shape[2]),
+        strides=(int(options["stride_h"]), int(options["stride_w"])),
+        dilations=(int(options["dilation_h_factor"]), int(options["dilation_w_factor"])),
+        same=options["padding"] == _SAME,
     )
 
 
@@ -168,8 +182,9 @@ def correct_model(
             if grid is None:
                 continue
             corrected = (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
-            for index, content in corrected.items():
-                tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, np.asarray(content, "<f4").tobytes())
+            for index, values in corrected.items():
+                content = np.asarray(values, "<f4").tobytes()
+                tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, content)
     drop_unused_buffers(tables)
     return pack(tables)
 
@@ -180,17 +195,19 @@ def _put_on(
     """Return the layer's kernel on the grid and its corrected bias, by tensor index."""
     kernel = read_values(model.tensors[layer.kernel])
     bias = read_values(model.tensors[layer.bias])
-    seen = observation.activations[layer.source]
+    activation = observation.activations[layer.source]
     axis = layer.output_axis
     # With one step for the kernel, its size follows from the greatest channel, and no channel needs lifting.
-    whole = _lift_channels(kernel, bias, seen, axis) if grid.per_channel else kernel
-    rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
-    lost = shift_of_mean(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
-    return {layer.kernel: rounded, layer.bias: bias + lost}
+    lifted = _lift_channels(kernel, bias, activation, axis) if grid.per_channel else kernel
+    if not shifted:
+        return {layer.kernel: grid.round(lifted, axis), layer.bias: bias}
+    rounded = grid.spread(lifted, axis, observation.moments.get(layer.kernel))
+    shift = shift_of_mean(kernel - rounded, activation.means, layer.depthwise)
+    return {layer.kernel: rounded, layer.bias: bias + shift}
 
 
 def _lift_channels(
-    kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int
+    kernel: NDArray[np.float64], bias: NDArray[np.float64], activation: Activation, axis: int
 ) -> NDArray[np.float64]:
     """Give each channel with almost no weights one small weight, so that its bias survives quantization.
 
@@ -201,8 +218,10 @@ def _lift_channels(
     """
     rows = np.moveaxis(kernel.copy(), axis, 0)
     largest = np.abs(rows).reshape(len(rows), -1).max(axis=1)
-    step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
-    least = np.maximum(LEAST_CHANNEL * np.median(largest), 127 * np.abs(bias) / (step * MOST_OF_BIAS))
+    step = max(float(np.abs(activation.lows).max()), float(np.abs(activation.highs).max()), 1e-9) / 32767
+    # The step of the bias is that of the input times that of the weights, which is their largest over 127.
+    least_for_bias = 127 * np.abs(bias) / (step * MOST_OF_BIAS)
+    least = np.maximum(LEAST_CHANNEL * np.median(largest), least_for_bias)
     for channel in np.flatnonzero(largest < least):
         rows[channel].flat[0] = least[channel]
     return np.moveaxis(rows, 0, axis)

@@ -74,7 +74,7 @@ class Observation:
     moments: Mapping[int, NDArray[np.float64]]
     sources: tuple[int, ...]
 
-    def ranges(self, bits: int = 8) -> dict[int, Range]:
+    def compute_ranges(self, bits: int = 8) -> dict[int, Range]:
         """Return the range of each tensor that ``bits`` bits must cover: from the least to the greatest value seen.
 
         Clipping outliers to lower the squared error of the rest (Nagel et al., "A White Paper on Neural Network
@@ -141,22 +141,24 @@ def observe_activations(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     tables, model = open_model(data)
-    known = known or {}
     sources = tuple(model.subgraphs[0].inputs)
+    activations = dict(known or {})
     padded = _list_padded_with_lowest(model)
-    outputs = {index for operator in model.operators for index in operator.outputs if index not in padded}
-    floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    seen = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
-    sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
-    notes = {index: _Notes() for index in floats if index not in known}
+    tensors = set(sources)
+    for operator in model.operators:
+        tensors.update(output for output in operator.outputs if output not in padded)
+    floats = sorted(index for index in tensors if model.tensors[index].dtype == "float32")
+    layers = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
+    sums = [_Sums(layer) for layer in layers if layer.kernel not in done]
+    notes = {index: _Notes() for index in floats if index not in activations}
     # The order of additions must not depend on the machine.
     with threadpool_limits(limits=1, user_api="blas"):
         _run(tables, _as_arrays(images), sources, notes, sums)
-        activations = {**known, **{index: note.activation() for index, note in notes.items()}}
+        activations |= {index: note.make_activation() for index, note in notes.items()}
         for index, source in padded.items():
             activations[index] = activations[source]
-        moments = {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums}
-        return Observation(activations, moments, sources)
+        moments = {layer_sums.layer.kernel: layer_sums.compute_moments() for layer_sums in sums}
+    return Observation(activations, moments, sources)
 
 
 def _list_padded_with_lowest(model: Model) -> dict[int, int]:
@@ -198,7 +200,8 @@ def _run(
         interpreter.invoke()
         values = {index: interpreter.get_tensor(index) for index in read_at}
         for index, note in notes.items():
-            note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
+            channels = values[index].shape[-1] if values[index].ndim else 1
+            note.add(values[index].reshape(-1, channels))
         for layer_sums in sums:
             layer_sums.add(values[layer_sums.layer.source])
 
@@ -233,7 +236,7 @@ class _Notes:
         self._sum = self._sum + value.mean(axis=0, dtype=np.float64)
         self._count += 1
 
-    def activation(self) -> Activation:
+    def make_activation(self) -> Activation:
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
@@ -277,7 +280,7 @@ class _Sums:
         self._count += len(rows)
         self._waiting = []
 
-    def moments(self) -> NDArray[np.float64]:
+    def compute_moments(self) -> NDArray[np.float64]:
         if self._waiting:
             self._flush()
         means = self._sum / self._count

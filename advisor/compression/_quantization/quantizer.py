@@ -99,7 +99,8 @@ def _make_no_rules(data: bytes) -> Rules:
                 manager.add_weight_only_config(_join_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8)
     for graph in model.subgraphs[1:]:
         # What a graph takes and gives counts as an operator each.
-        for tensors in (*(operator.outputs for operator in graph.operators), graph.inputs, graph.outputs):
+        results = [operator.outputs for operator in graph.operators]
+        for tensors in (*results, graph.inputs, graph.outputs):
             _leave(manager, *(graph.tensors[index].name for index in tensors))
     return list(manager.get_quantization_recipe())
 
@@ -248,19 +249,16 @@ class PreparedModel:
 
     def save(self, folder: Path) -> None:
         """Write the files that :meth:`load` reads."""
-        arrays: dict[str, Any] = {
-            f"{index}-{name}": value
-            for index, activation in self.activations.items()
-            for name, value in vars(activation).items()
-        }
+        arrays = dict[str, Any]()
+        for index, activation in self.activations.items():
+            for name, value in vars(activation).items():
+                arrays[f"{index}-{name}"] = value
         np.savez(folder / ARRAYS, **arrays)
-        for number, data in enumerate(self.corrected.values()):
+        grids = []
+        for number, (grids_of_file, data) in enumerate(self.corrected.items()):
             (folder / CORRECTED.format(number)).write_bytes(data)
-        facts = {
-            "source": self.source,
-            "grids": [asdict(grids_of_file) for grids_of_file in self.corrected],
-            "tensors": self.tensors,
-        }
+            grids.append(asdict(grids_of_file))
+        facts = {"source": self.source, "grids": grids, "tensors": self.tensors}
         (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
     @classmethod
@@ -272,12 +270,13 @@ class PreparedModel:
             for key in arrays.files:
                 index, name = key.split("-")
                 by_index.setdefault(int(index), {})[name] = arrays[key]
-        activations = {index: Activation(**values_of) for index, values_of in by_index.items()}
-        corrected = {
-            parse(Grids, grids): (folder / CORRECTED.format(number)).read_bytes()
-            for number, grids in enumerate(facts["grids"])
-        }
-        return cls(activations, facts["source"], corrected, {int(at): key for at, key in facts["tensors"].items()})
+        activations = {index: Activation(**arrays_of_tensor) for index, arrays_of_tensor in by_index.items()}
+        corrected = dict[Grids, bytes]()
+        for number, grids in enumerate(facts["grids"]):
+            corrected[parse(Grids, grids)] = (folder / CORRECTED.format(number)).read_bytes()
+        # JSON knows texts alone as keys.
+        tensors = {int(index): digest for index, digest in facts["tensors"].items()}
+        return cls(activations, facts["source"], corrected, tensors)
 
 
 def prepare_all(
@@ -291,25 +290,25 @@ def prepare_all(
     model = read(data)
     tensors = tensor_hashes(model)
     before = PreparedModel({}, 0, {}, {}) if earlier is None else earlier
-    index_of_hash = {key: index for index, key in before.tensors.items()}
-    done = {index: index_of_hash[key] for index, key in tensors.items() if key in index_of_hash}
-    known = {
-        index: before.activations[earlier_index]
-        for index, earlier_index in done.items()
-        if earlier_index in before.activations
-    }
-    rounded = {grids_of_file: _reuse_rounded(model, done, before, grids_of_file) for grids_of_file in grids}
+    # Tensors with one hash depend on the same things, so they have the same values.
+    index_of_hash = {digest: index for index, digest in before.tensors.items()}
+    same_tensors = dict[int, int]()
+    known_activations = dict[int, Activation]()
+    for index, digest in tensors.items():
+        if digest not in index_of_hash:
+            continue
+        earlier_index = index_of_hash[digest]
+        same_tensors[index] = earlier_index
+        if earlier_index in before.activations:
+            known_activations[index] = before.activations[earlier_index]
+    rounded = {grids_of_file: _reuse_rounded(model, same_tensors, before, grids_of_file) for grids_of_file in grids}
     # The covariance of a layer is only spared if no grid needs it any more.
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
-    observation = observe_activations(data, images, known, everywhere)
+    observation = observe_activations(data, images, known_activations, everywhere)
     corrected: dict[Grids, bytes] = {}
     for grids_of_file in grids:
-        corrected[grids_of_file] = correct_model(
-            data,
-            grids_of_file,
-            observation,
-            known={**_find_shared(model, corrected, grids_of_file), **rounded[grids_of_file]},
-        )
+        layers = _find_shared(model, corrected, grids_of_file) | rounded[grids_of_file]
+        corrected[grids_of_file] = correct_model(data, grids_of_file, observation, known=layers)
     return PreparedModel(observation.activations, observation.sources[0], corrected, tensors)
 
 
@@ -324,19 +323,28 @@ def _find_shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -
     return shared
 
 
-def _reuse_rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel, grids: Grids) -> dict[int, Corrected]:
-    """Return the layers whose output an earlier model has too, by the index of their kernels."""
+def _reuse_rounded(
+    model: Model, same_tensors: Mapping[int, int], earlier: PreparedModel, grids: Grids
+) -> dict[int, Corrected]:
+    """Return the layers whose output an earlier model has too, by the index of their kernels.
+
+    ``same_tensors`` names the tensor of the earlier model for each tensor with the same values.
+    """
     if grids not in earlier.corrected:
         return {}
     earlier_model = read(earlier.corrected[grids])
     rounded = dict[int, Corrected]()
-    theirs = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
-    ours = {operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2}
+    inputs_by_output = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
+    outputs_by_kernel = {
+        operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2
+    }
     for layer in find_layers(model):
-        output = done.get(ours[layer.kernel])
+        output = same_tensors.get(outputs_by_kernel[layer.kernel])
         if output is not None:
-            kernel, bias = (read_values(earlier_model.tensors[index]) for index in theirs[output][1:3])
-            rounded[layer.kernel] = {layer.kernel: kernel, layer.bias: bias}
+            _, kernel, bias = inputs_by_output[output][:3]
+            kernel_values = read_values(earlier_model.tensors[kernel])
+            bias_values = read_values(earlier_model.tensors[bias])
+            rounded[layer.kernel] = {layer.kernel: kernel_values, layer.bias: bias_values}
     return rounded
 
 

@@ -62,7 +62,8 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
         if tensor.dtype not in INPUT_TYPES:
             yield f"the model takes {tensor.dtype}, not {' or '.join(INPUT_TYPES)}", FLOAT_FILE
     graph = tables.subgraphs[0]
-    for entry in (graph.tensors[index] for index in graph.inputs):
+    for index in graph.inputs:
+        entry = graph.tensors[index]
         # An open side of 1 is stated beside the shape alone.
         for stated in (entry.shape, entry.shapeSignature):
             sides = () if stated is None else tuple(map(int, stated))
@@ -88,8 +89,9 @@ class TrainingImages:
     validation_labels: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        sides = ((self.paths, self.labels), (self.validation_paths, self.validation_labels))
-        if any(len(paths) != len(labels) for paths, labels in sides):
+        training_fits = len(self.paths) == len(self.labels)
+        validation_fits = len(self.validation_paths) == len(self.validation_labels)
+        if not training_fits or not validation_fits:
             raise StageError("each training image needs one label")
 
 

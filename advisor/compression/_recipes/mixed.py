@@ -79,18 +79,18 @@ class FloatComparison:
         """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
         it.
         """
-        given_answers = answer_images(form, self._images)
+        probabilities = answer_images(form, self._images)
         floats = self._floats
-        ours = given_answers.argmax(axis=1)
-        theirs = floats.argmax(axis=1)
+        answers = probabilities.argmax(axis=1)
+        float_answers = floats.argmax(axis=1)
         if self._labels is None:
-            drop = 100.0 * float((ours != theirs).mean())
+            drop = 100.0 * float((answers != float_answers).mean())
         else:
-            drop = 100.0 * float((theirs == self._labels).mean() - (ours == self._labels).mean())
-        logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(
-            np.maximum(given_answers, SMALLEST_PROBABILITY)
-        )
-        return Deviation(drop, float((floats * logs).sum(axis=1).mean()))
+            drop = 100.0 * float((float_answers == self._labels).mean() - (answers == self._labels).mean())
+        float_logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY))
+        logs = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
+        divergences = (floats * (float_logs - logs)).sum(axis=1)
+        return Deviation(drop, float(divergences.mean()))
 
 
 def answer_images(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -125,12 +125,15 @@ class OperatorChoice:
 
     def or_better(self, challenger: OperatorChoice, limit: float) -> OperatorChoice:
         """Return the better trial: within the limit that with less float work, outside it by the loss."""
-        own_drop = self.deviation.drop_points
-        others = challenger.deviation.drop_points
-        if own_drop <= limit and others <= limit:
-            return self if (self.float_work, own_drop) < (challenger.float_work, others) else challenger
-        own_loss = (own_drop, self.deviation.divergence)
-        return self if own_loss < (others, challenger.deviation.divergence) else challenger
+        drop = self.deviation.drop_points
+        challenger_drop = challenger.deviation.drop_points
+        if drop <= limit and challenger_drop <= limit:
+            better = (self.float_work, drop) < (challenger.float_work, challenger_drop)
+            return self if better else challenger
+        # The divergence decides between equal drops.
+        loss = (drop, self.deviation.divergence)
+        challenger_loss = (challenger_drop, challenger.deviation.divergence)
+        return self if loss < challenger_loss else challenger
 
 
 class Mixed(Recipe):
@@ -157,7 +160,7 @@ class _Search:
         prepared, observation = prepare_model(model, inputs, BYTES)
         self._prepared = prepared
         self._model = read(self._prepared)
-        self._ranges = observation.ranges()
+        self._ranges = observation.compute_ranges()
         images = fitting_images(model, inputs.calibration)
         self._comparison = comparison_for(model, inputs)
         self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
@@ -171,11 +174,12 @@ class _Search:
         self._seconds = inputs.seconds
 
     def run(self) -> Compressed:
-        best = plain = self._try(frozenset())
+        int8 = self._try(frozenset())
+        best = int8
         # Often int8 alone is within the limit, and then one trial is enough.
-        if plain.deviation.drop_points > self._limit:
-            best = self._trim(self._grow(plain))
-        return Compressed(best.data, self._notes(best, plain))
+        if int8.deviation.drop_points > self._limit:
+            best = self._trim(self._grow(int8))
+        return Compressed(best.data, self._notes(best, int8))
 
     def again(self, decided: Mapping[str, Any]) -> Compressed:
         """Return the file with the operators in float that were chosen for a similar model."""
@@ -200,9 +204,14 @@ class _Search:
         """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
         if best.deviation.drop_points > self._limit:
             return best
-        whole = best.floats
+        floats = best.floats
+
+        def rank(index: int) -> tuple[int, int]:
+            float_neighbours = (index - 1 in floats) + (index + 1 in floats)
+            return float_neighbours, -index
+
         # The ends of runs first: an operator between two float ones would add two conversions as an integer.
-        for index in sorted(whole, key=lambda index: ((index - 1 in whole) + (index + 1 in whole), -index)):
+        for index in sorted(floats, key=rank):
             if self._is_late():
                 break
             if index in best.floats:
@@ -212,19 +221,23 @@ class _Search:
     def _rank_runs(self) -> list[frozenset[int]]:
         """Return runs of neighbouring operators, those first that cost most as integers."""
         count = len(self._model.operators)
-        runs = [frozenset(range(start, min(start + RUN, count))) for start in range(max(1, count - RUN + 1))]
-        left: dict[frozenset[int], float] = {}
+        starts = range(max(1, count - RUN + 1))
+        runs = [frozenset(range(start, min(start + RUN, count))) for start in starts]
+        divergences: dict[frozenset[int], float] = {}
         for run in runs:
             if self._is_late(RANKING_SHARE):
                 break
             self._spend(len(self._ranker))
             # Some operators cannot stay float beside integers. Such a run is not ranked and comes last.
             with suppress(UnsupportedRecipe):
-                left[run] = self._ranker(self._make_form(run)).divergence
-        return sorted(runs, key=lambda run: left.get(run, float("inf")))
+                divergences[run] = self._ranker(self._make_form(run)).divergence
+        return sorted(runs, key=lambda run: divergences.get(run, float("inf")))
 
     def _make_form(self, floats: Collection[int]) -> bytes:
-        names = [self._model.tensors[self._model.operators[index].outputs[0]].name for index in sorted(floats)]
+        names = []
+        for index in sorted(floats):
+            output = self._model.operators[index].outputs[0]
+            names.append(self._model.tensors[output].name)
         return quantize_model(self._prepared, eight_bit_rules(names), self._ranges)
 
     def _try(self, floats: frozenset[int]) -> OperatorChoice:
@@ -242,13 +255,13 @@ class _Search:
         late = self._seconds is not None and time.monotonic() - self._began > share * self._seconds
         return late or self._spent_s > share * MOST_S
 
-    def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
+    def _notes(self, best: OperatorChoice, int8: OperatorChoice) -> dict[str, Any]:
         float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
         return {
             "float_operators": [_describe_operator(self._model, index) for index in sorted(best.floats)],
             "float_places": sorted(best.floats),
             "drop_points": round(best.deviation.drop_points, 2),
-            "int8_drop_points": round(plain.deviation.drop_points, 2),
+            "int8_drop_points": round(int8.deviation.drop_points, 2),
             "max_drop_points": self._limit,
             "within_max_drop": best.deviation.drop_points <= self._limit,
             "float_share": round(float_macs / max(1, self._macs), 4),

@@ -50,8 +50,8 @@ class Retrained(Recipe):
 
         An operator that cannot be trained here is an UnsupportedRecipe; training that diverges is a StageError.
         """
-        trained, course = self._learn(model, inputs)
-        return Compressed(trained, {"learning": asdict(course), **self._notes(trained)})
+        trained, summary = self._learn(model, inputs)
+        return Compressed(trained, {"learning": asdict(summary), **self._notes(trained)})
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
@@ -60,15 +60,16 @@ class Retrained(Recipe):
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
         graph = read_graph(model)
-        biases = {index: Weight(graph.constants[index]) for index in graph.biases}
-        weights: dict[int, Weight] = {**biases, **self._weights(graph, images)}
+        weights = {index: Weight(graph.constants[index]) for index in graph.biases}
+        # A recipe may let a bias start from another value.
+        weights |= self._weights(graph, images)
         schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
-        most = max(1, int(MOST_MACS / max(1, count(read(model)).macs) / schedule.batch))
-        schedule = replace(schedule, most_steps=most)
-        course = train_weights(graph, weights, images.paths, images.spec, schedule, change)
-        return graph.with_weights(
-            {at: np.asarray(trained.value(), np.float32) for at, trained in weights.items()}
-        ), course
+        macs = max(1, count(read(model)).macs)
+        most_steps = max(1, int(MOST_MACS / macs / schedule.batch))
+        schedule = replace(schedule, most_steps=most_steps)
+        summary = train_weights(graph, weights, images.paths, images.spec, schedule, change)
+        values = {index: np.asarray(weight.value(), np.float32) for index, weight in weights.items()}
+        return graph.with_weights(values), summary
 
     @abstractmethod
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
@@ -94,17 +95,17 @@ class Pruned(Retrained):
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         # A kernel without a bias cannot make up for what its lost weights added on the average.
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
-        inner = [at for at in _find_inner(graph) if at in biases]
-        chosen = choose_images(images.labels, FITTED_IMAGES, images.seed)
-        refitted = refit_kernels(
-            graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec)
-        )
-        kernels = {at: Masked(layer.kernel, layer.keep) for at, layer in refitted.items()}
-        return {**kernels, **{biases[at]: Weight(layer.bias) for at, layer in refitted.items()}}
+        inner = [kernel for kernel in _find_inner(graph) if kernel in biases]
+        places = choose_images(images.labels, FITTED_IMAGES, images.seed)
+        arrays = from_images([images.paths[place] for place in places], images.spec)
+        refitted = refit_kernels(graph, inner, self._share, arrays)
+        kernels = {kernel: Masked(layer.kernel, layer.keep) for kernel, layer in refitted.items()}
+        refitted_biases = {biases[kernel]: Weight(layer.bias) for kernel, layer in refitted.items()}
+        return {**kernels, **refitted_biases}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
         graph = read_graph(trained)
-        kernels = [graph.constants[at] for at in graph.kernels]
+        kernels = [graph.constants[index] for index in graph.kernels]
         zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
         return {"zero_share": round(zeros / sum(kernel.size for kernel in kernels), 4)}
 
@@ -120,13 +121,18 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        return {at: Shared(*cluster_weights(graph.constants[at], self._values)) for at in _find_inner(graph)}
+        weights = {}
+        for index in _find_inner(graph):
+            values, places = cluster_weights(graph.constants[index], self._values)
+            weights[index] = Shared(values, places)
+        return weights
 
 
 def _find_inner(graph: Graph) -> list[int]:
     """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
     spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
-    return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
+    kernels = graph.kernels.items()
+    return [index for index, name in kernels if index not in spared and name != "DEPTHWISE_CONV_2D"]
 
 
 class QuantizationAware(Retrained):
@@ -141,17 +147,17 @@ class QuantizationAware(Retrained):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained integer file."""
         observation = inputs.observer(model, fitting_images(model, inputs.calibration))
-        ranges = observation.ranges()
+        ranges = observation.compute_ranges()
 
         def as_integers(index: int, value: Any) -> Any:
             return round_activation(value, *ranges[index]) if index in ranges else value
 
-        trained, course = self._learn(model, inputs, as_integers)
+        trained, summary = self._learn(model, inputs, as_integers)
         on_grid = correct_model(trained, BYTES, observation, shifted=False)
-        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
+        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": asdict(summary)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
+        return {index: Rounded(graph.constants[index], name) for index, name in graph.kernels.items()}
 
 
 def prepare_model(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
@@ -201,7 +207,10 @@ class PostTraining(Recipe):
         prepared, observation = prepare_model(model, inputs, self.grids)
         if self._rules is None:
             return Compressed(prepared)
-        ranges = observation.ranges(self._bits) if self._bits else None
+        ranges = observation.compute_ranges(self._bits) if self._bits else None
         quantized = self._finish(quantize_model(prepared, self._rules(), ranges))
-        left = [operator.name for graph in read(model).subgraphs[1:] for operator in graph.operators]
-        return Compressed(quantized, {"float_operators": left} if left and self._bits else {})
+        # Activations are known of the main graph alone: the others, such as the body of a loop, stay float.
+        float_operators = list[str]()
+        for graph in read(model).subgraphs[1:]:
+            float_operators += [operator.name for operator in graph.operators]
+        return Compressed(quantized, {"float_operators": float_operators} if float_operators and self._bits else {})

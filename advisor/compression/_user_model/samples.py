@@ -57,11 +57,12 @@ class Samples:
     def read(self) -> tuple[NDArray[Any], ...]:
         """Return an array for each input, (n, *shape), in the type of the tensor."""
         rows = np.asarray(self.rows)
+        samples = []
         with np.load(self.path, allow_pickle=False) as arrays:
-            return tuple(
-                arrays[tensor.name][rows].astype(tensor.dtype).reshape(len(rows), *tensor.shape)
-                for tensor in self.inputs
-            )
+            for tensor in self.inputs:
+                values = arrays[tensor.name][rows].astype(tensor.dtype)
+                samples.append(values.reshape(len(rows), *tensor.shape))
+        return tuple(samples)
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,13 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     """
     arrays = _read_arrays(path)
     names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
-    counts = {
-        name: _check_array(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
-    }
+    counts = dict[str, int]()
+    for tensor, name in zip(model.inputs, names, strict=True):
+        counts[name] = _check_array(tensor, name, arrays[name], path)
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
         raise UsageError(f"--samples: {path.name} has different numbers of samples: {listed}", _HINT)
-    count = next(iter(counts.values()))
+    (count,) = set(counts.values())
     if count < FEWEST:
         raise UsageError(
             f"--samples: {count} samples in {path.name}, and {FEWEST} are needed",
@@ -98,14 +99,14 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     order = random.Random(seed).sample(range(count), count)
     # With few samples, both halves would be too small: then all are used twice, and the report says so.
     half = count // 2 if count >= 2 * FEWEST else count
-    chosen = order[: min(half, CALIBRATION)]
-    others = order[half:][:SCORED] or order[:SCORED]
-    new = "that were not calibrated on" if count > half else "that were calibrated on, too"
+    calibration = order[: min(half, CALIBRATION)]
+    scored = order[half:][:SCORED] or order[:SCORED]
+    origin = "that were not calibrated on" if count > half else "that were calibrated on, too"
     return SampleParts(
-        Samples(path, inputs, tuple(sorted(chosen))),
-        Samples(path, inputs, tuple(sorted(others))),
-        f"{len(chosen)} samples of {path}",
-        f"{len(others)} samples of {path} {new}",
+        Samples(path, inputs, tuple(sorted(calibration))),
+        Samples(path, inputs, tuple(sorted(scored))),
+        f"{len(calibration)} samples of {path}",
+        f"{len(scored)} samples of {path} {origin}",
     )
 
 
@@ -113,6 +114,7 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
+        # The sizes are read first: a small archive may unpack to more than the memory holds.
         with open_file(path, MOST_BYTES) as file, zipfile.ZipFile(file) as archive:
             size = sum(member.file_size for member in archive.infolist())
         if size > MOST_BYTES:
@@ -122,7 +124,8 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
             )
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (ValueError, TypeError, MemoryError) as error:  # a header can state any shape
+    except (ValueError, TypeError, MemoryError) as error:
+        # The header of an array can state any shape.
         why = "an array is damaged, or holds objects of Python"
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT) from error
     except UNREADABLE_ZIP as error:
@@ -133,14 +136,18 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
     """Return the array of an input: by its name in a signature, then by its tensor's, with and without ``:0``."""
     index = model.subgraphs[0].inputs[place]
     tensor = model.inputs[place]
-    signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
-    names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
-    name_found = next((name for name in names if name in arrays), None)
-    if name_found is None:
-        listed = ", ".join(f"'{name}'" for name in arrays) or "none"
-        close = nearest(names[0], arrays)
-        raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
-    return name_found
+    names = list[str]()
+    for signature in model.signatures:
+        names += [name for name, entry in signature.inputs if entry == index]
+    names += [tensor.name, tensor.name.removesuffix(":0")]
+    if len(model.inputs) == 1:
+        names.append(_UNNAMED)
+    for name in names:
+        if name in arrays:
+            return name
+    listed = ", ".join(f"'{name}'" for name in arrays) or "none"
+    close = nearest(names[0], arrays)
+    raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
 
 
 def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
@@ -148,7 +155,10 @@ def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> 
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
         raise UsageError(f"--samples: '{name}' of {path.name} is {array.dtype}; the model takes {needed}", _HINT)
-    shapes = [tensor.shape, *([tensor.shape[1:]] if tensor.shape[:1] == (1,) else [])]
+    shapes = [tensor.shape]
+    # A batch of one need not be written.
+    if tensor.shape[:1] == (1,):
+        shapes.append(tensor.shape[1:])
     if array.ndim == 0 or array.shape[1:] not in shapes:
         expected = " or ".join("x".join(map(str, ("n", *shape))) for shape in reversed(shapes))
         given = "x".join(map(str, array.shape)) or "a single value"
@@ -171,27 +181,30 @@ def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgr
     """
     form = _Runner(path)
     floats = _Runner(reference)
-    rows = []
+    energies = []
     for sample in zip(*samples.read(), strict=True):
         outputs = form(sample)
         expected = floats(sample)
         if [output.size for output in outputs] != [output.size for output in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
-        pairs = [
-            (output.reshape(expected_output.shape), expected_output)
-            for output, expected_output in zip(outputs, expected, strict=True)
-        ]
-        rows.append(
-            [((expected_output**2).sum(), ((output - expected_output) ** 2).sum()) for output, expected_output in pairs]
-        )
-    energies = np.array(rows)  # samples, outputs, signal and noise
-    alike = sum(all(starmap(_are_alike, sample)) for sample in energies)
-    ratios = [to_decibel(*output) for output in energies.sum(axis=0).tolist()]
-    known = [ratio for ratio in ratios if ratio is not None]
+        energies.append([_compute_energies(*pair) for pair in zip(outputs, expected, strict=True)])
+    # Samples, outputs, signal and noise.
+    table = np.array(energies)
+    alike = sum(all(starmap(_are_alike, outputs_of_sample)) for outputs_of_sample in table)
+    ratios = [to_decibel(signal, noise) for signal, noise in table.sum(axis=0).tolist()]
+    finite_ratios = [ratio for ratio in ratios if ratio is not None]
     by_output: dict[str, float | None] = {}
     for place, name in enumerate(floats.names if len(ratios) > 1 else ()):
+        # Names need not be unique.
         by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
-    return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
+    count = len(energies)
+    return FileAgreement(count, wilson(alike, count), min(finite_ratios, default=None), by_output=by_output)
+
+
+def _compute_energies(output: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the energy of the float file's output, and that of the difference from it."""
+    difference = output.reshape(expected.shape) - expected
+    return (expected**2).sum(), (difference**2).sum()
 
 
 def _are_alike(signal: float, noise: float) -> bool:
@@ -213,9 +226,9 @@ class _Runner:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
-        signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
         names = {}
-        for runner in signed:
+        for key in self._interpreter.get_signature_list():
+            runner = self._interpreter.get_signature_runner(key)
             for name, output in runner.get_output_details().items():
                 names[output["index"]] = name
         self.names = [names.get(output["index"], str(output["name"])) for output in self._outputs]
@@ -229,10 +242,10 @@ class _Runner:
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {one_line(error)}") from error
-        outputs = [
-            dequantize(self._interpreter.get_tensor(details["index"]), details).astype(np.float64)
-            for details in self._outputs
-        ]
+        outputs = []
+        for detail in self._outputs:
+            values = dequantize(self._interpreter.get_tensor(detail["index"]), detail)
+            outputs.append(values.astype(np.float64))
         if not all(np.isfinite(output).all() for output in outputs):
             raise StageError(f"{self._name} gives values that are not finite")
         return outputs

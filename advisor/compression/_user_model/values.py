@@ -204,27 +204,37 @@ class Classifiers:
 
         One that is not finite is a StageError.
         """
-        crops = () if images else from_photographs(spec, seed + SCORING_SEED)
-        rows = predict(path, images, spec) if images else predict_arrays(path, crops)
-        if not np.isfinite(rows).all():
+        if images:
+            scores = predict(path, images, spec)
+        else:
+            scores = predict_arrays(path, from_photographs(spec, seed + SCORING_SEED))
+        if not np.isfinite(scores).all():
             raise StageError(f"{path.name} gives values that are not finite")
-        return rows
+        return scores
 
     def compare(self, scores: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
         """Compare scores, float32 (n, classes), with the float file's, and with the labels if they are known."""
         answers = scores.argmax(axis=1)
         expected = floats.argmax(axis=1)
         same = int((answers == expected).sum())
-        signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, scores - floats))
-        alike = FileAgreement(len(scores), wilson(same, len(scores)), to_decibel(signal, noise))
+        signal = _sum_squares(floats)
+        noise = _sum_squares(scores - floats)
+        agreement = FileAgreement(len(scores), wilson(same, len(scores)), to_decibel(signal, noise))
         if not labels:
-            return alike
-        right, float_right = ((row == np.asarray(labels)).tolist() for row in (answers, expected))
-        return replace(alike, accuracy=wilson(sum(right), len(right)), drop=paired_difference(float_right, right))
+            return agreement
+        right = (answers == np.asarray(labels)).tolist()
+        float_right = (expected == np.asarray(labels)).tolist()
+        accuracy = wilson(sum(right), len(right))
+        return replace(agreement, accuracy=accuracy, drop=paired_difference(float_right, right))
 
     def notes(self, _model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
         yield from ()
+
+
+def _sum_squares(values: NDArray[np.float32]) -> float:
+    # In float64: a sum of many squares loses digits in float32.
+    return float((values.astype(np.float64) ** 2).sum())
 
 
 class Detectors:
@@ -251,20 +261,20 @@ class Detectors:
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
         """
         expected = [boxes_of_image.above(SURE) for boxes_of_image in floats]
-        alike = FileAgreement(len(boxes), _compute_precision(expected, boxes))
+        agreement = FileAgreement(len(boxes), _compute_precision(expected, boxes))
         if not labels:
-            return alike
-        true = [boxes for boxes, _ in labels]
+            return agreement
+        true = [boxes_of_image for boxes_of_image, _ in labels]
         sizes = [size for _, size in labels]
         places = _number_classes(true)
-        renamed, wanted, of_float = (
-            [boxes_of_image.relabel_boxes(places) for boxes_of_image in rows] for rows in (boxes, true, floats)
-        )
-        reached = score_boxes(wanted, renamed, sizes, len(places)).half
-        shares_of_file, of_floats = (
-            split_precision(wanted, rows, sizes, len(places)).tolist() for rows in (renamed, of_float)
-        )
-        return replace(alike, accuracy=reached, drop=paired_shares(of_floats, shares_of_file))
+        count = len(places)
+        boxes = _relabel_all(boxes, places)
+        true = _relabel_all(true, places)
+        floats = _relabel_all(floats, places)
+        accuracy = score_boxes(true, boxes, sizes, count).half
+        shares = split_precision(true, boxes, sizes, count).tolist()
+        float_shares = split_precision(true, floats, sizes, count).tolist()
+        return replace(agreement, accuracy=accuracy, drop=paired_shares(float_shares, shares))
 
     def notes(self, model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
@@ -279,13 +289,19 @@ def _compute_precision(true: list[Detections], detected: list[Detections]) -> In
     places = _number_classes(true)
     if not places:
         return Interval(1.0, 0.0, 1.0)
-    renamed, wanted = ([boxes_of_image.relabel_boxes(places) for boxes_of_image in rows] for rows in (detected, true))
-    return score_boxes(wanted, renamed, [SIDES] * len(true), len(places)).half
+    sides = [SIDES] * len(true)
+    return score_boxes(_relabel_all(true, places), _relabel_all(detected, places), sides, len(places)).half
+
+
+def _relabel_all(detections: list[Detections], places: Mapping[int, int]) -> list[Detections]:
+    return [boxes_of_image.relabel_boxes(places) for boxes_of_image in detections]
 
 
 def _number_classes(true: list[Detections]) -> Mapping[int, int]:
     """Return numbers for the classes of the true boxes; other classes of the detector have no precision here."""
-    labels = {int(label) for boxes_of_image in true for label in boxes_of_image.labels}
+    labels = set[int]()
+    for boxes_of_image in true:
+        labels.update(map(int, boxes_of_image.labels))
     return {label: place for place, label in enumerate(sorted(labels))}
 
 

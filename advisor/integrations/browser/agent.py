@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
 FLAGS = (
-    "--no-sandbox",  # it needs user namespaces, which containers lack; the page is this package's own
+    # The sandbox needs user namespaces, which containers lack; the page is this package's own.
+    "--no-sandbox",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -94,7 +95,8 @@ class BrowserPage:
         me = psutil.Process()
         spent = 0.0
         for process in (me, *me.children(recursive=True)):
-            with suppress(psutil.Error):  # the browser ends processes whenever it likes
+            # The browser ends processes whenever it likes.
+            with suppress(psutil.Error):
                 spent += sum(process.cpu_times()[:2])
         return spent
 
@@ -103,7 +105,8 @@ class BrowserPage:
         """The process of the page: of all renderers the largest, once a runtime was started."""
         sizes: dict[psutil.Process, int] = {}
         for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):  # it has ended: the browser ends processes whenever it likes
+            # It has ended: the browser ends processes whenever it likes.
+            with suppress(psutil.Error):
                 if "--type=renderer" in process.cmdline():
                     sizes[process] = process.memory_full_info().uss
         return max(sizes, key=sizes.__getitem__, default=None)
@@ -117,8 +120,8 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
     """
     from playwright.sync_api import Error, sync_playwright
 
-    own_files = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
-    with _serve_files(ChainMap(own_files, files)) as address, sync_playwright() as playwright:
+    page_files = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
+    with _serve_files(ChainMap(page_files, files)) as address, sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags])
         except Error as error:
@@ -196,6 +199,7 @@ def measure_files(
         start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
         for index in range(effort.blocks):
             order = range(len(series))
+            # Back and forth, so that a drift of the machine affects all files equally.
             for number in order if index % 2 == 0 else reversed(order):
                 series[number]["blocks"].append(_time_block(page, number, effort))
         return {"browser": page.version, "load": _load(page, *start), "series": series}

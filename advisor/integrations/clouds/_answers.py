@@ -19,7 +19,8 @@ Channels = tuple[float, float, float]
 
 MOST_IMAGES = 100
 LIMITS = CallLimits(seconds=600)
-ASSUMED: Channels = (127.5, 127.5, 127.5)  # Mean and deviation of a file that states none
+# Mean and deviation of a file that states none.
+ASSUMED: Channels = (127.5, 127.5, 127.5)
 FILE = "answers.npz"
 
 
@@ -97,7 +98,9 @@ def _read_normalisation(model: Path) -> tuple[Channels, Channels]:
     metadata = read_metadata(model.read_bytes())
     if metadata is None or not metadata.mean or not metadata.std:
         return ASSUMED, ASSUMED
-    mean, std = ((values * 3)[:3] for values in (metadata.mean, metadata.std))
+    # A single number is that of every channel.
+    mean = (metadata.mean * 3)[:3]
+    std = (metadata.std * 3)[:3]
     return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
 
 
@@ -109,8 +112,9 @@ def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Ar
     """
     import numpy as np
 
-    shapes = [[np.shape(output) for output in outputs] for outputs in here]
-    if shapes != [[np.shape(output) for output in outputs] for outputs in there]:
+    shapes_here = [list(map(np.shape, outputs)) for outputs in here]
+    shapes_there = [list(map(np.shape, outputs)) for outputs in there]
+    if shapes_here != shapes_there:
         raise StageError("invalid response from the cloud: its outputs are not those of the file for the images")
     same = 0
     for outputs, outputs_there in zip(here, there, strict=True):

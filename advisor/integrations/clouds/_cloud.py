@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,8 +23,11 @@ from advisor.store import sha256_file
 if TYPE_CHECKING:
     from advisor.devices import ConnectionSettings
 
-POLL_S = 5.0  # Seconds between two questions for the state of a job
-AT_ONCE = 8  # Jobs that one command has in a cloud at the same time
+POLL_S = 5.0
+"""Seconds between two questions for the state of a job."""
+
+AT_ONCE = 8
+"""Jobs that one command has in a cloud at the same time."""
 
 UNITS: Mapping[str, str] = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU"}
 """Units of a device that files can be sent to, by the name of the accelerator."""
@@ -118,7 +123,7 @@ class CloudConnection:
             raise UsageError(f"{self.cloud.title} runs .tflite files, not {job.runtime}", "name a target with tflite")
         self.settings.require_leave(job.models, len(job.threads))
         answers = self._answer_here(job.models)
-        orders = [(model, threads) for model in job.models for threads in job.threads]
+        orders = list(product(job.models, job.threads))
         if len(orders) == 1:
             return (self._run(*orders[0], answers, Event()),)
         stopped = Event()
@@ -146,6 +151,7 @@ class CloudConnection:
         order = Order(model, self.settings.address, self.unit, threads)
         if answers_here is not None:
             order = replace(order, inputs=answers_here.inputs, input_name=answers_here.input_name)
+        # By the content: a file of the same name may be another one after an error.
         key = sha256_file(model), threads
         job = self.jobs.get(key, "")
         if not job:
@@ -210,7 +216,7 @@ class CloudConnection:
         """Return how many operators each unit ran, in words, the asked one first; empty if the CPU ran all."""
         if not operators:
             return "" if unit == "cpu" else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
-        counts = {name: sum(operator["unit"] == name for operator in operators) for name in UNITS}
+        counts = Counter(operator["unit"] for operator in operators)
         if counts["cpu"] == len(operators):
             return ""
         others = [f"{counts[name]} on the {UNITS[name]}" for name in UNITS if name != unit and counts[name]]

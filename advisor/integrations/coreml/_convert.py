@@ -133,7 +133,7 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
     weight = kernel.transpose(3, 0, 1, 2) if depthwise else kernel.transpose(0, 3, 1, 2)
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
     more = {"bias": network.constant(bias)} if bias >= 0 else {}
-    made = Builder.conv(
+    convolved = Builder.conv(
         x=network.value(operator.inputs[0]),
         weight=weight,
         strides=_strides_of(operator),
@@ -143,7 +143,7 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
         dilations=[_dilation_of(operator, "h"), _dilation_of(operator, "w")],
         **more,
     )
-    return [made]
+    return [convolved]
 
 
 def _dense(network: Network, operator: Operator) -> list[Any]:
@@ -152,21 +152,28 @@ def _dense(network: Network, operator: Operator) -> list[Any]:
     more = {"bias": network.constant(bias)} if bias >= 0 else {}
     rows = Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
     shape = network.tensor(operator.outputs[0]).shape
-    made = Builder.linear(x=rows, weight=weight, **more)
-    return [made if len(shape) == 2 else _order_axes(Builder.reshape(x=made, shape=shape), len(shape))]
+    scores = Builder.linear(x=rows, weight=weight, **more)
+    if len(shape) == 2:
+        return [scores]
+    return [_order_axes(Builder.reshape(x=scores, shape=shape), len(shape))]
 
 
 def _flatten(network: Network, index: int) -> Any:
     """Return a tensor whose values are in the file's order; one of a single position is as it is."""
-    shape = network.tensor(index).shape
-    return network.value(index) if len(shape) == IMAGE_RANK and shape[1:3] == (1, 1) else network.plain(index)
+    return network.value(index) if _has_one_position(network.tensor(index).shape) else network.plain(index)
+
+
+def _has_one_position(shape: Sequence[int]) -> bool:
+    # With one row and one column, the values stand in one order, wherever the channels are.
+    return len(shape) == IMAGE_RANK and tuple(shape[1:3]) == (1, 1)
 
 
 def _reshape(network: Network, operator: Operator) -> list[Any]:
     shape = network.tensor(operator.outputs[0]).shape
-    if len(shape) == IMAGE_RANK and shape[1:3] == (1, 1):
-        return [Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=[shape[axis] for axis in TO_CORE])]
-    return [_order_axes(Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=shape), len(shape))]
+    value = _flatten(network, operator.inputs[0])
+    if _has_one_position(shape):
+        return [Builder.reshape(x=value, shape=[shape[axis] for axis in TO_CORE])]
+    return [_order_axes(Builder.reshape(x=value, shape=shape), len(shape))]
 
 
 def _pool(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
@@ -177,8 +184,9 @@ def _pool(make: Callable[..., Any], network: Network, operator: Operator) -> lis
 
 
 def _combine(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
-    rank = max(len(network.tensor(index).shape) for index in operator.inputs)
-    return [make(**{name: _widen(network, index, rank) for name, index in zip("xy", operator.inputs, strict=True)})]
+    left, right = operator.inputs
+    rank = max(len(network.tensor(left).shape), len(network.tensor(right).shape))
+    return [make(x=_widen(network, left, rank), y=_widen(network, right, rank))]
 
 
 def _widen(network: Network, index: int, rank: int) -> Any:
@@ -199,15 +207,16 @@ def _reduce(make: Callable[..., Any], network: Network, operator: Operator) -> l
     if rank == IMAGE_RANK and (keep or axes == [1, 2]):
         axes = [PLACE[axis] for axis in axes]
         return [make(x=network.value(operator.inputs[0]), axes=axes, keep_dims=keep)]
-    made = make(x=network.plain(operator.inputs[0]), axes=axes, keep_dims=keep)
-    return [_order_axes(made, len(network.tensor(operator.outputs[0]).shape))]
+    reduced = make(x=network.plain(operator.inputs[0]), axes=axes, keep_dims=keep)
+    return [_order_axes(reduced, len(network.tensor(operator.outputs[0]).shape))]
 
 
 def _pad(network: Network, operator: Operator) -> list[Any]:
     added = network.constant(operator.inputs[1]).astype(np.int32)
     value = float(network.constant(operator.inputs[2]).reshape(-1)[0]) if len(operator.inputs) > 2 else 0.0
     ordered = added[list(TO_CORE)] if len(added) == IMAGE_RANK else added
-    while len(ordered) > 1 and not ordered[0].any():  # Core ML pads the last dimensions
+    # Core ML pads the last dimensions.
+    while len(ordered) > 1 and not ordered[0].any():
         ordered = ordered[1:]
     return [Builder.pad(x=network.value(operator.inputs[0]), pad=ordered.reshape(-1), constant_val=value)]
 
@@ -229,21 +238,25 @@ def _split(network: Network, operator: Operator) -> list[Any]:
 
 
 def _transpose(network: Network, operator: Operator) -> list[Any]:
-    made = Builder.transpose(x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1]))
-    return [_order_axes(made, len(network.tensor(operator.outputs[0]).shape))]
+    transposed = Builder.transpose(x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1]))
+    return [_order_axes(transposed, len(network.tensor(operator.outputs[0]).shape))]
 
 
 def _slice(network: Network, operator: Operator) -> list[Any]:
     """Add a slice. The description of an operator has no masks of open ends; the shape of the output tells them."""
-    given = network.tensor(operator.inputs[0]).shape
-    made = network.tensor(operator.outputs[0]).shape
-    rows = [network.constant(index).tolist() for index in operator.inputs[1:]]
-    if len(made) != len(given) or len(rows[0]) != len(given):
+    shape = network.tensor(operator.inputs[0]).shape
+    section_shape = network.tensor(operator.outputs[0]).shape
+    first, last, steps = (network.constant(index).tolist() for index in operator.inputs[1:])
+    if len(section_shape) != len(shape) or len(first) != len(shape):
         raise UsageError("--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out")
-    sides = zip(given, *rows, made, strict=True)
-    begin, end = zip(*(_ends_of(*numbers) for numbers in sides), strict=True)
-    section = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=rows[2])
-    return [_order_axes(section, len(made))]
+    begin = []
+    end = []
+    for numbers in zip(shape, first, last, steps, section_shape, strict=True):
+        begin_of_axis, end_of_axis = _ends_of(*numbers)
+        begin.append(begin_of_axis)
+        end.append(end_of_axis)
+    section = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=steps)
+    return [_order_axes(section, len(section_shape))]
 
 
 def _ends_of(side: int, first: int, last: int, step: int, count: int) -> tuple[int, int]:
@@ -316,7 +329,7 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
         return Builder.identity(x=Network(model, image).run(), name="probabilities")
 
     image = ct.ImageType(name="image", shape=shape, scale=1 / std, bias=[-mean / std] * 3, color_layout="RGB")
-    made = ct.convert(
+    package = ct.convert(
         program,
         source="milinternal",
         convert_to="mlprogram",
@@ -326,12 +339,13 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
         compute_precision=ct.precision.FLOAT16,
         skip_model_load=True,
     )
-    made.short_description = f"{about}. {NOT_RUN}"
-    made.license = licence
-    made.input_description["image"] = f"RGB image, {side} x {side}"
-    made.save(str(folder))
+    package.short_description = f"{about}. {NOT_RUN}"
+    package.license = licence
+    package.input_description["image"] = f"RGB image, {side} x {side}"
+    package.save(str(folder))
     specification = folder / "Data" / "com.apple.CoreML" / "model.mlmodel"
     saved = ct.proto.Model_pb2.Model()
     saved.ParseFromString(specification.read_bytes())
-    saved.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
+    # Without the date, the same run gives the same bytes.
+    saved.description.metadata.userDefined.pop(_DATE, None)
     specification.write_bytes(saved.SerializeToString(deterministic=True))

@@ -70,7 +70,8 @@ def _convert(model: Path) -> bytes:
         return bytes(lowered.to_executorch().buffer)
     except StageError:
         raise
-    except Exception as error:  # PyTorch and ExecuTorch raise whatever their passes meet
+    # PyTorch and ExecuTorch raise whatever their passes meet.
+    except Exception as error:
         raise StageError(f"ExecuTorch cannot convert the file: {message_of(error)}") from error
 
 
@@ -81,9 +82,10 @@ def _run(export: Path, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
     try:
         method = Runtime.get().load_program(export).load_method("forward")
         assert method is not None, "every export has it"
-        return [
-            [output.numpy() for output in method.execute([torch.from_numpy(array) for array in given])]
-            for given in inputs
-        ]
+        answers = []
+        for arrays in inputs:
+            outputs = method.execute(list(map(torch.from_numpy, arrays)))
+            answers.append([output.numpy() for output in outputs])
+        return answers
     except RuntimeError as error:
         raise StageError(f"ExecuTorch cannot run the export: {message_of(error)}") from error

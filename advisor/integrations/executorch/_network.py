@@ -6,8 +6,9 @@ the order of the file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -61,28 +62,31 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
                 raise StageError(f"ExecuTorch is not given the operator {operator.name}")
             for place, index in enumerate(operator.inputs):
                 tensor = model.tensors[index] if index >= 0 else None
-                if tensor is not None and tensor.is_constant and tensor.dtype.startswith("float"):
-                    order = _KERNELS.get(operator.name) if place == 1 else None
-                    values = _array(tensor) if order is None else _array(tensor).transpose(order)
-                    values = values.reshape(-1) if operator.name in _BIASED and place == 2 else values
-                    self.register_buffer(f"constant{index}", torch.from_numpy(np.ascontiguousarray(values)))
+                if tensor is None or not tensor.is_constant or not tensor.dtype.startswith("float"):
+                    continue
+                values = _array(tensor)
+                if place == 1 and operator.name in _KERNELS:
+                    values = values.transpose(_KERNELS[operator.name])
+                elif place == 2 and operator.name in _BIASED:
+                    values = values.reshape(-1)
+                self.register_buffer(f"constant{index}", torch.from_numpy(np.ascontiguousarray(values)))
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the outputs of the file for its input."""
         graph = self._model.subgraphs[0]
         values: dict[int, _Value] = {graph.inputs[0]: _Value(image)}
         for operator in self._model.operators:
-            given = [values[index] if index in values else self._constant(index) for index in operator.inputs]
+            operands = [values[index] if index in values else self._constant(index) for index in operator.inputs]
             name = operator.name
             shape = self._model.tensors[operator.outputs[0]].shape
             if name in _UNARY:
-                made = [_Value(_UNARY[name](given[0].tensor), given[0].first)]
+                outputs = [_Value(_UNARY[name](operands[0].tensor), operands[0].first)]
             elif name in _ELEMENTWISE:
-                made = [_combine(_ELEMENTWISE[name], given)]
+                outputs = [_combine(_ELEMENTWISE[name], operands)]
             else:
-                made = list(_map_operators()[name](given, operator.options, shape))
+                outputs = list(_map_operators()[name](operands, operator.options, shape))
             fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
-            for index, value in zip(operator.outputs, made, strict=True):
+            for index, value in zip(operator.outputs, outputs, strict=True):
                 values[index] = _Value(fused(value.tensor), value.first) if fused else value
         return tuple(values[index].last for index in graph.outputs)
 
@@ -117,20 +121,21 @@ def _array(tensor: Tensor) -> Any:
     values = real_values(tensor)
     if values is None:
         raise StageError("a constant of the file has no values")
-    return np.asarray(values, np.float32 if tensor.dtype.startswith("float") else np.int64).reshape(tensor.shape)
+    dtype = np.float32 if tensor.dtype.startswith("float") else np.int64
+    return np.asarray(values, dtype).reshape(tensor.shape)
 
 
-Given = Sequence[_Value]
+Operands = Sequence[_Value]
 Options = Mapping[str, Any]
 Shape = tuple[int, ...]
 
 
-def _combine(compute: Callable[[Any, Any], Any], given: Given) -> _Value:
+def _combine(compute: Callable[[Any, Any], Any], operands: Operands) -> _Value:
     """Return an operation on two values, the smaller of which is repeated along the axes that it lacks."""
-    first, second = given
-    if not (first.first or second.first):
-        return _Value(compute(first.tensor, second.tensor))
-    moved = [value.tensor if value.first else _as_image(value.tensor) for value in given]
+    left, right = operands
+    if not (left.first or right.first):
+        return _Value(compute(left.tensor, right.tensor))
+    moved = [value.tensor if value.first else _as_image(value.tensor) for value in operands]
     return _Value(compute(*moved), first=True)
 
 
@@ -139,12 +144,12 @@ def _as_image(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape((*[1] * (4 - tensor.dim()), *tensor.shape)).permute(_FIRST)
 
 
-def _convolve(given: Given, options: Options, _: Shape) -> list[_Value]:
-    kernel = given[1].tensor
-    bias = given[2].tensor if len(given) > 2 else None
+def _convolve(operands: Operands, options: Options, _: Shape) -> list[_Value]:
+    kernel = operands[1].tensor
+    bias = operands[2].tensor if len(operands) > 2 else None
     dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
     strides = int(options["stride_h"]), int(options["stride_w"])
-    data, even = _pad_data(given[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
+    data, even = _pad_data(operands[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
     groups = data.shape[1] // kernel.shape[1]
     return [_Value(functional.conv2d(data, kernel, bias, strides, even, dilation, groups), first=True)]
 
@@ -161,26 +166,28 @@ def _pad_data(
     """
     if options.get("padding") == 1:
         return data, (0, 0)
-    whole = [
-        max((-(-side // stride) - 1) * stride + (kernel - 1) * step + 1 - side, 0)
-        for side, kernel, stride, step in zip(data.shape[2:], size, strides, dilation, strict=True)
-    ]
-    if not any(rows % 2 for rows in whole):
-        return data, (whole[0] // 2, whole[1] // 2)
-    (top, left), (bottom, right) = ([rows // 2 for rows in whole], [rows - rows // 2 for rows in whole])
-    return functional.pad(data, (left, right, top, bottom), value=value), (0, 0)
+    added = []
+    for side, kernel, stride, step in zip(data.shape[2:], size, strides, dilation, strict=True):
+        reach = (math.ceil(side / stride) - 1) * stride + (kernel - 1) * step + 1
+        added.append(max(reach - side, 0))
+    rows, columns = added
+    if rows % 2 == 0 and columns % 2 == 0:
+        return data, (rows // 2, columns // 2)
+    top = rows // 2
+    left = columns // 2
+    # The operator pads both sides alike, so an odd number needs an operator of its own before it.
+    return functional.pad(data, (left, columns - left, top, rows - top), value=value), (0, 0)
 
 
-def _dense(given: Given, _: Options, shape: Shape) -> list[_Value]:
-    data = given[0].last
-    kernel = given[1].tensor
-    bias = given[2].tensor if len(given) > 2 else None
-    data = data.reshape(-1, kernel.shape[1])
+def _dense(operands: Operands, _: Options, shape: Shape) -> list[_Value]:
+    kernel = operands[1].tensor
+    bias = operands[2].tensor if len(operands) > 2 else None
+    data = operands[0].last.reshape(-1, kernel.shape[1])
     return [_Value(functional.linear(data, kernel, bias).reshape(shape))]
 
 
-def _pool(largest: bool, given: Given, options: Options, _: Shape) -> list[_Value]:
-    image = given[0].image
+def _pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list[_Value]:
+    image = operands[0].image
     size = (int(options["filter_height"]), int(options["filter_width"]))
     strides = int(options["stride_h"]), int(options["stride_w"])
     data, even = _pad_data(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
@@ -191,62 +198,75 @@ def _pool(largest: bool, given: Given, options: Options, _: Shape) -> list[_Valu
     return [_Value(functional.avg_pool2d(data, size, strides, even, count_include_pad=False), first=True)]
 
 
-def _pad(given: Given, _: Options, __: Shape) -> list[_Value]:
-    rows = given[1].tensor.reshape(-1, 2)
-    value = given[2].tensor if len(given) > 2 else 0.0
-    order = _FIRST if given[0].first else range(len(rows))
-    flat = [int(number) for axis in reversed(list(order)) for number in rows[axis]]
-    return [_Value(functional.pad(given[0].tensor, flat, value=float(value)), given[0].first)]
+def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
+    rows = operands[1].tensor.reshape(-1, 2)
+    value = operands[2].tensor if len(operands) > 2 else 0.0
+    order = _FIRST if operands[0].first else range(len(rows))
+    # PyTorch counts from the last axis: two numbers for it, then two for the one before.
+    flat = list[int]()
+    for axis in reversed(list(order)):
+        flat += map(int, rows[axis])
+    return [_Value(functional.pad(operands[0].tensor, flat, value=float(value)), operands[0].first)]
 
 
-def _reduce(compute: Callable[..., Any], given: Given, options: Options, _: Shape) -> list[_Value]:
+def _reduce(compute: Callable[..., Any], operands: Operands, options: Options, _: Shape) -> list[_Value]:
     keeps_axes = bool(options.get("keep_dims"))
-    axes = [int(axis) for axis in given[1].tensor.reshape(-1)]
-    if given[0].first and axes == [1, 2]:
-        reduced = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
+    axes = [int(axis) for axis in operands[1].tensor.reshape(-1)]
+    if operands[0].first and axes == [1, 2]:
+        # XNNPACK takes no other mean.
+        reduced = compute(operands[0].tensor, (2, 3), keepdim=True)
         return [_Value(reduced, first=True) if keeps_axes else _Value(reduced.flatten(1))]
-    return [_Value(compute(given[0].last, axes, keepdim=keeps_axes))]
+    return [_Value(compute(operands[0].last, axes, keepdim=keeps_axes))]
 
 
-def _join(given: Given, options: Options, shape: Shape) -> list[_Value]:
+def _join(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     axis = int(options["axis"]) % len(shape)
-    if any(value.first for value in given):
-        return [_Value(torch.cat([value.image for value in given], _FIRST.index(axis)), first=True)]
-    return [_Value(torch.cat([value.tensor for value in given], axis))]
+    if any(value.first for value in operands):
+        return [_Value(torch.cat([value.image for value in operands], _FIRST.index(axis)), first=True)]
+    return [_Value(torch.cat([value.tensor for value in operands], axis))]
 
 
-def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
-    axis = int(given[0].tensor.reshape(-1)[0]) % given[1].tensor.dim()
-    value = given[1]
-    axis = _FIRST.index(axis) if value.first else axis
+def _split(operands: Operands, options: Options, _: Shape) -> list[_Value]:
+    axis_of_file, value = operands
+    axis = int(axis_of_file.tensor.reshape(-1)[0]) % value.tensor.dim()
+    if value.first:
+        axis = _FIRST.index(axis)
     return [_Value(part, value.first) for part in torch.chunk(value.tensor, int(options["num_splits"]), axis)]
 
 
-def _slice(given: Given, options: Options, shape: Shape) -> list[_Value]:
-    parts = slices_of(options, *(bound.tensor.reshape(-1).tolist() for bound in given[1:]))
-    if given[0].first and len(parts) == 4:
-        return [_Value(given[0].tensor[tuple(parts[axis] for axis in _FIRST)], first=True)]
-    return [_Value(given[0].last[parts].reshape(shape))]
+def _slice(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
+    value, *bounds = operands
+    parts = slices_of(options, *(bound.tensor.reshape(-1).tolist() for bound in bounds))
+    if value.first and len(parts) == 4:
+        parts_of_image = tuple(parts[axis] for axis in _FIRST)
+        return [_Value(value.tensor[parts_of_image], first=True)]
+    return [_Value(value.last[parts].reshape(shape))]
 
 
-def _resize(given: Given, options: Options, shape: Shape) -> list[_Value]:
+def _resize(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     aligned = bool(options.get("align_corners"))
     if not (aligned or options.get("half_pixel_centers")):
         raise StageError("ExecuTorch is not given a resize by the corners of pixels")
-    resized = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
+    resized = functional.interpolate(operands[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
     return [_Value(resized, first=True)]
 
 
-def _multiply(given: Given, options: Options, _: Shape) -> list[_Value]:
-    left, right = (
-        value.last.transpose(-1, -2) if options.get(key) else value.last
-        for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
-    )
+def _multiply(operands: Operands, options: Options, _: Shape) -> list[_Value]:
+    left, right = (value.last for value in operands)
+    if options.get("adj_x"):
+        left = left.transpose(-1, -2)
+    if options.get("adj_y"):
+        right = right.transpose(-1, -2)
     return [_Value(torch.matmul(left, right))]
 
 
+def _transpose(operands: Operands, _: Options, __: Shape) -> list[_Value]:
+    order = operands[1].tensor.reshape(-1).tolist()
+    return [_Value(operands[0].last.permute(order))]
+
+
 @cache
-def _map_operators() -> Mapping[str, Callable[[Given, Options, Shape], list[_Value]]]:
+def _map_operators() -> Mapping[str, Callable[[Operands, Options, Shape], list[_Value]]]:
     """Return the function that computes each operator."""
     return {
         "CONV_2D": _convolve,
@@ -254,19 +274,19 @@ def _map_operators() -> Mapping[str, Callable[[Given, Options, Shape], list[_Val
         "FULLY_CONNECTED": _dense,
         "PAD": _pad,
         "PADV2": _pad,
-        "AVERAGE_POOL_2D": lambda *given: _pool(False, *given),
-        "MAX_POOL_2D": lambda *given: _pool(True, *given),
-        "MEAN": lambda *given: _reduce(torch.mean, *given),
-        "SUM": lambda *given: _reduce(torch.sum, *given),
-        "REDUCE_MAX": lambda *given: _reduce(torch.amax, *given),
+        "AVERAGE_POOL_2D": partial(_pool, False),
+        "MAX_POOL_2D": partial(_pool, True),
+        "MEAN": partial(_reduce, torch.mean),
+        "SUM": partial(_reduce, torch.sum),
+        "REDUCE_MAX": partial(_reduce, torch.amax),
         "CONCATENATION": _join,
         "SPLIT": _split,
         "RESIZE_BILINEAR": _resize,
         "SLICE": _slice,
         "STRIDED_SLICE": _slice,
         "BATCH_MATMUL": _multiply,
-        "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
-        "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
-        "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],
-        "GELU": lambda given, _, __: [_Value(functional.gelu(given[0].tensor), given[0].first)],
+        "RESHAPE": lambda operands, _, shape: [_Value(operands[0].last.reshape(shape))],
+        "TRANSPOSE": _transpose,
+        "SOFTMAX": lambda operands, _, __: [_Value(torch.softmax(operands[0].last, -1))],
+        "GELU": lambda operands, _, __: [_Value(functional.gelu(operands[0].tensor), operands[0].first)],
     }

@@ -71,8 +71,10 @@ class AssistantFolders:
     def path(self, name: str, given: str) -> str:
         """Return the absolute path that the argument ``name`` gives; ToolError if it is in none of the folders."""
         try:
+            # Resolved first: a link, or a path with "..", may lead out of the folders.
             path = (self.roots[0] / given).resolve()
-        except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a NUL character
+        # A link to itself, a NUL character.
+        except (OSError, RuntimeError, ValueError) as error:
             raise ToolError(f"{name}: {given!r} cannot be a path: {error}") from error
         if not any(path.is_relative_to(root) for root in self.roots):
             allowed = ", ".join(map(str, self.roots))
@@ -160,17 +162,19 @@ class Tools:
 
     def _question(self, budget: str, data: str, candidates: str, device: str, size_budget: str) -> list[str]:
         """Return the options of a question; a candidate with a slash or the end .tflite is a path."""
-        names = [name.strip() for name in candidates.split(",") if name.strip()]
-        shown = [
-            self.folders.path("candidates", name) if "/" in name or name.endswith(".tflite") else name for name in names
-        ]
-        given = {"budget": budget, "candidates": ",".join(shown), "device": device, "size-budget": size_budget}
-        return _list_options({**given, "data": self._images(data) if data else ""})
+        allowed = []
+        for name in map(str.strip, candidates.split(",")):
+            is_path = "/" in name or name.endswith(".tflite")
+            if name:
+                allowed.append(self.folders.path("candidates", name) if is_path else name)
+        options = {"budget": budget, "candidates": ",".join(allowed), "device": device, "size-budget": size_budget}
+        return _list_options({**options, "data": self._images(data) if data else ""})
 
     def _images(self, data: str) -> str:
         """Return the path of images; ToolError if a manifest or a link leads to a file outside the folders."""
         path = self.folders.path("data", data)
-        with suppress(UsageError, OSError):  # the command says what is wrong with it
+        # The command says what is wrong with it.
+        with suppress(UsageError, OSError):
             for entry in list_files(Path(path)).entries:
                 self.folders.path("data", str(entry.path))
         return path
@@ -179,12 +183,14 @@ class Tools:
         self, arguments: Sequence[str], ctx: Context[Any, Any] | None = None, total_s: float | None = None
     ) -> dict[str, Any]:
         """Run a command of this program and return its document; ToolError with its message and hint if it refuses."""
-        command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]  # no module from the folder
+        # With -P, no module comes from the folder, where others may have put one.
+        command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
         said: list[str] = []
         environment = {**os.environ, "NO_COLOR": "1"}
         try:
             opened = await anyio.open_process(command, cwd=self.folders.roots[0], env=environment)
-        except (OSError, ValueError) as error:  # too long, or with a NUL character
+        # Too long, or with a NUL character.
+        except (OSError, ValueError) as error:
             raise ToolError(f"an argument cannot be passed on: {error}") from error
         async with opened as process:
             try:

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,14 +61,17 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
 
     if not available():
         raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
-    operators = tuple(sorted({operator.name for graph in read(path).subgraphs for operator in graph.operators}))
+    operators = set[str]()
+    for graph in read(path).subgraphs:
+        operators.update(operator.name for operator in graph.operators)
     document = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
     runtime = f"{NAME} {document['version']}"
+    names = tuple(sorted(operators))
     if document["missing"] or document["refusal"]:
-        return MicroCheck(runtime, operators, tuple(document["missing"]), document["refusal"])
+        return MicroCheck(runtime, names, tuple(document["missing"]), document["refusal"])
     return MicroCheck(
         runtime,
-        operators,
+        names,
         arena_bytes=document["arena_bytes"],
         activation_bytes=document["activation_bytes"],
         values=document["values"],
@@ -92,7 +94,8 @@ def collect(path: str, inputs: int) -> dict[str, Any]:
 
     data = Path(path).read_bytes()
     document: dict[str, Any] = {"version": metadata.version("tflite_micro"), "missing": [], "refusal": ""}
-    stored = schema.Model.GetRootAs(data)  # ai-edge-quantizer writes large constants behind the flatbuffer
+    stored = schema.Model.GetRootAs(data)
+    # ai-edge-quantizer writes large constants behind the flatbuffer.
     outside = sum(stored.Buffers(place).Offset() > 1 for place in range(stored.BuffersLength()))
     if outside:
         reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
@@ -116,15 +119,20 @@ def _find_arena(data: bytes) -> tuple[int, int]:
         _run(interpreter, _draw_inputs(data, interpreter, 1), text)
         interpreter.print_allocations()
         recorded = {part: int(size) for part, size in _RECORDED.findall(text())}
+        # Its arena is far larger than what is needed now.
         del interpreter
         enough = sum(recorded.values())
         too_small = enough - _ROUNDING
         while not _fits(data, enough):
             too_small = enough
             enough = enough + enough // 8 + _ROUNDING
+        # Halved until they are neighbours: the smallest arena that is enough.
         while enough - too_small > 1:
             middle = (enough + too_small) // 2
-            enough, too_small = (middle, too_small) if _fits(data, middle) else (enough, middle)
+            if _fits(data, middle):
+                enough = middle
+            else:
+                too_small = middle
     return enough, recorded["head"]
 
 
@@ -132,11 +140,15 @@ def _compare_outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
     """Run random inputs within the smallest arena, and return how the outputs differ from LiteRT's kernels."""
     with _capture_prints() as text:
         interpreter = _new_interpreter(data, arena, text)
-        given = _draw_inputs(data, interpreter, inputs)
-        outputs = _run(interpreter, given, text, len(_read_details(data)[1]))
-    floats = any(details.dtype.startswith("float") for details in _read_details(data)[1])
-    differences = partial(_measure_differences, outputs, tolerance=FLOAT_TOLERANCE if floats else 0.0)
-    kernels = {name: differences(_run_in_litert(data, given, name)) for name in ("reference", "default")}
+        values = _draw_inputs(data, interpreter, inputs)
+        _, tensors = _read_details(data)
+        outputs = _run(interpreter, values, text, len(tensors))
+    # Integers are computed exactly, so they may not differ at all.
+    floats = any(tensor.dtype.startswith("float") for tensor in tensors)
+    tolerance = FLOAT_TOLERANCE if floats else 0.0
+    kernels = {}
+    for name in ("reference", "default"):
+        kernels[name] = _measure_differences(outputs, _run_in_litert(data, values, name), tolerance)
     return {"inputs": inputs, "values": int(outputs.size), "kernels": kernels}
 
 
@@ -153,7 +165,7 @@ def _read_details(data: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return model.inputs, model.outputs
 
 
-def _run_in_litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
+def _run_in_litert(data: bytes, inputs: RunInputs, kernels: str) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other, by the named kernels of LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -161,7 +173,7 @@ def _run_in_litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
     interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
     outputs = []
-    for values in given:
+    for values in inputs:
         for details, value in zip(interpreter.get_input_details(), values, strict=True):
             interpreter.set_tensor(details["index"], value)
         interpreter.invoke()
@@ -191,28 +203,33 @@ def _fits(data: bytes, arena: int) -> bool:
         with suppress(NotRun):
             _new_interpreter(data, arena, str)
             status = 0
+        # Without the exit handlers, which are those of the parent.
         os._exit(status)
     return os.waitpid(child, 0)[1] == 0
 
 
-def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
+def _run(interpreter: Any, inputs: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other. Raises NotRun: a kernel fails."""
-    values_given = []
-    for values in given:
+    arrays = []
+    for values in inputs:
         try:
             for place, value in enumerate(values):
                 interpreter.set_input(value, place)
             interpreter.invoke()
         except (RuntimeError, ValueError) as error:
             raise NotRun(text() or str(error)) from error
-        values_given += [np.array(interpreter.get_output(place)) for place in range(outputs)]
-    return _flatten(values_given)
+        arrays += [np.array(interpreter.get_output(place)) for place in range(outputs)]
+    return _flatten(arrays)
 
 
 def _draw_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
     random = np.random.default_rng(0)
-    details = [interpreter.get_input_details(place) for place in range(len(_read_details(data)[0]))]
-    return [[_draw_values(input_details, random) for input_details in details] for _ in range(number)]
+    tensors, _ = _read_details(data)
+    details = [interpreter.get_input_details(place) for place in range(len(tensors))]
+    inputs = []
+    for _ in range(number):
+        inputs.append([_draw_values(input_details, random) for input_details in details])
+    return inputs
 
 
 def _draw_values(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any]:
@@ -231,15 +248,18 @@ def _list_missing(data: bytes, printed: str) -> list[str]:
     from advisor.tflite import pack, read, unpack
 
     missing = list[str]()
-    while named := _MISSING.search(printed):
+    while match := _MISSING.search(printed):
         tables = unpack(data)
         graphs = read(data).subgraphs
-        kinds = [operator.name for graph in graphs for operator in graph.operators]
-        name = next(kind for kind in kinds if kind.partition(":")[0] == named[1])
-        missing.append(name)
+        names = list[str]()
+        for graph in graphs:
+            names += [operator.name for operator in graph.operators]
+        # TFLM prints CUSTOM, and which custom operator it is stands in the file alone.
+        missing_name = next(name for name in names if name.partition(":")[0] == match[1])
+        missing.append(missing_name)
         for table, graph in zip(tables.subgraphs, graphs, strict=True):
             pairs = zip(table.operators, graph.operators, strict=True)
-            table.operators = [operator for operator, read_one in pairs if read_one.name != name]
+            table.operators = [entry for entry, operator in pairs if operator.name != missing_name]
         data = pack(tables)
         printed = ""
         try:
@@ -256,8 +276,8 @@ def _read_reason(printed: str) -> str:
     refused = _REFUSED.search(printed)
     if refused is None:
         return lines[0] if lines else "it gives no reason"
-    said = [line for line in lines if not _REFUSED.search(line)]
-    return f"{refused[1]} (operator {refused[2]}): {said[0] if said else 'it gives no reason'}"
+    reasons = [line for line in lines if not _REFUSED.search(line)]
+    return f"{refused[1]} (operator {refused[2]}): {reasons[0] if reasons else 'it gives no reason'}"
 
 
 @contextmanager

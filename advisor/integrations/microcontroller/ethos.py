@@ -81,7 +81,8 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
         raise UsageError("Arm's compiler ethos-u-vela is not installed", install_extra(EXTRA))
     model = read(path)
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "model.tflite"  # the names of its files follow that of the model
+        # The names of the compiler's files follow that of the model.
+        source = Path(folder) / "model.tflite"
         source.write_bytes(path.read_bytes())
         finished = run_program(_command(source, unit), timeout_s=timeout_s)
         summaries = sorted(Path(folder).glob("model_summary_*.csv"))
@@ -90,10 +91,13 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
         with summaries[0].open(newline="", encoding="utf-8") as file:
             (row,) = csv.DictReader(file)
         compiled = read(Path(folder) / "model_vela.tflite")
-    left = Counter(operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR)
-    lines = [line.removeprefix("Reason:") for line in finished.stdout.splitlines() if line.startswith("Reason:")]
-    reasons = tuple(dict.fromkeys(line.strip().partition(" (")[0] for line in lines))
-    return _estimate(unit, len(model.operators), left, reasons, row)
+    on_cpu = Counter(operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR)
+    reasons = list[str]()
+    for line in finished.stdout.splitlines():
+        if line.startswith("Reason:"):
+            # Without the details in brackets, so that equal reasons are one.
+            reasons.append(line.removeprefix("Reason:").strip().partition(" (")[0])
+    return _estimate(unit, len(model.operators), on_cpu, tuple(dict.fromkeys(reasons)), row)
 
 
 def _command(source: Path, unit: Unit) -> Sequence[str]:
@@ -102,7 +106,7 @@ def _command(source: Path, unit: Unit) -> Sequence[str]:
 
 
 def _estimate(
-    unit: Unit, operators: int, left: Mapping[str, int], reasons: tuple[str, ...], row: Mapping[str, str]
+    unit: Unit, operators: int, on_cpu: Mapping[str, int], reasons: tuple[str, ...], row: Mapping[str, str]
 ) -> EthosEstimate:
     compiler = f"ethos-u-vela {metadata.version('ethos-u-vela')}"
     source = f"{compiler}, {unit.name}, {unit.system}, {MODES[unit.mode]}"
@@ -117,11 +121,12 @@ def _estimate(
         compiler=compiler,
         clock_mhz=float(row["core_clock"]) / 1e6,
         operators=operators,
-        on_cpu=dict(left),
+        on_cpu=dict(on_cpu),
         reasons=reasons,
         macs=int(float(row["nn_macs"])),
         cycles=make_estimate(cycles, "cycles"),
         latency=make_estimate(1e3 * float(row["inference_time"]), "ms") if cycles else None,
+        # The compiler writes KiB.
         sram=make_estimate(1024 * float(row["sram_memory_used"])),
         dram=make_estimate(1024 * float(row["dram_memory_used"])),
         flash=make_estimate(1024 * flash),

@@ -52,7 +52,10 @@ def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ..
     """
     arena, origin = _measure_arena(content)
     model = read(content)
-    operators = sorted({operator.name for graph in model.subgraphs for operator in graph.operators})
+    names = set[str]()
+    for graph in model.subgraphs:
+        names.update(operator.name for operator in graph.operators)
+    operators = sorted(names)
     customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
     texts = {
         "model_settings.h": render_template(
@@ -63,6 +66,7 @@ def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ..
             origin=origin,
             operators=len(operators),
             methods=[name_method(name) for name in operators if name not in customs],
+            # A name comes from the file, and could otherwise end the comment that it stands in.
             customs=[re.sub(r"[^\w.-]", "?", name.removeprefix(CUSTOM)) for name in customs],
             input=model.inputs[0],
             output=model.outputs[0],
@@ -95,9 +99,8 @@ def _measure_arena(content: bytes) -> tuple[int, str]:
         raise UsageError(
             f"--microcontroller: {micro_check.reason}", "choose another candidate with --pick, such as an int8"
         )
-    return _round_up(
-        micro_check.arena_bytes
-    ), f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
+    origin = f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
+    return _round_up(micro_check.arena_bytes), origin
 
 
 def _round_up(size: int) -> int:
@@ -106,17 +109,16 @@ def _round_up(size: int) -> int:
 
 def _by_channel(values: tuple[float, ...]) -> str:
     """Return one number for each channel in C; a file may state one for all."""
-    return ", ".join(f"{float(value)!r}f" for value in (values * CHANNELS if len(values) == 1 else values))
+    channels = values * CHANNELS if len(values) == 1 else values
+    return ", ".join(f"{float(value)!r}f" for value in channels)
 
 
 def _scale(tensor: Tensor) -> tuple[float, int] | None:
     """Return scale and zero point; None of a tensor without one."""
     quantization = tensor.quantization
-    return (
-        (quantization.scales[0], next(iter(quantization.zero_points), 0))
-        if quantization and quantization.scales
-        else None
-    )
+    if quantization is None or not quantization.scales:
+        return None
+    return quantization.scales[0], next(iter(quantization.zero_points), 0)
 
 
 def _lines(content: bytes) -> Iterator[str]:

@@ -35,8 +35,10 @@ ANSWER_S = 60.0
 CLIENT_PORT = 10001
 
 OWN = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # despite its name, it makes nodes bind to 127.0.0.1 on every system
-    "RAY_agent_register_timeout_ms": "200000",  # importing Ray's agents is slow on a busy machine
+    # Despite its name, it makes nodes bind to 127.0.0.1 on every system.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Importing Ray's agents is slow on a busy machine.
+    "RAY_agent_register_timeout_ms": "200000",
     "RAY_raylet_start_wait_time_s": "200",
 }
 """Environment of a cluster that is started here: only this machine can reach it, and it may start slowly."""
@@ -72,10 +74,10 @@ def connect(address: str, cores: int) -> Any:
     if find_spec("ray") is None:
         raise UsageError("--executor: Ray is not installed", install_extra("ray"))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    given = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")
-    if given:
-        _knock(given)
-        options: dict[str, Any] = {"address": given}
+    cluster = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")
+    if cluster:
+        _knock(cluster)
+        options: dict[str, Any] = {"address": cluster}
     else:
         for name, value in OWN.items():
             os.environ.setdefault(name, value)
@@ -85,9 +87,10 @@ def connect(address: str, cores: int) -> Any:
 
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
-    except Exception as error:  # from Ray, gRPC or a socket: Ray defines no error class for it
-        if given:
-            raise _unreachable(given, message_of(error)) from None
+    # From Ray, gRPC or a socket: Ray defines no error class for it.
+    except Exception as error:
+        if cluster:
+            raise _unreachable(cluster, message_of(error)) from None
         raise UsageError(
             f"--executor: Ray cannot be started here: {message_of(error)}", "use --executor local"
         ) from None
@@ -99,7 +102,8 @@ class Roster:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self.remote = functools.cache(ray.remote)  # of each function once, because Ray sends each task to every node
+        # Of each function once, because Ray sends each task to every node.
+        self.remote = functools.cache(ray.remote)
 
     def measure_where_jobs_run(self) -> bool:
         """Return True if the machine that measures ``host`` also runs jobs; jobs and measurements then take turns."""
@@ -131,7 +135,8 @@ class Roster:
     def _answer(self, name: str, reference: object, timeout_s: float) -> Any:
         try:
             return self._ray.get(reference, timeout=timeout_s)
-        except Exception as error:  # most likely advisor is not installed on the node, which cannot import the task
+        # Most likely advisor is not installed on the node, which cannot import the task.
+        except Exception as error:
             raise UsageError(
                 f"--executor: the node {name} cannot work: {last_line(str(error)) or type(error).__name__}",
                 f"every node needs the same version of advisor as this machine: {install_extra('ray')}",
@@ -140,15 +145,14 @@ class Roster:
     def require_same(self) -> None:
         """Refuse nodes with other package versions, which would make other files than this machine: UsageError."""
         versions_here = ray_node.versions()
-        for name, there in self.on_every_node(ray_node.versions).items():
-            differing = [
-                f"{name} {there[name]}, not {versions_here[name]}"
-                for name in versions_here
-                if there[name] != versions_here[name]
-            ]
+        for node, versions in self.on_every_node(ray_node.versions).items():
+            differing = []
+            for package, version in versions_here.items():
+                if versions[package] != version:
+                    differing.append(f"{package} {versions[package]}, not {version}")
             if differing:
                 raise UsageError(
-                    f"--executor: the node {name} has {'; '.join(differing)}", "install the same versions on every node"
+                    f"--executor: the node {node} has {'; '.join(differing)}", "install the same versions on every node"
                 )
 
 
@@ -162,7 +166,8 @@ def _knock(address: str) -> None:
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if address in ("auto", "local"):
         return
-    if not colon or (number := whole_number(port)) is None:
+    number = whole_number(port) if colon else None
+    if number is None:
         raise UsageError(
             f"--executor: '{address}' names no port", f"write for example --executor ray://{host or port}:{CLIENT_PORT}"
         )
@@ -240,16 +245,20 @@ class RayExecutor:
             return
         self._closed = True
         self.cancel()
-        with contextlib.suppress(Exception):  # a node that is gone has no files to delete
+        # A node that is gone has no files to delete.
+        with contextlib.suppress(Exception):
             self._roster.on_every_node(ray_node.tidy_spool, self.session, timeout_s=LOOKS_EVERY_S)
         self._sent.clear()
         self._ray.shutdown()
 
     def cancel(self, kind: str = "") -> None:
         """Cancel the running jobs of a kind; of every kind if it is empty."""
-        for reference in [reference for reference, its in self._running.items() if kind in ("", its)]:
-            with contextlib.suppress(Exception):  # the job may be done, or its node gone
-                self._ray.cancel(reference, force=True)
+        # A copy: jobs that end meanwhile take themselves out of the list.
+        for reference, kind_of_job in list(self._running.items()):
+            if kind in ("", kind_of_job):
+                # The job may be done, or its node gone.
+                with contextlib.suppress(Exception):
+                    self._ray.cancel(reference, force=True)
 
     def _run(
         self, kind: str, options: Mapping[str, Any], task: Callable[..., CallResult], given: Arguments, *more: object
@@ -265,7 +274,8 @@ class RayExecutor:
             result: CallResult = self._ray.get(reference)
         except StageError:
             raise
-        except Exception as error:  # of Ray or gRPC: the node, the worker or the connection is gone
+        # Of Ray or gRPC: the node, the worker or the connection is gone.
+        except Exception as error:
             raise StageError(f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}") from None
         finally:
             self._running.pop(reference, None)
@@ -279,13 +289,16 @@ class RayExecutor:
         wanted = {**amounts, **options.get("resources", {})}
         possible = time.monotonic()
         while not self._ray.wait([reference], timeout=LOOKS_EVERY_S)[0]:
-            lacking = [
-                name for name, count in wanted.items() if max(self._roster.list_offered(name), default=0.0) < count
-            ]
+            lacking = []
+            for name, amount in wanted.items():
+                # One node must offer all of it: a job cannot be divided.
+                if max(self._roster.list_offered(name), default=0.0) < amount:
+                    lacking.append(name)
             if not lacking:
                 possible = time.monotonic()
             elif time.monotonic() - possible > LOST_AFTER_S:
-                with contextlib.suppress(Exception):  # its node may be gone
+                # Its node may be gone.
+                with contextlib.suppress(Exception):
                     self._ray.cancel(reference, force=True)
                 raise StageError(f"no node of the cluster offers {', '.join(lacking)} now")
 

@@ -80,8 +80,12 @@ def replace_paths(value: object, swap: Callable[[Sequence[Item]], Sequence[objec
 
 def bundle_key(paths: Sequence[Path]) -> str:
     """Return the key of a bundle: a hash of its files' names, sizes and modification times."""
-    stats = [path.stat() for path in paths]
-    return sha256_json([[str(p), s.st_size, s.st_mtime_ns] for p, s in zip(paths, stats, strict=True)])
+    entries = []
+    for path in paths:
+        facts = path.stat()
+        entries.append([str(path), facts.st_size, facts.st_mtime_ns])
+    # Not of the contents, which would have to be read for each call.
+    return sha256_json(entries)
 
 
 def find_companions(path: Path) -> list[Path]:
@@ -93,8 +97,10 @@ def find_companions(path: Path) -> list[Path]:
 
 def read_contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
     """Return (folder number, file name, content) of each file; files of one folder get the same number."""
-    folders = {folder: number for number, folder in enumerate(dict.fromkeys(path.parent for path in paths))}
-    return [(folders[path.parent], path.name, path.read_bytes()) for path in paths]
+    numbers = dict[Path, int]()
+    for path in paths:
+        numbers.setdefault(path.parent, len(numbers))
+    return [(numbers[path.parent], path.name, path.read_bytes()) for path in paths]
 
 
 class Outgoing:
@@ -123,8 +129,12 @@ class Outgoing:
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
             return [FileRef(key, position) for position in range(len(paths))]
-        if len(paths) > 1:  # some exist and are read, others are written
-            return [reference for path in paths for reference in self._references([path])]
+        # Some exist and are read, others are written.
+        if len(paths) > 1:
+            references = list[object]()
+            for path in paths:
+                references += self._references([path])
+            return references
         (path,) = paths
         if path.suffix == ".checkpoints":
             return [FileRef(KEPT, path.name)]
@@ -184,9 +194,9 @@ def work(
         value = None
         error = None
         try:
-            value = call(
-                cast("Arguments", replace_paths(arguments, lambda group: [path(each) for each in group], FileRef))
-            )
+            local_arguments = replace_paths(arguments, lambda references: list(map(path, references)), FileRef)
+            value = call(cast("Arguments", local_arguments))
+        # Returned and not raised: Ray would wrap it in an error of another class.
         except AdvisorError as raised:
             error = raised
         files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
@@ -233,9 +243,11 @@ def job(
     pause = Pause()
     with _watch_switch(pause, switches, trainer) if trainer else contextlib.nullcontext():
         pool = _pool(kind, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        result = work(
-            lambda given: pool.call(function, *given, limits=limits, pause=pause), session, arguments, bundles, _fetch
-        )
+
+        def call(local_arguments: Arguments) -> object:
+            return pool.call(function, *local_arguments, limits=limits, pause=pause)
+
+        result = work(call, session, arguments, bundles, _fetch)
         return replace(result, peak_bytes=pool.peak_bytes, cpu_s=pause.cpu_s)
 
 
@@ -243,7 +255,7 @@ def measurement(
     session: str, arguments: Arguments, bundles: Mapping[str, object], function: Callable[..., object]
 ) -> CallResult:
     """Call a measuring function on this node, which has the device."""
-    return work(lambda given: function(*given), session, arguments, bundles, _fetch)
+    return work(lambda local_arguments: function(*local_arguments), session, arguments, bundles, _fetch)
 
 
 def versions() -> dict[str, str]:
@@ -255,6 +267,7 @@ def open_spool() -> Path:
     """Return the folder for files from other machines; only this user can read it."""
     folder = Path(tempfile.gettempdir()) / f"advisor-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    # Anybody may write into the folder above, and could have put a link here before.
     facts = folder.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise PermissionError(f"{folder} is a link, or belongs to another user")
@@ -264,7 +277,8 @@ def open_spool() -> Path:
 def tidy_spool(session: str) -> None:
     """Delete the files of a search, and those of searches that were killed long ago."""
     for folder in open_spool().iterdir():
-        with contextlib.suppress(OSError):  # another search may have deleted it
+        # Another search may have deleted it.
+        with contextlib.suppress(OSError):
             if folder.name == session or time.time() - folder.stat().st_mtime > STALE_S:
                 shutil.rmtree(folder, ignore_errors=True)
 

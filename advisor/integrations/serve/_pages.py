@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -112,11 +113,13 @@ class Reevaluations:
             try:
                 command = _command(["reevaluate", str(run), *options])
                 self._process = ChildProcess(command, environment=_environment())
-            except ValueError as error:  # a NUL character
+            # A NUL character.
+            except ValueError as error:
                 raise UsageError(
                     f"{device!a} is not the name of a device ({error})", "choose one of the list"
                 ) from None
-            job = self._jobs[run.name] = ReevaluationJob(device)
+            job = ReevaluationJob(device)
+            self._jobs[run.name] = job
         threading.Thread(target=self._follow, args=(self._process, job), daemon=True).start()
 
     def close(self) -> None:
@@ -132,6 +135,7 @@ class Reevaluations:
         stderr = process.popen.stderr
         assert stdout is not None, "it is a pipe"
         assert stderr is not None, "it is a pipe"
+        # Both pipes are read at once: a command that fills one of them would wait without end.
         reader = threading.Thread(target=lambda: printed.append(stdout.read()))
         reader.start()
         for line in stderr:
@@ -219,13 +223,17 @@ class Pages:
         falling ^= "turned" in asked
         rows = list(self._runs.rows())
         linked = self._names()
-        shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
+        rows_of_state = [row for row in rows if state in ("", row.state)]
+        shown = [row for row in rows_of_state if _has(row, words.casefold().split())]
         filters = {name: value for name, value in (("words", words), ("state", state)) if value}
-        pages = max(1, -(-len(shown) // ROWS))
+        pages = max(1, math.ceil(len(shown) / ROWS))
         first = 0
         if asked.get("page", "").isdecimal():
+            # Nine digits at most: an address may hold a number of any length.
             first = min(max(int(asked["page"][:9]), 1), pages) - 1
-        order = {**filters, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
+        order = {**filters, "sort": sort}
+        if "turned" in asked:
+            order["turned"] = "1"
         near = (("Previous", first), ("Next", first + 2))
         return self._show(
             "runs",
@@ -275,7 +283,8 @@ class Pages:
 
     def compare(self, request: Request) -> Response:
         """Return the page with the changes between two runs."""
-        before, after = (request.query_params.get(name, "") for name in ("before", "after"))
+        before = request.query_params.get("before", "")
+        after = request.query_params.get("after", "")
         comparison = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
         return self._show(
             "comparison",
@@ -292,11 +301,12 @@ class Pages:
         run = self._runs.path(request.path_params["run"])
         folder = tempfile.TemporaryDirectory(prefix="advisor-bundle-")
         try:
-            made = zip_bundle(run, Path(folder.name))
+            archive = zip_bundle(run, Path(folder.name))
         except BaseException:
             folder.cleanup()
             raise
-        return FileResponse(made, filename=f"{run.name}-bundle.zip", background=BackgroundTask(folder.cleanup))
+        # The folder must stay until the file is sent.
+        return FileResponse(archive, filename=f"{run.name}-bundle.zip", background=BackgroundTask(folder.cleanup))
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
@@ -334,10 +344,14 @@ class Pages:
 
 def _has(row: RunRow, words: list[str]) -> bool:
     """Return whether each word is somewhere in the row."""
-    text = " ".join((row.name, row.state, row.task, row.model, *(f"{name} {value}" for name, value in row.limits)))
-    return all(word in text.casefold() for word in words)
+    limits = [f"{name} {value}" for name, value in row.limits]
+    text = " ".join((row.name, row.state, row.task, row.model, *limits)).casefold()
+    return all(word in text for word in words)
 
 
 def _sort_query(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
     """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
-    return urlencode({**filters, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
+    query = {**filters, "sort": name}
+    if name == sort and not turned:
+        query["turned"] = "1"
+    return urlencode(query)

@@ -90,11 +90,13 @@ class _Queue:
         self.broken = ""
         self._vain = 0
 
-    def supply(self, calls: CallFolder, most: int) -> None:
+    def start_jobs(self, calls: CallFolder, most: int) -> None:
         """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
-        for job in [job for number, job in enumerate(self.jobs) if job.done(force_check=number == 0)]:
+        # The first question reads the states of all jobs, the others what it has read.
+        ended = [job for number, job in enumerate(self.jobs) if job.done(force_check=number == 0)]
+        for job in ended:
             self.jobs.remove(job)
-            self._vain = 0 if calls.began(self.name, job.job_id) else self._vain + 1
+            self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {in_words(job.state)}"
             self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
             if self._vain >= STARTS:
@@ -123,7 +125,7 @@ class SlurmExecutor:
         self._queues = {name: _Queue(name, self._submit) for name in names}
         self._submitters = {name: self._submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
-        self.calls.make(names)
+        self.calls.make_folders(names)
         self.machine = Machine(AHEAD * workers, separate_measurements=True)
         self.host = host.describe()
         self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
@@ -135,13 +137,17 @@ class SlurmExecutor:
     def call(self, call: Call, pause: Pause) -> Any:
         """Return the answer of a job to a call. StageError: jobs that worked on it ended, or none can work."""
         queue = self._queues.get(call.kind) or self._queues["jobs"]
-        name = f"{time.time_ns():020}-{uuid.uuid4().hex}"  # jobs take the oldest first
-        pause.attach(lambda _signal: self.calls.drop(name))  # the only one: jobs are never paused
+        # Jobs take the first name, which is the oldest.
+        name = f"{time.time_ns():020}-{uuid.uuid4().hex}"
+        # The only signal is the one that ends a call: jobs are never paused.
+        pause.attach(lambda _signal: self.calls.drop_call(name))
         queue.open.add(name)
         try:
-            self.calls.put(queue.name, name, call)
-            while not pause.unwanted.is_set():  # then it may still wait for a job
-                if (answer := self.calls.take_answer(name)) is not None:
+            self.calls.put_call(queue.name, name, call)
+            # A call that nobody needs may still wait for a job.
+            while not pause.unwanted.is_set():
+                answer = self.calls.take_answer(name)
+                if answer is not None:
                     break
                 with _end_programs(pause):
                     self._supply(queue)
@@ -168,7 +174,8 @@ class SlurmExecutor:
             self._closed = True
             jobs = list(itertools.chain.from_iterable(queue.jobs for queue in self._queues.values()))
         for job in jobs:
-            with contextlib.suppress(Exception):  # it may have ended
+            # It may have ended.
+            with contextlib.suppress(Exception):
                 job.cancel(check=False)
         shutil.rmtree(self.calls.path, ignore_errors=True)
 
@@ -180,7 +187,7 @@ class SlurmExecutor:
                 raise StageError(queue.broken)
             if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
                 for queue_of_kind in self._queues.values():
-                    queue_of_kind.supply(self.calls, self._most)
+                    queue_of_kind.start_jobs(self.calls, self._most)
                 self._looked = time.monotonic()
             elif len(queue.jobs) < min(self._most, len(queue.open)):
                 queue.jobs.append(self._submit(queue.name))
@@ -192,21 +199,24 @@ class SlurmExecutor:
             why = f"the batch system gives no answer: {error.message}"
             self._queues[name].broken = why
             raise StageError(why) from None
-        except Exception as error:  # of submitit or of sbatch: a wrong partition, an account without hours
+        # Of submitit or of sbatch: a wrong partition, an account without hours.
+        except Exception as error:
             raise StageError(f"the batch system refused a job: {last_line(str(error))}") from None
 
     def _submitter(self, name: str) -> Any:
         import submitit
 
         logging.getLogger("submitit").setLevel(logging.ERROR)
-        wanted = {**self._settings["jobs"], **(self._settings["training"] or {} if name == TRAINERS else {})}
+        parameters = dict(self._settings["jobs"])
+        if name == TRAINERS:
+            parameters.update(self._settings["training"] or {})
         try:
             submitter = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
             if self._settings["cluster"] == "slurm":
                 from advisor.integrations.slurm._programs import BoundedExecutor
 
                 submitter._executor = BoundedExecutor(folder=self._folder / "logs")
-            submitter.update_parameters(**wanted)
+            submitter.update_parameters(**parameters)
         except RuntimeError as error:
             why = f"--executor: Slurm is not installed here: {first_line(str(error))}"
             raise UsageError(why, "run the search where sbatch, srun and sacct are, or use --executor ray") from None

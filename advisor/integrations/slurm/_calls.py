@@ -61,30 +61,36 @@ class CallFolder:
     def __init__(self, folder: Path) -> None:
         self.path = folder
 
-    def make(self, queues: Iterable[str]) -> None:
+    def make_folders(self, queues: Iterable[str]) -> None:
         """Make the folder. Only the search does, so a job does not bring back one that is deleted."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("answers", "unwanted", *(f"{queue}/{part}" for queue in queues for part in ("wanted", "taken"))):
+        names = ["answers", "unwanted"]
+        for queue in queues:
+            names += [f"{queue}/wanted", f"{queue}/taken"]
+        for name in names:
             (self.path / name).mkdir(parents=True)
 
-    def put(self, queue: str, name: str, call: Call) -> None:
+    def put_call(self, queue: str, name: str, call: Call) -> None:
         """Ask for an answer."""
         write_atomically(self.path / queue / "wanted" / f"{name}.1", pickle.dumps(call))
 
-    def begin(self, queue: str, job: str) -> None:
+    def begin_job(self, queue: str, job: str) -> None:
         """Let a job begin. One that the batch system starts again gives back what it had taken."""
         (self._folder_taken(queue, job)).mkdir(exist_ok=True)
         self.give_back(queue, job, f"the batch system started job {job} again while it worked on this")
 
-    def began(self, queue: str, job: str) -> bool:
+    def has_begun(self, queue: str, job: str) -> bool:
         """Return whether a job has begun."""
         return _lists(self.path / queue / "taken", job)
 
-    def take(self, queue: str, job: str) -> Path | None:
+    def take_call(self, queue: str, job: str) -> Path | None:
         """Return the file of the first call by name, which now belongs to a job; None if none waits."""
         wanted = self.path / queue / "wanted"
-        for name in sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")):
-            with contextlib.suppress(FileNotFoundError):  # another job was faster
+        # A file that is being written has a name with a dot before it.
+        names = sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith("."))
+        for name in names:
+            # Another job was faster.
+            with contextlib.suppress(FileNotFoundError):
                 return (wanted / name).rename(self._folder_taken(queue, job) / name)
         return None
 
@@ -94,17 +100,17 @@ class CallFolder:
         Return those that failed.
         """
         failed = set[str]()
-        for file in sorted(self._folder_taken(queue, job).iterdir()) if self.began(queue, job) else ():
+        for file in sorted(self._folder_taken(queue, job).iterdir()) if self.has_begun(queue, job) else ():
             name, _, tried = file.name.rpartition(".")
             if again and int(tried) < TRIES:
                 file.rename(self.path / queue / "wanted" / f"{name}.{int(tried) + 1}")
             else:
-                self.answer(name, CallAnswer(None, StageError(why)))
+                self.put_answer(name, CallAnswer(None, StageError(why)))
                 file.unlink()
                 failed.add(name)
         return failed
 
-    def answer(self, name: str, answer: CallAnswer) -> None:
+    def put_answer(self, name: str, answer: CallAnswer) -> None:
         """Keep the answer to a call."""
         write_atomically(self.path / "answers" / name, pickle.dumps(answer))
 
@@ -113,11 +119,12 @@ class CallFolder:
         if not _lists(self.path / "answers", name):
             return None
         file = self.path / "answers" / name
-        answer: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
+        # A pickle of our own job, in a folder where only this user may write.
+        answer: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301
         file.unlink()
         return answer
 
-    def drop(self, name: str) -> None:
+    def drop_call(self, name: str) -> None:
         """Say that nobody needs the answer to a call any more."""
         (self.path / "unwanted" / name).touch()
 
@@ -137,24 +144,27 @@ def serve(folder: Path, queue: str, idle_s: float) -> None:
     """Take calls and answer them until none has come for ``idle_s`` seconds: the work of one job."""
     import submitit
 
-    with contextlib.suppress(FileNotFoundError):  # the search has ended and deleted its folder
+    # The search has ended and deleted its folder.
+    with contextlib.suppress(FileNotFoundError):
         _serve(CallFolder(folder), queue, submitit.JobEnvironment().job_id, idle_s)
 
 
 def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
     pools = dict[str, ChildPool]()
     worked = time.monotonic()
-    calls.begin(queue, job)
+    calls.begin_job(queue, job)
     while time.monotonic() - worked < idle_s:
-        if (file := calls.take(queue, job)) is None:
+        file = calls.take_call(queue, job)
+        if file is None:
             time.sleep(LOOKS_EVERY_S)
             continue
         name = file.name.rpartition(".")[0]
         if not calls.is_dropped(name):
-            call = pickle.loads(file.read_bytes())  # noqa: S301  # of our own search, in a folder of this user
+            # A pickle of our own search, in a folder where only this user may write.
+            call = pickle.loads(file.read_bytes())  # noqa: S301
             if call.kind not in pools:
                 pools[call.kind] = map_pools()[call.kind](None)
-            calls.answer(name, _answer(calls, name, call, pools[call.kind]))
+            calls.put_answer(name, _answer(calls, name, call, pools[call.kind]))
         file.unlink()
         worked = time.monotonic()
 

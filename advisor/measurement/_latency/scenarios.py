@@ -20,15 +20,18 @@ from advisor.measurement._processes import call_json, existing_model, run_json
 from advisor.tflite import read_metadata
 
 WINDOWS = 30
-SPAN_S = 60.0  # compare the first and last minute, or the first and last fifth of a run below five minutes
-SLOWED = 1.05  # a difference within 5 % does not count, as in MLPerf Mobile's rule on replication
+# Compare the first and last minute, or the first and last fifth of a run below five minutes.
+SPAN_S = 60.0
+# A difference within 5 % does not count, as in MLPerf Mobile's rule on replication.
+SLOWED = 1.05
 
 TIME_LIMIT_S = 1.5
 MOST_RUNS = 100
 LEAST_RUNS = 5
 TOP = 5
 STEPS = ("decode", "normalise", "copy_in", "invoke", "copy_out", "answer")
-ASSUMED = (127.5, 127.5, 127.5)  # [-1, 1), the input range of most converted classifiers
+# [-1, 1), the input range of most converted classifiers.
+ASSUMED = (127.5, 127.5, 127.5)
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,16 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
     files = {"model": str(path.absolute()), "image": str(photograph.absolute())}
     options = {"threads": threads, "kernels": kernels, "mean": mean, "std": std}
     runs = call_json(f"{__name__}:collect", 60.0, path.name, **files, **options)["runs"]
-    columns = zip(STEPS, zip(*runs, strict=True), strict=True)
-    parts = {f"{step}_ms": statistics.median(column) / 1e6 for step, column in columns}
+    times_of_steps = zip(*runs, strict=True)
+    medians = {}
+    for step, times_ns in zip(STEPS, times_of_steps, strict=True):
+        medians[f"{step}_ms"] = statistics.median(times_ns) / 1e6
     totals = [sum(run) / 1e6 for run in runs]
     return Pipeline(
         image=photograph.name,
         threads=threads,
         runs=len(totals),
-        **parts,
+        **medians,
         pipeline_ms=statistics.median(totals),
         pipeline_p90_ms=float(np.quantile(totals, 0.9)),
         normalization=normalization,
@@ -97,7 +102,9 @@ def _read_normalization(path: Path) -> tuple[tuple[float, ...], tuple[float, ...
     metadata = read_metadata(path.read_bytes())
     if metadata is None or not metadata.mean or not metadata.std:
         return ASSUMED, ASSUMED, "assumed (mean and deviation 127.5), because the file does not state it"
-    mean, std = (values * 3 if len(values) == 1 else values for values in (metadata.mean, metadata.std))
+    # One number stands for all three channels.
+    mean = metadata.mean * 3 if len(metadata.mean) == 1 else metadata.mean
+    std = metadata.std * 3 if len(metadata.std) == 1 else metadata.std
     return mean, std, "from the file"
 
 
@@ -140,9 +147,9 @@ def collect(
     # The first runs fill caches and allocate memory, which an app does once.
     for _ in range(2):
         run()
-    limit = time.perf_counter() + TIME_LIMIT_S
+    deadline = time.perf_counter() + TIME_LIMIT_S
     runs = list[list[int]]()
-    while len(runs) < MOST_RUNS and (len(runs) < LEAST_RUNS or time.perf_counter() < limit):
+    while len(runs) < MOST_RUNS and (len(runs) < LEAST_RUNS or time.perf_counter() < deadline):
         runs.append(run())
     return {"runs": runs}
 
@@ -194,7 +201,7 @@ class Sustained(Written):
         return f"keeps its speed: {spans} ({self.ratio - 1:+.1%})"
 
 
-def sustain(
+def run_sustained(
     model: Path | str, threads: int, seconds: float, setup: InterpreterOptions = DEFAULT, windows: int = WINDOWS
 ) -> Sustained:
     """Run a file for ``seconds`` without a pause in a child process; errors are those of :func:`.timing.measure`."""
@@ -202,10 +209,14 @@ def sustain(
     options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
     script = [agent.__file__, str(path.absolute()), *options]
     document = cast("SustainedDocument", run_json(script, seconds * 1.5 + 120, path.name, setup.python))
-    rows = [(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in document["windows"]]
-    parts = tuple(Window(*row) for row in rows)
+    parts = []
+    for row in document["windows"]:
+        # At several threads there is no CPU time of a run.
+        median_ms = (row["cpu_ns"] or row["wall_ns"]) / 1e6
+        parts.append(Window(row["start_s"], row["runs"], median_ms))
     clock = "CPU time" if threads == 1 else "wall time"
-    return Sustained(threads, seconds, clock, min(SPAN_S, seconds / 5), parts, document["load"]["others_cores"])
+    span_s = min(SPAN_S, seconds / 5)
+    return Sustained(threads, seconds, clock, span_s, tuple(parts), document["load"]["others_cores"])
 
 
 def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:
@@ -234,6 +245,7 @@ def _name_fastest(times: Mapping[int, float], where: str) -> str:
     if best != 1:
         change = f"{times[1]:.2f} -> {times[best]:.2f} ms"
         return f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({change})"
-    best_of_several = min((count for count in times if count != 1), key=lambda count: times[count])
+    several_counts = [count for count in times if count != 1]
+    best_of_several = min(several_counts, key=lambda count: times[count])
     several = f"{best_of_several} threads take {times[best_of_several]:.2f} ms"
     return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {several}"

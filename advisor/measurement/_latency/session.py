@@ -17,7 +17,7 @@ from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
-from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
+from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, run_sustained, time_pipeline
 from advisor.measurement._latency.timing import compare_with_first, interleave_files, measure, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
 from advisor.store import cache_root, fill_folder, install_package
@@ -74,7 +74,8 @@ def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
     """Raise UsageError for a runtime that has no wheel for this version of Python."""
     last = LAST_PYTHON.get(runtime.package)
     if last and version > last:
-        shown, newest = (".".join(map(str, number)) for number in (version, last))
+        shown = ".".join(map(str, version))
+        newest = ".".join(map(str, last))
         raise UsageError(
             f"{runtime} has no wheel for Python {shown}; its last wheels are for Python {newest}",
             f"install advisor with Python {newest}, or use a version of ai-edge-litert",
@@ -198,9 +199,9 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     names = [str(model) for model in models]
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
-    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
-    if twice is not None:
-        raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
+    repeated = [name for index, name in enumerate(names) if name in names[:index]]
+    if repeated:
+        raise UsageError(f"'{repeated[0]}' is given twice", "to compare a file with itself, copy it under another name")
     files = [_check_file(name) for name in names]
     python = None
     cpus = _require_usable(options["cpus"])
@@ -231,12 +232,21 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
             timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
             timed = [replace(files[0], timing=timing)]
         complete = [_complete_file(file, plan, say) for file in timed]
-    except StageError as error:  # the user gave a file that the runtime cannot run
+    # The user gave a file that the runtime cannot run.
+    except StageError as error:
         raise UsageError(error.message, error.hint) from error
-    timings = [(file.model, file.timing) for file in complete if file.timing]
-    compared = compare_with_first([(model, row) for model, timing in timings for row in timing.results])
+    compared = compare_with_first(_list_results(complete))
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
+
+
+def _list_results(files: Sequence[FileBenchmark]) -> list[tuple[str, LatencyResult]]:
+    """Return the file name and the result of each file at each thread count, without files that did not run."""
+    results = list[tuple[str, LatencyResult]]()
+    for file in files:
+        if file.timing:
+            results += [(file.model, result) for result in file.timing.results]
+    return results
 
 
 def _check_file(model: str) -> FileBenchmark:
@@ -264,16 +274,19 @@ def _time_together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tel
     if not good:
         raise StageError(loaded[0].failure, "; ".join(file.failure for file in loaded[1:]))
     say(f"measuring {len(good)} files in turn")
-    rows = iter(interleave_files([file.model for file in good], plan.threads, plan.effort, setup=plan.setup))
+    paths = [file.model for file in good]
+    results_of_files = iter(interleave_files(paths, plan.threads, plan.effort, setup=plan.setup))
     timed = []
     for file in loaded:
-        if file.timing:
-            own_result = file.timing.results[0]
-            results = next(rows)
-            # In the shared process, the files before it have loaded the runtime and filled the caches.
-            first = replace(results[0], load_ms=own_result.load_ms, first_ms=own_result.first_ms)
-            timing = replace(file.timing, results=(first, *results[1:]), effort=plan.effort)
-        timed.append(replace(file, timing=timing) if file.timing else file)
+        if not file.timing:
+            timed.append(file)
+            continue
+        alone = file.timing.results[0]
+        first, *others = next(results_of_files)
+        # In the shared process, the files before it have loaded the runtime and filled the caches.
+        first = replace(first, load_ms=alone.load_ms, first_ms=alone.first_ms)
+        timing = replace(file.timing, results=(first, *others), effort=plan.effort)
+        timed.append(replace(file, timing=timing))
     return timed
 
 
@@ -298,7 +311,8 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
         try:
             steps = time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels)
             file = replace(file, pipeline=steps)
-        except StageError:  # it counts only if an image was given: the input may be no image
+        except StageError:
+            # It counts only if an image was given: the input may be no image.
             if plan.image is not None:
                 raise
     if plan.contended:
@@ -309,7 +323,7 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
         file = replace(file, loaded=loaded)
     if plan.sustained_s:
         say(f"{name}: {plan.sustained_s:.0f} s without a pause")
-        file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
+        file = replace(file, sustained=run_sustained(file.model, plan.threads[0], plan.sustained_s, plan.setup))
     return file
 
 
@@ -317,7 +331,8 @@ def _notes(conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenc
     notes = [f"measured although {clause}" for clause in conditions.objections(max(plan.threads))]
     if plan.pipeline and plan.setup.python is not None:
         notes.append("the time from an image to an answer is measured with the installed runtime only")
-    contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]
+    timings = [file.timing for file in files if file.timing]
+    contended = [timing for timing in timings if any(result.contended for result in timing.results)]
     if contended and not notes:
         notes.append("the machine became busy: CPU time ranks at one thread, the shortest wall time at several")
     return (*notes, *detector_notes(Path(file.model).name for file in files if file.detects))

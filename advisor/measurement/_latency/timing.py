@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Sequence
+from itertools import chain
 from operator import truediv
 from pathlib import Path
 from typing import cast
@@ -35,9 +36,12 @@ from advisor.measurement._latency import (
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._processes import existing_model, run_json
 
-CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
-IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thread, because processors share caches
-OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
+# CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes.
+CPU_SHARE_LIMIT = 0.9
+# Part of another processor that must be idle for one thread, because processors share caches.
+IDLE_NEIGHBOUR = 0.5
+# Processors that others may take from the threads; /proc/stat cannot show less.
+OTHERS_LIMIT = 0.2
 
 SCREEN_RUNS = 5
 
@@ -46,17 +50,16 @@ DEFAULT = InterpreterOptions()
 
 def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
-    walls = [[value / 1e6 for value in block["wall_ns"]] for block in series["blocks"]]
-    known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
-    cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
-    wall = summarise_blocks(walls)
-    cpu = summarise_blocks(cpus) if cpus else None
-    share = None
-    if cpus:
-        runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
-        # The median shows a thread that shares its core all the time, the sums one that lost it for a few long runs.
-        share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
-    waited = compute_waited_share(series["threads"], series["blocks"])
+    blocks = series["blocks"]
+    walls_ms = [[value / 1e6 for value in block["wall_ns"]] for block in blocks]
+    cpus_ms = list[list[float]]()
+    # CPU time ranks at one thread only, and a browser has no such clock.
+    if series["threads"] == 1 and all(block["cpu_ns"] for block in blocks):
+        cpus_ms = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in blocks]
+    wall = summarise_blocks(walls_ms)
+    cpu = summarise_blocks(cpus_ms) if cpus_ms else None
+    share = _compute_cpu_share(cpus_ms, walls_ms) if cpus_ms else None
+    waited = compute_waited_share(series["threads"], blocks)
     contention = _describe_contention(series["threads"], share, waited, load)
     verdict = Verdict.STABLE
     reason = f"block medians vary by {wall.block_cv:.1%}"
@@ -79,9 +82,18 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
         cpu_share=share,
         waited_share=waited,
         others_cores=load["others_cores"],
-        block_medians_ms=tuple(map(statistics.median, walls)),
-        block_cpu_medians_ms=tuple(map(statistics.median, cpus)),
+        block_medians_ms=tuple(map(statistics.median, walls_ms)),
+        block_cpu_medians_ms=tuple(map(statistics.median, cpus_ms)),
     )
+
+
+def _compute_cpu_share(cpus_ms: Sequence[Sequence[float]], walls_ms: Sequence[Sequence[float]]) -> float:
+    """Return the share of the time in which the thread had the processor (0-1), given the runs of each block."""
+    runs_cpu_ms = list(chain.from_iterable(cpus_ms))
+    runs_wall_ms = list(chain.from_iterable(walls_ms))
+    # The median shows a thread that shares its core all the time, the sums one that lost it for a few long runs.
+    usual: float = statistics.median(map(truediv, runs_cpu_ms, runs_wall_ms))
+    return min(usual, sum(runs_cpu_ms) / sum(runs_wall_ms))
 
 
 def _describe_contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
@@ -208,14 +220,15 @@ def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ra
     first = {result.threads: result for model, result in results if model == name}
     comparisons = []
     for model, result in results:
-        if model != name and result.threads in first:
-            rows = (first[result.threads], result)
-            if not common_clock(*rows):
-                continue
-            # Both by one clock: CPU time of one file over wall time of another would be no ratio.
-            by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
-            pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
-            comparisons.append(Ratio(model, name, result.threads, *compare_pairs(*pairs)))
+        reference = first.get(result.threads)
+        if model == name or reference is None or not common_clock(reference, result):
+            continue
+        # Both by one clock: CPU time of one file over wall time of another would be no ratio.
+        if (reference.contended or result.contended) and reference.block_cpu_medians_ms and result.block_cpu_medians_ms:
+            ratio = compare_pairs(reference.block_cpu_medians_ms, result.block_cpu_medians_ms)
+        else:
+            ratio = compare_pairs(reference.block_medians_ms, result.block_medians_ms)
+        comparisons.append(Ratio(model, name, result.threads, *ratio))
     return tuple(comparisons)
 
 

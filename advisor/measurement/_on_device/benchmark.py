@@ -87,31 +87,38 @@ def benchmark_on_device(
     remark = "" if measured else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
-    downloads = [
-        f"{Path(row.model).name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}"
-        for row in rows
-        if row.page_bytes is not None
-    ]
-    notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_list_exceeded(rows, profile))))
-    reached = measured.label if measured else ""
-    return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
+    notes = tuple(filter(None, (remark, *included, *ran, *_list_downloads(rows), *_list_exceeded(rows, profile))))
+    label = measured.label if measured else ""
+    return DeviceBenchmark(profile.name, target.name, label, effort, tuple(rows), compared, delegations, notes)
 
 
 def _row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
     return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes, failure=failure)
 
 
+def _list_downloads(rows: Sequence[DeviceRow]) -> list[str]:
+    """Return what a page downloads to run each file, where it was measured in a browser."""
+    downloads = []
+    for row in rows:
+        if row.page_bytes is not None:
+            name = Path(row.model).name
+            downloads.append(f"{name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}")
+    return downloads
+
+
 def _list_exceeded(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
     """Return the hard limits of the device that files exceed."""
     problems = []
     for row in rows:
-        for label, needed, limit in (
-            ("tensor arena takes" if row.micro else "activations need", row.arena_bytes, profile.limits.arena_bytes),
+        memory = "tensor arena takes" if row.micro else "activations need"
+        for label, needed_bytes, limit_bytes in (
+            (memory, row.arena_bytes, profile.limits.arena_bytes),
             ("file takes", row.size_bytes, profile.limits.flash_bytes),
         ):
-            if limit is not None and needed > limit:
-                name = Path(row.model).name
-                problems.append(f"{name}: its {label} {show_bytes(needed)}, {profile.name} has {show_bytes(limit)}")
+            if limit_bytes is not None and needed_bytes > limit_bytes:
+                need = f"{Path(row.model).name}: its {label} {show_bytes(needed_bytes)}"
+                problems.append(f"{need}, {profile.name} has {show_bytes(limit_bytes)}")
+    # A file has a row for each number of threads, and needs as much with all of them.
     return tuple(dict.fromkeys(problems))
 
 
@@ -201,15 +208,20 @@ def _measure_files(
         if len(files) == 1:
             return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
         # One file that does not run ends the whole job. Alone, only its own row fails.
-        alone = [_measure_files([file], target, connection, counts, effort)[0] for file in files]
-        return [row for rows_of_file in alone for row in rows_of_file], ()
+        rows = []
+        for file in files:
+            rows_of_file, _ = _measure_files([file], target, connection, counts, effort)
+            rows += rows_of_file
+        # Runs that took no turns with each other are not compared.
+        return rows, ()
     return rows, compare_with_first([(row.model, row.result) for row in rows if row.result])
 
 
 def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     """Return the row of one timing of a file; raise StageError if the runs in the timing are not valid."""
     result: LatencyResult | None = None
-    if "blocks" in timing.details:  # the agent's runs; other tools give no blocks
+    # The agent gives blocks of runs; other tools give none.
+    if "blocks" in timing.details:
         try:
             result = judge(cast("SeriesDocument", timing.details), timing.details["load"])
         except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
@@ -218,6 +230,8 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     low, high = result.interval_ms if result else (None, None)
     value = result.rank_ms if result else timing.median_ms
     level = LEVEL if result else None
+    disturbance = timing.throttled or (result.reason if result else "")
+    reasons = filter(None, (disturbance, timing.placement, *timing.remarks))
     return replace(
         _row(file, timing.threads),
         latency=Quantity(value, "ms", Provenance.MEASURED, low, high, level, timing.runs, source),
@@ -228,9 +242,7 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
         memory_bytes=timing.memory_bytes,
         page_bytes=timing.details.get("page_bytes"),
         throttled=timing.throttled,
-        reason="; ".join(
-            filter(None, (timing.throttled or (result.reason if result else ""), timing.placement, *timing.remarks))
-        ),
+        reason="; ".join(reasons),
     )
 
 
@@ -254,12 +266,13 @@ def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: I
     """Return where the arenas come from, and whether outputs equal LiteRT's."""
     if not interpreter.available():
         return (f"{target.name}: {interpreter.NAME} is not installed, arenas are computed; {interpreter.INSTALL}",)
-    return tuple(
-        f"{Path(row.model).name}: {row.micro.runtime} runs it in an arena of {row.micro.arena_bytes:,} bytes "
-        f"({show_bytes(row.micro.activation_bytes)} for activations); {row.micro.agreement}"
-        for row in rows
-        if row.micro and not row.failure
-    )
+    notes = []
+    for row in rows:
+        if row.micro and not row.failure:
+            arena = f"{row.micro.runtime} runs it in an arena of {row.micro.arena_bytes:,} bytes"
+            activations = f"({show_bytes(row.micro.activation_bytes)} for activations)"
+            notes.append(f"{Path(row.model).name}: {arena} {activations}; {row.micro.agreement}")
+    return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -292,15 +305,12 @@ def benchmark_in_runtimes(
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
         tell(f"{file.path.name} in {', '.join(names)}")
-        rows_in_runtimes = _measure_in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
-        rows += rows_in_runtimes
-        compared += compare_with_first(
-            [(f"{row.model} in {row.device}", row.result) for row in rows_in_runtimes if row.result]
-        )
-        notes += [
-            *_explain_not_compared(rows_in_runtimes),
-            *filter(None, (_describe_agreement(file, runtime) for runtime in runtimes)),
-        ]
+        rows_of_file = _measure_in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
+        rows += rows_of_file
+        results = [(f"{row.model} in {row.device}", row.result) for row in rows_of_file if row.result]
+        compared += compare_with_first(results)
+        notes += _explain_not_compared(rows_of_file)
+        notes += filter(None, (_describe_agreement(file, runtime) for runtime in runtimes))
     return DeviceBenchmark(",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
 
 
@@ -358,8 +368,9 @@ def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: 
     rows = []
     for name in [runtime.name for runtime in runtimes]:
         if name in timings_by_name:
-            made = [make_measured_row(timing, file, name) for timing in timings_by_name[name]]
+            rows_of_runtime = [make_measured_row(timing, file, name) for timing in timings_by_name[name]]
         else:
-            made = [_row(file, count, f"{file.path.name} in {name}: {failures[name]}") for count in job.threads]
-        rows += [replace(row, device=name) for row in made]
+            failure = f"{file.path.name} in {name}: {failures[name]}"
+            rows_of_runtime = [_row(file, count, failure) for count in job.threads]
+        rows += [replace(row, device=name) for row in rows_of_runtime]
     return rows

@@ -29,8 +29,10 @@ from advisor.measurement._operators.runs import (
 from advisor.measurement._processes import call_json, read_model
 from advisor.tflite import Model, Operator, OperatorCost, Tensor, activation_arena_bytes, count
 
-SIDE = 768  # three float32 matrices of this size (7 MB) fit into the caches, so arithmetic is the limit
-COPY_BYTES = 64 * 2**20  # larger than the caches of small machines
+# Three float32 matrices of this side (7 MB) fit into the caches, so arithmetic is the limit.
+SIDE = 768
+# Larger than the caches of small machines, so memory is the limit.
+COPY_BYTES = 64 * 2**20
 SECONDS = 0.3
 
 # The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
@@ -80,9 +82,10 @@ def profile(
     events = good[0].events
     matched = match_events(graph, events)
     rows = _make_rows(events, matched, operator_times(good))
-    entered = count_partitions(events)
-    if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
-        entered, rows = _place_by_rules(graph, rows)
+    partitions = count_partitions(events)
+    # Cuts give the times alone, and no word of where an operator ran.
+    if BY_CUTS in collected.notes and collected.kernels == "default":
+        partitions, rows = _place_by_rules(graph, rows)
     measured_profile = Profile(
         model=file.model,
         runtime=collected.runtime,
@@ -97,7 +100,7 @@ def profile(
         macs=sum(node.macs for node in matched if node is not None),
         parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
         arena_bytes=activation_arena_bytes(graph),
-        partitions=entered,
+        partitions=partitions,
         roofline=measure_roofline() if with_roofline else None,
         host=host.describe(),
         notes=collected.notes,
@@ -136,18 +139,19 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     if shapes is None:
         return graph
     main = graph.subgraphs[0]
-    known = (tuple(shape) for shape in shapes[: len(main.tensors)])
-    tensors = tuple(replace(tensor, shape=shape) for tensor, shape in zip(main.tensors, known, strict=True))
+    # The runtime adds tensors of its own behind those of the file.
+    shapes = shapes[: len(main.tensors)]
+    tensors = tuple(replace(tensor, shape=tuple(shape)) for tensor, shape in zip(main.tensors, shapes, strict=True))
     return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
 
 
 def _make_rows(
-    seen: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
+    events: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
 ) -> tuple[OperatorTime, ...]:
     total = sum(times) or 1.0
     cumulative = 0.0
     rows = []
-    for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):
+    for position, (event, node, time_us) in enumerate(zip(events, matched, times, strict=True)):
         cumulative += time_us / total
         known = node is not None and time_us > 0
         rows.append(
@@ -176,11 +180,14 @@ def list_nodes(model: Model) -> tuple[ProfiledOperator, ...]:
 
 def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
     """Return the operator of each event, None if it is not known."""
-    known = list_nodes(model)
-    builtin = [known[event.operator] if event.builtin and event.operator < len(known) else None for event in events]
-    matched = [node if node and node.name == event.tag else None for node, event in zip(builtin, events, strict=True)]
-    taken = {node.index for node in matched if node is not None}
-    rest = [known[index] for index in execution_order(model, taken) if index not in taken]
+    nodes = list_nodes(model)
+    matched: list[ProfiledOperator | None] = []
+    for event in events:
+        # Only builtin kernels report the place of their operator in the file.
+        node = nodes[event.operator] if event.builtin and event.operator < len(nodes) else None
+        matched.append(node if node and node.name == event.tag else None)
+    matched_places = {node.index for node in matched if node is not None}
+    rest = [nodes[place] for place in execution_order(model, matched_places) if place not in matched_places]
     waiting: dict[frozenset[str], list[int]] = {}
     for position, event in enumerate(events):
         kind = kind_of(event.tag)
@@ -188,9 +195,9 @@ def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[Profile
             waiting.setdefault(kind, []).append(position)
     # XNNPACK names kernels and not operators. Only where both are equally many does their order tell which is which.
     for kind, positions in waiting.items():
-        left = [node for node in rest if node.name in kind]
-        if len(left) == len(positions):
-            for position, node in zip(positions, left, strict=True):
+        candidates = [node for node in rest if node.name in kind]
+        if len(candidates) == len(positions):
+            for position, node in zip(positions, candidates, strict=True):
                 matched[position] = node
     return tuple(matched)
 
@@ -200,19 +207,22 @@ def kind_of(tag: str) -> frozenset[str] | None:
     name = tag.removeprefix("Delegate/")
     if "DWConv" in name:
         name = "DWConv"
-    return next((frozenset(kinds.split()) for start, kinds in _KINDS if name.startswith(start)), None)
+    for start, operators in _KINDS:
+        if name.startswith(start):
+            return frozenset(operators.split())
+    return None
 
 
 def _make_node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
     tensors = model.tensors
     inputs = [tensors[position] for position in operator.inputs if position >= 0]
     outputs = [tensors[position] for position in operator.outputs]
-    shown = [_show_tensor(tensor) for tensor in inputs if not tensor.is_constant]
-    # A tensor that is two inputs of one operator is read once.
-    moved = sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values())
-    return ProfiledOperator(
-        cost.index, operator.name, tuple(shown), tuple(map(_show_tensor, outputs)), cost.macs, moved
-    )
+    input_texts = tuple(_show_tensor(tensor) for tensor in inputs if not tensor.is_constant)
+    output_texts = tuple(map(_show_tensor, outputs))
+    # A tensor that is two inputs of one operator is read once. Equal tensors are two, so identity decides.
+    distinct = {id(tensor): tensor for tensor in inputs + outputs}
+    bytes_moved = sum(tensor.size_bytes for tensor in distinct.values())
+    return ProfiledOperator(cost.index, operator.name, input_texts, output_texts, cost.macs, bytes_moved)
 
 
 def _show_tensor(tensor: Tensor) -> str:

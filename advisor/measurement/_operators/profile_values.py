@@ -180,12 +180,15 @@ class Profile(Written):
 
 def advise_on(profile: Profile) -> tuple[str, ...]:
     """Return the sentences that apply, the most important first; there is always at least one."""
-    rules = (_advise_outside, _advise_memory, _advise_first, _compute)
-    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_advise_balanced(profile),)
+    advice = list[str]()
+    for rule in (_advise_outside, _advise_memory, _advise_first, _advise_compute):
+        advice += rule(profile)
+    return tuple(advice) or (_advise_balanced(profile),)
 
 
 def _advise_outside(profile: Profile) -> Iterator[str]:
     """Name the types that run outside XNNPACK and take much of the time, conversions, and many partitions."""
+    # With builtin kernels by request, all types run outside XNNPACK.
     for row in profile.by_type if profile.kernels != "builtin" else ():
         if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
             default = f"another compression or a variant without {row.type} may be faster on this target"
@@ -225,7 +228,7 @@ def _advise_first(profile: Profile) -> Iterator[str]:
         yield f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"
 
 
-def _compute(profile: Profile) -> Iterator[str]:
+def _advise_compute(profile: Profile) -> Iterator[str]:
     """Report that the arithmetic of the layers takes nearly all of the time."""
     share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
     if share < COMPUTE_SHARE:
@@ -236,9 +239,9 @@ def _compute(profile: Profile) -> Iterator[str]:
     floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
     if profile.macs:
         limit = ""
-        # The limit is measured: a run can exceed it by a few percent.
         if roof and floating and profile.threads == 1:
             part = rate / roof.gflops
+            # The limit is measured: a run can exceed it by a few percent.
             limit = ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
         speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
     yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"

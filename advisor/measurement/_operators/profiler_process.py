@@ -138,7 +138,8 @@ class CompiledModel:
         self._library(f"GetNumSignature{side}s", signature, byref(count))
         buffers = []
         layouts = None
-        if side == "Output" and self._shape:  # after the first input got its shape
+        # The shapes of the outputs follow from the one that the first input got.
+        if side == "Output" and self._shape:
             layouts = (Layout * count.value)()
             which = (c_size_t(0), count)
             self._library("GetCompiledModelOutputTensorLayouts", self._compiled, *which, layouts, c_bool(True))

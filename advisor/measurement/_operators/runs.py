@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +35,12 @@ BUILTIN_EVENT = 2
 # Operators / whole; 0.93-0.99 is usual, and more is not plausible.
 REJECT_BELOW = 0.9
 REJECT_ABOVE = 1.02
-UNDISTURBED = 1.2  # a run that took more than this times the shortest one was preempted
-STEP_GAP_US = 2.0  # time between two operators; it matters if operators take microseconds
-RUN_GAP_US = 15.0  # time before the first and after the last operator; 10 % of a run of 150 microseconds
+# A run that took more than this times the shortest one was preempted.
+UNDISTURBED = 1.2
+# Time between two operators; it matters if operators take microseconds.
+STEP_GAP_US = 2.0
+# Time before the first and after the last operator; 10 % of a run of 150 microseconds.
+RUN_GAP_US = 15.0
 # XNNPACK's clock drops the fraction of a microsecond (xnn_get_elapsed_time), on average half a microsecond.
 DROPPED_US = 0.5
 
@@ -87,11 +90,12 @@ class ProfileRequest:
     def run(self, function: str, kernels: str, **options: int) -> Collected:
         """Run a profiling process and return its events."""
         shape = list(self.shape) if self.shape else None
-        given = {"path": str(self.path.absolute()), "threads": self.threads, "kernels": kernels, "shape": shape}
-        document = call_json(function, TIMEOUT_S, self.path.name, **given, **options)
+        settings = {"threads": self.threads, "kernels": kernels, "shape": shape, **options}
+        document = call_json(function, TIMEOUT_S, self.path.name, path=str(self.path.absolute()), **settings)
         runs = []
-        for whole_us, events in document.pop("runs"):
-            runs.append(ProfiledRun(whole_us, tuple(ProfilerEvent(*event) for event in events)))
+        for whole_us, rows in document.pop("runs"):
+            events = tuple(ProfilerEvent(*row) for row in rows)
+            runs.append(ProfiledRun(whole_us, events))
         return Collected(**document, runs=tuple(runs), kernels=kernels)
 
 
@@ -123,9 +127,11 @@ def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
 def profile_runs(request: ProfileRequest) -> Collected:
     """Return the profiler's first runs that add up; the last attempt uses the builtin kernels."""
     name = request.path.name
-    tried = [request.kernels] * ATTEMPTS + (["builtin"] if request.kernels != "builtin" else [])
+    attempts = [request.kernels] * ATTEMPTS
+    if request.kernels != "builtin":
+        attempts.append("builtin")
     share = 0.0
-    for kernels in tried:
+    for kernels in attempts:
         collected = request.run(PROFILER, kernels, runs=request.runs)
         if not collected.runs or not collected.runs[0].events:
             raise _unsupported_error(f"{name}: the profiler of {collected.runtime} reported no operators")
@@ -133,7 +139,7 @@ def profile_runs(request: ProfileRequest) -> Collected:
         share = measure_coverage(good)
         if adds_up(good):
             return replace(collected, notes=_notes(collected.runtime, request.kernels, kernels, share))
-    raise _unsupported_error(f"{name}: the operators add up to {share:.0%} of the whole in {len(tried)} attempts")
+    raise _unsupported_error(f"{name}: the operators add up to {share:.0%} of the whole in {len(attempts)} attempts")
 
 
 def select_undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
@@ -141,12 +147,13 @@ def select_undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
 
     The three shortest ones are always kept.
     """
-    shapes = [tuple(event[:3] for event in run.events) for run in runs]
-    usual = max(set(shapes), key=shapes.count)
-    alike = [run for run, shape in zip(runs, shapes, strict=True) if shape == usual]
-    shortest = sorted(alike, key=lambda run: run.whole_us)
-    limit = UNDISTURBED * shortest[0].whole_us
-    return [run for position, run in enumerate(shortest) if position < 3 or run.whole_us <= limit]
+    # Without the times: kernel, kind and operator of each event.
+    sequences = [tuple(event[:3] for event in run.events) for run in runs]
+    usual = max(set(sequences), key=sequences.count)
+    complete = [run for run, sequence in zip(runs, sequences, strict=True) if sequence == usual]
+    by_time = sorted(complete, key=lambda run: run.whole_us)
+    limit_us = UNDISTURBED * by_time[0].whole_us
+    return by_time[:3] + [run for run in by_time[3:] if run.whole_us <= limit_us]
 
 
 def take_undisturbed_median(values: Sequence[float]) -> float:
@@ -157,8 +164,10 @@ def take_undisturbed_median(values: Sequence[float]) -> float:
 
 def operator_times(runs: Sequence[ProfiledRun]) -> list[float]:
     """Return the interquartile mean of each event over the runs, in microseconds."""
-    columns = zip(*(run.events for run in runs), strict=True)
-    return [interquartile_mean([event.true_us for event in column]) for column in columns]
+    means = []
+    for events in zip(*(run.events for run in runs), strict=True):
+        means.append(interquartile_mean([event.true_us for event in events]))
+    return means
 
 
 def interquartile_mean(values: Sequence[float]) -> float:
@@ -170,7 +179,10 @@ def interquartile_mean(values: Sequence[float]) -> float:
 
 def measure_coverage(runs: Sequence[ProfiledRun]) -> float:
     """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
-    return statistics.median(run.operators_us / run.whole_us if run.whole_us else 0.0 for run in runs)
+    shares = []
+    for run in runs:
+        shares.append(run.operators_us / run.whole_us if run.whole_us else 0.0)
+    return statistics.median(shares)
 
 
 def adds_up(runs: Sequence[ProfiledRun]) -> bool:
@@ -184,13 +196,13 @@ def adds_up(runs: Sequence[ProfiledRun]) -> bool:
 
 def count_partitions(events: Sequence[ProfilerEvent]) -> int:
     """Return how often the run enters the delegate: its index starts again, or a builtin kernel came before."""
-    entered = 0
+    partitions = 0
     last = -1
     for event in events:
         if not event.builtin and (last < 0 or event.operator <= last):
-            entered += 1
+            partitions += 1
         last = -1 if event.builtin else event.operator
-    return entered
+    return partitions
 
 
 def _unsupported_error(message: str) -> Reported:
@@ -199,11 +211,14 @@ def _unsupported_error(message: str) -> Reported:
 
 
 def _notes(runtime: str, requested: str, used: str, share: float) -> tuple[str, ...]:
-    untested = f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole"
-    builtin = "XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower"
-    rough = f"the operators add up to {share:.0%} only, because the run is short for a clock of microseconds"
-    applies = (not runtime.startswith(TESTED_RUNTIME), used != requested, share < REJECT_BELOW)
-    return tuple(compress((untested, builtin, rough), applies))
+    notes = []
+    if not runtime.startswith(TESTED_RUNTIME):
+        notes.append(f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole")
+    if used != requested:
+        notes.append("XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower")
+    if share < REJECT_BELOW:
+        notes.append(f"the operators add up to {share:.0%} only, because the run is short for a clock of microseconds")
+    return tuple(notes)
 
 
 def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
@@ -216,16 +231,19 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
     model = unpack(data)
     graph = model.subgraphs[0]
     first_operators = graph.operators[:count]
-    later = graph.operators[count:]
-    moving = [operator for position, operator in enumerate(first_operators) if position not in still]
-    made = [int(index) for operator in moving for index in operator.outputs]
-    wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
+    later_operators = graph.operators[count:]
+    results = list[int]()
+    used = set(graph.inputs)
+    for position, operator in enumerate(first_operators):
+        used.update(map(int, operator.inputs), map(int, operator.outputs))
+        if position not in still:
+            results += map(int, operator.outputs)
+    read_later = set(map(int, graph.outputs))
+    for operator in later_operators:
+        read_later.update(map(int, operator.inputs))
     graph.operators = first_operators
     # A file without an output cannot be loaded.
-    graph.outputs = [index for index in dict.fromkeys(made) if index in wanted] or made[-1:]
-    used = {int(index) for operator in first_operators for index in (*operator.inputs, *operator.outputs)} | set(
-        graph.inputs
-    )
+    graph.outputs = [index for index in dict.fromkeys(results) if index in read_later] or results[-1:]
     for index, tensor in enumerate(graph.tensors):
         # Indices stay as they are, so tensors are emptied and not removed.
         tensor.buffer = tensor.buffer if index in used else 0
@@ -242,15 +260,18 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
     interpreter.allocate_tensors()
     set_inputs(interpreter)
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    # The first runs are slower than all others.
     for _ in range(2):
         interpreter.invoke()
-    limit = time.perf_counter() + SECONDS_A_CUT
-    times = list[int]()
-    while len(times) < MOST_RUNS and (len(times) < LEAST_RUNS or time.perf_counter() < limit):
+    deadline = time.perf_counter() + SECONDS_A_CUT
+    times_ns = list[int]()
+    while len(times_ns) < MOST_RUNS and (len(times_ns) < LEAST_RUNS or time.perf_counter() < deadline):
         start = clock()
         interpreter.invoke()
-        times.append(clock() - start)
-    return statistics.median(sorted(times)[: (len(times) + 1) // 2]) / 1e3
+        times_ns.append(clock() - start)
+    # Other processes only lengthen a run, so the faster half is the truer one.
+    faster_half = sorted(times_ns)[: (len(times_ns) + 1) // 2]
+    return statistics.median(faster_half) / 1e3
 
 
 def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, object]:
@@ -264,19 +285,20 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
     model = read(data, path)
     still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
     positions = [index for index in range(len(model.operators)) if index not in still]
-    measured = [prefix_us(cut_prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
-    # No operator takes negative time.
-    ends = isotonic_regression(measured).x.tolist()
-    steps = [end - start for start, end in pairwise([0.0, *ends])]
-    events = [
-        ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)
-        for position, step in zip(positions, steps, strict=True)
-    ]
+    prefixes_us = []
+    for position in positions:
+        content = cut_prefix(data, position + 1, still)
+        prefixes_us.append(prefix_us(content, threads, kernels, shape))
+    # No operator takes negative time, so the times of longer and longer files are made to rise.
+    ends_us = isotonic_regression(prefixes_us).x.tolist()
+    events = []
+    for position, (start_us, end_us) in zip(positions, pairwise([0.0, *ends_us]), strict=True):
+        events.append(ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, end_us - start_us))
     _module, package, version = import_interpreter()
     return {
         "runtime": f"{package}=={version}",
-        "plain_us": [measured[-1]],
-        "runs": [(measured[-1], events)],
+        "plain_us": [prefixes_us[-1]],
+        "runs": [(prefixes_us[-1], events)],
         "shapes": resolve_shapes(path, shape) if shape else None,
     }
 

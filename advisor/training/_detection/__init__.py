@@ -11,8 +11,10 @@ from advisor.training._on_maps import add_last, build_pyramid, convolve_separabl
 if TYPE_CHECKING:
     import keras
 
-WIDTH = 96  # Channels of the maps of a head for boxes
-BOX_SIDE = 5  # Places that its convolutions see, each way; see decision 0113
+# Channels of the maps of a head for boxes.
+WIDTH = 96
+# Places that its convolutions see, each way; see decision 0113.
+BOX_SIDE = 5
 # Channels of the maps of a head for centres, and its separable convolutions.
 CENTRE_WIDTH = 64
 CENTRE_DEPTH = 2
@@ -37,10 +39,15 @@ def make_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Mod
         seen = convolve_separably(convolve_separably(level, BOX_SIDE), BOX_SIDE)
         logits.append(keras.layers.Reshape((-1, classes))(add_last(seen, classes, FIRST_LOGIT)))
         encodings.append(keras.layers.Reshape((-1, 4))(add_last(seen, 4)))
-    outputs = [
-        parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts) for parts in (logits, encodings)
-    ]
+    outputs = [join_levels(logits), join_levels(encodings)]
     return keras.Model(inputs, outputs, name="head")
+
+
+def join_levels(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
+    """Return the outputs of all levels one after another."""
+    import keras
+
+    return parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts)
 
 
 def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:

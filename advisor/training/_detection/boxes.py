@@ -19,14 +19,20 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
+# Weight of the boxes' loss beside that of the classes.
+BOX_WEIGHT = 2.0
 
-SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre, over the side of the box
-LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour is below one half
-THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
+# Standard deviation of the score that is wanted around a centre, over the side of the box.
+SPREAD = 0.15
+# Its least value in cells: the wanted score of a neighbour is below one half.
+LEAST_SPREAD = 0.4
+# Thresholds to choose from.
+THRESHOLDS = np.linspace(0.1, 0.8, 15)
 
-SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113
-CANDIDATES = 9  # Places of each level whose anchors a box may be assigned to, the nearest ones: the figure of ATSS
+# Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113.
+SIDE = 8.0
+# Places of each level whose anchors a box may be assigned to, the nearest ones: the figure of ATSS.
+CANDIDATES = 9
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
@@ -50,23 +56,25 @@ def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
         logits, encodings = outputs
         places = tf.constant(anchors.boxes)
         middle = encodings[..., :2] / CENTRE_SCALE * places[:, 2:] + places[:, :2]
-        sides = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0))  # over those of the anchor
+        # Sides over those of the anchor; a wild value must not overflow.
+        sides = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0))
         half = sides * places[:, 2:] / 2
         return _compute_loss(logits, tf.concat([middle - half, middle + half], axis=-1), *targets)
 
-    def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:  # box (N, 4) and class (N,), -1 for none
-        chosen = assign_anchors(anchors, objects.boxes)
-        taken = chosen >= 0
+    # Box (N, 4) and class (N,) of each anchor, -1 for none.
+    def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:
+        object_of_anchor = assign_anchors(anchors, objects.boxes)
+        taken = object_of_anchor >= 0
         boxes = anchors.edges.copy()
-        labels = np.full(len(chosen), -1, np.int64)
-        boxes[taken] = objects.boxes[chosen[taken]]
-        labels[taken] = objects.labels[chosen[taken]]
+        labels = np.full(len(object_of_anchor), -1, np.int64)
+        boxes[taken] = objects.boxes[object_of_anchor[taken]]
+        labels[taken] = objects.labels[object_of_anchor[taken]]
         return boxes, labels
 
-    def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
+    def outputs(head_outputs: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
         from keras.layers import Activation
 
-        logits, encodings = given
+        logits, encodings = head_outputs
         scores = Activation("sigmoid", name=SCORES)(logits)
         return {ENCODINGS: Activation("linear", name=ENCODINGS)(encodings), SCORES: scores}
 
@@ -98,9 +106,12 @@ def _measure_overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, t
     def area(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
         return tf.reduce_prod(tf.maximum(high - low, 0.0), axis=-1)
 
-    shared = area(tf.maximum(first[..., :2], second[..., :2]), tf.minimum(first[..., 2:], second[..., 2:]))
-    union = sum(area(edges[..., :2], edges[..., 2:]) for edges in (first, second)) - shared + 1e-9
-    around = area(tf.minimum(first[..., :2], second[..., :2]), tf.maximum(first[..., 2:], second[..., 2:])) + 1e-9
+    first_low, first_high = first[..., :2], first[..., 2:]
+    second_low, second_high = second[..., :2], second[..., 2:]
+    shared = area(tf.maximum(first_low, second_low), tf.minimum(first_high, second_high))
+    union = area(first_low, first_high) + area(second_low, second_high) - shared + 1e-9
+    # The smallest box around both.
+    around = area(tf.minimum(first_low, second_low), tf.maximum(first_high, second_high)) + 1e-9
     overlap = shared / union
     return overlap, overlap - (around - union) / around
 
@@ -122,10 +133,10 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
     def targets(objects: Objects) -> tuple[Floats]:
         return (_draw_bells(objects, rows, columns, classes),)
 
-    def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
+    def outputs(head_outputs: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
         from keras.layers import Activation
 
-        return {CENTRES: Activation("sigmoid", name=CENTRES)(given[0])}
+        return {CENTRES: Activation("sigmoid", name=CENTRES)(head_outputs[0])}
 
     return TrainableHead(model, _map_loss, targets, outputs, finish=finish)
 
@@ -157,14 +168,17 @@ def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Te
 
 def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
     """Return the logit of each class from which a centre counts, by F1 on the training images themselves."""
-    true = [
-        Detections(objects_of_image.boxes, objects_of_image.labels, np.ones(len(objects_of_image.labels), np.float32))
-        for objects_of_image in objects
-    ]
-    marks = [find_centres(1 / (1 + np.exp(-row)), THRESHOLDS[0]) for row in logits]
-    tables = [count_boxes(match_centres(true, marks, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
-    reached = np.nan_to_num(np.stack([f1_of(table) for table in tables]))
-    best = THRESHOLDS[reached.argmax(axis=0)]
+    true = []
+    for objects_of_image in objects:
+        sure = np.ones(len(objects_of_image.labels), np.float32)
+        true.append(Detections(objects_of_image.boxes, objects_of_image.labels, sure))
+    marks = [find_centres(1 / (1 + np.exp(-logits_of_image)), THRESHOLDS[0]) for logits_of_image in logits]
+    scores = []
+    for threshold in THRESHOLDS.tolist():
+        table = count_boxes(match_centres(true, marks, threshold), classes).sum(axis=0)
+        scores.append(f1_of(table))
+    # A class without an object has no F1, and any threshold serves it.
+    best = THRESHOLDS[np.nan_to_num(np.stack(scores)).argmax(axis=0)]
     return np.asarray(np.log(best / (1 - best)), np.float32)
 
 
@@ -188,9 +202,11 @@ def anchors_of(shapes: Sequence[tuple[int, int]]) -> Anchors:
     """Return the anchors of maps with these rows and columns."""
     parts = []
     for rows, columns in shapes:
-        y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
-        whole = [y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)]
-        parts.append(np.stack(whole, axis=-1).reshape(-1, 4).astype(np.float32))
+        down = (np.arange(rows) + 0.5) / rows
+        across = (np.arange(columns) + 0.5) / columns
+        y, x = np.meshgrid(down, across, indexing="ij")
+        boxes = np.stack([y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)], axis=-1)
+        parts.append(boxes.reshape(-1, 4).astype(np.float32))
     return Anchors(np.concatenate(parts), tuple(map(len, parts)))
 
 
@@ -199,9 +215,10 @@ def compute_overlaps(first: Floats, second: Floats) -> Floats:
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.prod(np.maximum(high - low, 0), axis=-1)
-    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first, second)]
-    whole = areas[0][:, None] + areas[1][None, :] - shared
-    return np.asarray(shared / np.maximum(whole, 1e-12), np.float32)
+    first_areas = np.prod(first[:, 2:] - first[:, :2], axis=1)
+    second_areas = np.prod(second[:, 2:] - second[:, :2], axis=1)
+    union = first_areas[:, None] + second_areas[None, :] - shared
+    return np.asarray(shared / np.maximum(union, 1e-12), np.float32)
 
 
 def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
@@ -212,26 +229,33 @@ def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to choose.
     A box that has none takes the candidate with the largest overlap.
     """
-    chosen = np.full(len(anchors.boxes), -1, np.int64)
-    best = np.zeros(len(anchors.boxes))
+    box_of_anchor = np.full(len(anchors.boxes), -1, np.int64)
+    best_overlaps = np.zeros(len(anchors.boxes))
     if not len(boxes):
-        return chosen
-    shared = compute_overlaps(anchors.edges, boxes)
+        return box_of_anchor
+    overlaps = compute_overlaps(anchors.edges, boxes)
     centres = anchors.boxes[:, :2]
-    distances = np.square(centres[:, None] - (boxes[None, :, :2] + boxes[None, :, 2:]) / 2).sum(axis=-1)
-    levels = [(end - count, end) for count, end in zip(anchors.counts, np.cumsum(anchors.counts), strict=True)]
+    box_centres = (boxes[None, :, :2] + boxes[None, :, 2:]) / 2
+    distances = np.square(centres[:, None] - box_centres).sum(axis=-1)
     most = CANDIDATES * anchors.of_place
-    order = [start + np.argsort(distances[start:end], axis=0, kind="stable")[:most] for start, end in levels]
-    near = np.concatenate(order)
+    nearest = []
+    start = 0
+    for count in anchors.counts:
+        order = np.argsort(distances[start : start + count], axis=0, kind="stable")
+        nearest.append(start + order[:most])
+        start += count
+    candidates_of_boxes = np.concatenate(nearest)
     for number, box in enumerate(boxes):
-        mine = near[:, number]
-        overlaps_of_box = shared[mine, number]
-        inside = ((centres[mine] > box[:2]) & (centres[mine] < box[2:])).all(axis=1)
-        taken = mine[(overlaps_of_box >= overlaps_of_box.mean() + overlaps_of_box.std()) & inside]
+        candidates = candidates_of_boxes[:, number]
+        overlaps_of_box = overlaps[candidates, number]
+        inside = ((centres[candidates] > box[:2]) & (centres[candidates] < box[2:])).all(axis=1)
+        least_overlap = overlaps_of_box.mean() + overlaps_of_box.std()
+        taken = candidates[(overlaps_of_box >= least_overlap) & inside]
         # A box between all anchor centres would otherwise have nothing that learns it.
-        taken = taken if len(taken) else mine[[overlaps_of_box.argmax()]]
+        if not len(taken):
+            taken = candidates[[overlaps_of_box.argmax()]]
         # Two boxes may want one anchor: it learns the one that it overlaps more.
-        better = taken[(shared[taken, number] > best[taken]) | (chosen[taken] < 0)]
-        chosen[better] = number
-        best[better] = shared[better, number]
-    return chosen
+        better = taken[(overlaps[taken, number] > best_overlaps[taken]) | (box_of_anchor[taken] < 0)]
+        box_of_anchor[better] = number
+        best_overlaps[better] = overlaps[better, number]
+    return box_of_anchor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.tflite import CENTRE_SCALE, SIDE_SCALE
-from advisor.training._detection import FIRST_LOGIT
+from advisor.training._detection import FIRST_LOGIT, join_levels
 from advisor.training._detection.boxes import Anchors, box_detector_head, learn_boxes
 from advisor.training._on_maps import COARSEST, add_last
 from advisor.training._on_maps.fit import Hyperparameters, TrainableHead
@@ -56,18 +56,12 @@ def begin_detector(card: Card, weights: WeightsFile | None, classes: int) -> tup
         layer.set_weights(detector.encoding_weights(level, SCALES))
         logits.append(keras.layers.Reshape((-1, classes))(scores))
         encodings.append(keras.layers.Reshape((-1, 4))(moved))
-    outputs = [_join(logits), _join(encodings)]
+    outputs = [join_levels(logits), join_levels(encodings)]
     model = keras.Model(detector.maps.outputs, outputs, name="head")
     levels = detector.anchors
     counts = tuple(len(boxes) for boxes in levels)
     head = learn_boxes(model, Anchors(np.concatenate(levels), counts, anchors))
     return detector.maps, replace(head, learnt=_list_learnt(model, logits))
-
-
-def _join(parts: list[keras.KerasTensor]) -> keras.KerasTensor:
-    import keras
-
-    return parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts)
 
 
 def _list_learnt(model: keras.Model, logits: list[keras.KerasTensor]) -> list[keras.Variable]:

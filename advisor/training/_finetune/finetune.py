@@ -36,11 +36,16 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-FINETUNE_VERSION = 13  # Raised when equal images and hyperparameters give another network
-BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
-PRICED = 10  # Steps after which a training knows its seconds
-WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
-STATE = "state.json"  # File name of the progress, which points to the last checkpoint
+# Raised when equal images and hyperparameters give another network.
+FINETUNE_VERSION = 13
+# Share of the steps by which a training may be behind the share of its time before the limit shortens it.
+BEHIND = 0.05
+# Steps after which a training knows its seconds.
+PRICED = 10
+# File name of the network with its head, in the folder of a fine-tuning.
+WEIGHTS = "best.weights.h5"
+# File name of the progress, which points to the last checkpoint.
+STATE = "state.json"
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ def finetune(
     would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot
     be read, or the checkpoint is damaged.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
     session.resume()
     run_training(session)
@@ -150,28 +156,28 @@ class _Session:
         self._time = Timer(hyperparameters.seconds)
         self.out_of_time = False
         self._shortened = False
-        self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
-        self._ships_itself = self._fewer_copies = False
-        folder.mkdir(parents=True, exist_ok=True)
+        # None where nothing follows, or once this training has taken the time of what follows.
+        self._alone_s = alone_s
+        self._ships_itself = False
+        self._fewer_copies = False
         self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()
         self._folder = folder
         self._size = data.spec.size
         targets = np.asarray(data.labels, dtype=np.int64)
-        unseen = data.unseen
-        start, strength = first_head(backbone, data, ~unseen, hyperparameters)
+        start, strength = first_head(backbone, data, ~data.unseen, hyperparameters)
         self._start = start
-        self._train = np.flatnonzero(~unseen)
-        self._validation = np.flatnonzero(unseen)
+        self._train = np.flatnonzero(~data.unseen)
+        self._validation = np.flatnonzero(data.unseen)
         # `C` of scikit-learn multiplies the summed loss, and the loss here is a mean over the images.
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
+        self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
-        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
-        self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
-        if after is not None:
             self._model.load_weights(after)
-        decoded = None if hyperparameters.cached else folder / "pictures.npy"  # maps are kept, each decoded once
+        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
+        # For kept maps each image is decoded once, so it needs no file of pixels.
+        decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
         self._batches: Batches | MapBatches = images
         taught = self._model
@@ -199,11 +205,12 @@ class _Session:
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
         progress = read_progress(self._folder)
-        if (
+        continues = (
             progress is not None
             and not progress.shortened
             and progress.hyperparameters == self._hyperparameters.plain()
-        ):
+        )
+        if progress is not None and continues:
             self.history = list(progress.history)
             self._best_epoch = progress.best_epoch
             self._best = progress.best
@@ -213,12 +220,15 @@ class _Session:
             try:
                 self._optimizer.restore(place)
             except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-                (self._folder / STATE).unlink()  # so that the next call starts anew
+                # Without the state, the next call starts anew.
+                (self._folder / STATE).unlink()
                 message = f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read"
                 raise StageError(message, "run the same command again") from error
             return
-        self._start_accuracy = self._best = self._validate()
-        self._time.restart()
+        self._start_accuracy = self._validate()
+        self._best = self._start_accuracy
+        # The share of the time counts from the first step on.
+        self._time.restart_share()
         self._model.save_weights(self._folder / WEIGHTS)
         self._save()
 
@@ -251,28 +261,30 @@ class _Session:
         images, labels = batch
         hyperparameters = self._hyperparameters
         number = len(self.history)
-        whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
-        side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
-        reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
-        if self._is_shortened(reached):  # the rate falls with the time
-            self._optimizer.spent.assign(min(1.0, self._time.spent(self._validation_s)))
+        # The last epochs see images of the size that the app gives.
+        at_full_size = number >= hyperparameters.epochs - hyperparameters.full_epochs
+        side = network.training_side(self._model, self._size, 1.0 if at_full_size else hyperparameters.shrink)
+        share_done = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
+        # The rate falls with the time then.
+        if self._is_shortened(share_done):
+            self._optimizer.spent.assign(min(1.0, self._time.compute_share_spent(self._validation_s)))
         if not number and place in (1, PRICED):
             self._price_after(place)
         seed = hyperparameters.seed + number, place
         return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
 
-    def _is_shortened(self, reached: float) -> bool:
-        """Return whether the limit shortens this training, of whose steps the share ``reached`` is done.
+    def _is_shortened(self, share_done: float) -> bool:
+        """Return whether the limit shortens this training, given the share of its steps that is done.
 
         Before it does, the training takes the time of the one that would follow. Half of a training with the validation
         images gains less than twice the epochs without them.
         """
-        late = self._shortened or self._time.spent(self._validation_s) > reached + BEHIND
+        late = self._shortened or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
         if late and self._alone_s is not None:
-            self._time.extend(self._alone_s)
+            self._time.extend_limit(self._alone_s)
             self._alone_s = None
             self._ships_itself = True
-            late = self._shortened or self._time.spent(self._validation_s) > reached + BEHIND
+            late = self._shortened or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
         self._shortened = late
         return late
 
@@ -297,14 +309,14 @@ class _Session:
         loss = float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
-        self._optimizer.swap()
+        self._optimizer.swap_means()
         accuracy = self._validate()
         # Without a validation part, as for the network that ships, the last mean is kept.
         if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
             self._model.save_weights(self._folder / WEIGHTS)
-        self._optimizer.swap()
+        self._optimizer.swap_means()
         if self.out_of_time:
             self._write_state()
             return
@@ -336,15 +348,24 @@ class _Session:
         weights, bias = network.copy_parts(self._model, backbone, self._start)
         levels = bool(self._start.levels)
         history = tuple(self.history)
-        shortened = self.out_of_time or self._shortened or self._ships_itself
-        best = self._best, self._start_accuracy, history, self._best_epoch
-        return Finetuned(weights, bias, levels, *best, shortened, self._fewer_copies)
+        return Finetuned(
+            weights=weights,
+            bias=bias,
+            levels=levels,
+            validation_accuracy=self._best,
+            start_accuracy=self._start_accuracy,
+            history=history,
+            best_epoch=self._best_epoch,
+            out_of_time=self.out_of_time or self._shortened or self._ships_itself,
+            fewer_copies=self._fewer_copies,
+        )
 
     def _validate(self) -> float:
         right = 0
         began = time.monotonic()
         for images, labels in self._batches.epoch(self._validation, self._hyperparameters.batch):
-            right += int((self._optimizer.predict(images).argmax(axis=1) == labels).sum())
+            answers = self._optimizer.predict(images).argmax(axis=1)
+            right += int((answers == labels).sum())
         self._validation_s = time.monotonic() - began
         return right / max(1, len(self._validation))
 
@@ -358,11 +379,16 @@ class _Session:
                 old.unlink()
 
     def _write_state(self) -> None:
-        plain = self._hyperparameters.plain()
-        history = tuple(self.history)
-        best = (self._best_epoch, self._best, self._start_accuracy)
-        seconds = (self._spent_s, self._rest_s)
-        state = FinetuneProgress(plain, history, *best, self._shortened, *seconds)
+        state = FinetuneProgress(
+            hyperparameters=self._hyperparameters.plain(),
+            history=tuple(self.history),
+            best_epoch=self._best_epoch,
+            best=self._best,
+            start=self._start_accuracy,
+            shortened=self._shortened,
+            spent_s=self._spent_s,
+            rest_s=self._rest_s,
+        )
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
         # The state names the checkpoint and is replaced last: a kill leaves the old pair or the new one.

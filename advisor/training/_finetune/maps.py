@@ -34,12 +34,17 @@ if TYPE_CHECKING:
 Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
-MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
-MARGIN = 1e-2  # Largest difference of maps of two graphs, over the standard deviation of their values
-HALF_ROUNDING = 2e-3  # The same over the value itself: twice the rounding to float16
-_COMPARED = 2  # Images whose maps are compared
+# Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
+MAX_BYTES = 2_000_000_000
+# Largest difference of maps of two graphs, over the standard deviation of their values.
+MARGIN = 1e-2
+# The same over the value itself: twice the rounding to float16.
+HALF_ROUNDING = 2e-3
+# Images whose maps are compared.
+_COMPARED = 2
 _BATCH = 32
-_SHARE = 0.25  # Largest share of a time limit that the maps may take; then there are fewer changed copies
+# Largest share of a time limit that the maps may take; then there are fewer changed copies.
+_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,18 +70,18 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
     plain = keras.Model(body.input, features)
     place = {layer.name: number for number, layer in enumerate(plain.layers)}
     cut = plain.get_layer(_cut(plain, rows)).output
-    below = [
-        mean
-        for mean, level in zip(means_of_levels, levels, strict=True)
-        if place[level] < place[cut._keras_history[0].name]
-    ]
+    place_of_cut = place[cut._keras_history[0].name]
+    # The upper part cannot compute the means of levels below the cut, so the lower part gives them.
+    means_with_levels = zip(means_of_levels, levels, strict=True)
+    below = [mean for mean, level in means_with_levels if place[level] < place_of_cut]
     joined = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below]) if below else cut
     whole = keras.Input(body.input.shape[1:], name="pictures")
     lower = keras.Model(whole, keras.Model(body.input, joined)(model.get_layer("normal")(whole)))
     top = keras.Model([cut, *below], body.outputs[0], name="backbone")
     maps = keras.Input(joined.shape[1:], name="maps")
     inputs = [maps]
-    if below:  # rows hold the map and the means one after another
+    # Rows hold the map and the means one after another.
+    if below:
         starts = np.cumsum([int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]).tolist()
         means = [maps[:, start:end] for start, end in pairwise(starts)]
         inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
@@ -124,10 +129,12 @@ def _cut(body: keras.Model, rows: int) -> str:
     first = next(number for number, layer in enumerate(body.layers) if layer.trainable)
     names = find_cuts(body)
     below = [name for name in names if place[name] < first]
-    for name in (*below[-1:], *(name for name in names if place[name] >= first)):
-        # Higher layers have smaller maps. What lies below such a cut is then frozen, although the recipe would train
-        # it.
-        if rows * 2 * int(np.prod(body.get_layer(name).output.shape[1:])) <= MAX_BYTES:
+    above = [name for name in names if place[name] >= first]
+    # Higher layers have smaller maps. What lies below such a cut is then frozen, although the recipe would train it.
+    for name in (*below[-1:], *above):
+        # Two bytes a value: maps are stored in float16.
+        bytes_of_map = 2 * int(np.prod(body.get_layer(name).output.shape[1:]))
+        if rows * bytes_of_map <= MAX_BYTES:
             return name
     raise StageError(
         f"{body.name}: the maps of {rows} images take more than {MAX_BYTES / 1e9:.0f} GB at every layer",
@@ -143,19 +150,21 @@ class PlainMaps:
     features: Floats  # of the images, with those of all levels, float32 (N, F)
     of_cuts: Sequence[CutMaps]  # maps of the shape of the cut
 
-    def fitting(self, images: Batches, run: Callable[[Floats], Floats]) -> Callable[[NDArray[np.int64]], Floats] | None:
+    def find_reader(
+        self, images: Batches, run: Callable[[Floats], Floats]
+    ) -> Callable[[NDArray[np.int64]], Floats] | None:
         """Return what reads the maps of some images; None if none are those that ``run`` gives for the first images.
 
         A cut is known by its operators in a file, and the network was built anew, so a few values decide.
         """
-        few = np.arange(min(_COMPARED, len(images)))
-        pixels, _ = next(images.epoch(few, len(few)))
+        first = np.arange(min(_COMPARED, len(images)))
+        pixels, _ = next(images.epoch(first, len(first)))
         expected = run(pixels.astype(np.float32))
         # Two graphs of one network round differently, and float16 rounds once more.
         margin = MARGIN * float(expected.std())
         for maps in self.of_cuts:
             read = partial(self._rows, maps)
-            if np.allclose(read(few), expected, HALF_ROUNDING, margin):
+            if np.allclose(read(first), expected, HALF_ROUNDING, margin):
                 return read
         return None
 
@@ -200,7 +209,7 @@ class MapBatches:
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
             maps = Computed(lower, images, hyperparameters, plain, self._changes)
-            self.copies = maps.affordable(seconds)
+            self.copies = maps.count_affordable(seconds)
             cache = file_of(self.copies)
             # Renamed when it is whole: a killed training leaves no file that looks complete.
             unfinished = cache.with_suffix(".partial")
@@ -219,11 +228,14 @@ class MapBatches:
         """Yield float16 maps (n, ...) and labels (n,) of images, of which a share ``changed`` is a changed copy."""
         # Apart from the generator that orders the images, which has the same seed without the 1.
         draws = np.random.default_rng([*seed, 1])
-        copy = draws.integers(1, 1 + max(1, self.copies), len(indices)) * (draws.random(len(indices)) < changed)
-        copy *= self._changes[indices]
-        rows = indices + len(self._labels) * copy
+        copies = draws.integers(1, 1 + max(1, self.copies), len(indices))
+        # Copy 0 is the image itself.
+        copies *= draws.random(len(indices)) < changed
+        copies *= self._changes[indices]
+        rows = indices + len(self._labels) * copies
         for start in range(0, len(indices), batch):
-            yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
+            part = slice(start, start + batch)
+            yield np.array(self._maps[rows[part]]), self._labels[indices[part]]
 
 
 def _file_of(
@@ -234,10 +246,12 @@ def _file_of(
     changes: NDArray[np.bool_],
     copies: int,
 ) -> Path:
-    drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
-    known = [lower.output.shape, len(images), copies, drawn]
+    # Images are mixed when the maps are read, so that the maps do not depend on it.
+    augmentation = asdict(replace(hyperparameters.augmentation, mixup=0.0))
+    changes_drawn = augmentation, hyperparameters.capture, hyperparameters.seed
+    parts = [lower.output.shape, len(images), copies, changes_drawn]
     # The weights of the frozen layers are a part of the key: the same images give other maps in another network.
-    key = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     if not changes.all():
         key.update(changes.tobytes())
     for weight in lower.get_weights():
@@ -274,28 +288,30 @@ class Computed:
         self._read_plain = None
         if plain is not None:
             run = self._idle.get()
-            self._read_plain = plain.fitting(images, run)
+            self._read_plain = plain.find_reader(images, run)
             self._idle.put(run)
 
-    def affordable(self, seconds: float | None) -> int:
+    def count_affordable(self, seconds: float | None) -> int:
         """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
         copies = self._hyperparameters.copies
         if seconds is None or not copies:
             return copies
         changing = np.flatnonzero(self._changes)
-        few = changing[:_BATCH]
-        self._of(few[:2], 1)  # compiles
+        first = changing[:_BATCH]
+        # The first call compiles.
+        self._of(first[:2], 1)
         began = time.monotonic()
-        self._of(few, 1)
-        plain_passes = 1 if self._read_plain is None else 0  # passes over the unchanged images
-        image_s = (time.monotonic() - began) / ((1 + plain_passes) * len(few) * self._threads)
+        self._of(first, 1)
+        # Passes over the unchanged images: their maps may be there already.
+        plain_passes = 1 if self._read_plain is None else 0
+        image_s = (time.monotonic() - began) / ((1 + plain_passes) * len(first) * self._threads)
         left_s = _SHARE * seconds - plain_passes * image_s * len(self._images)
         return int(np.clip(left_s // (image_s * len(changing)), 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
-        every = np.arange(len(self._images))
-        parts = [every[start : start + _BATCH] for start in range(0, len(every), _BATCH)]
+        places = np.arange(len(self._images))
+        parts = [places[start : start + _BATCH] for start in range(0, len(places), _BATCH)]
         with ThreadPoolExecutor(self._threads) as pool:
             for rows_and_maps in pool.map(lambda part: self._of(part, copies), parts):
                 yield from rows_and_maps
@@ -342,9 +358,8 @@ def _run_in_litert(data: bytes) -> Callable[[Floats], Floats]:
 
     interpreter = Interpreter(model_content=data, num_threads=1)
     interpreter.allocate_tensors()
-    place, output = (
-        details[0]["index"] for details in (interpreter.get_input_details(), interpreter.get_output_details())
-    )
+    place = interpreter.get_input_details()[0]["index"]
+    output = interpreter.get_output_details()[0]["index"]
 
     def run(images: Floats) -> Floats:
         maps = []

@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-LEAST_SPREAD = 0.02  # Least standard deviation of a feature over the median: less would enlarge small changes too much
-STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
-MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
+# Least standard deviation of a feature over the median: less would enlarge small changes too much.
+LEAST_SPREAD = 0.02
+# Sides for training are multiples of this, as networks halve the side five times.
+STEP = 32
+# Largest difference between Keras and the file, over the standard deviation of the features.
+MARGIN = 1e-2
 
-STRONG = 0.01  # ``C`` of the first head on cached maps
-WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
-CHECKED = 2  # Number of images on which the levels of backbone and file are compared
+# ``C`` of the first head on cached maps.
+STRONG = 0.01
+# Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start.
+WEAKEST = 0.1
+# Number of images on which the levels of backbone and file are compared.
+CHECKED = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +80,10 @@ def build_network(
 def copy_parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
     """Copy the trained weights into ``backbone``; return the head's weights (F, C) and bias (C,) on raw features."""
     body = model.get_layer("backbone")
-    for layer in (layer for layer in backbone.layers if layer.weights):
-        layer.set_weights(body.get_layer(layer.name).get_weights())
+    for layer in backbone.layers:
+        # The input layer of the copy has another name, and no weights.
+        if layer.weights:
+            layer.set_weights(body.get_layer(layer.name).get_weights())
     weights, bias = model.get_layer("head").get_weights()
     weights = weights / _spread(start)[:, None]
     return weights.astype("float32"), (bias - start.mean @ weights).astype("float32")
@@ -105,9 +113,10 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:
     """Return the side of training images: ``shrink`` times the model's; the model's if it is fixed."""
-    if model.inputs[0].shape[1] is not None:
+    if model.inputs[0].shape[1] is not None or shrink >= 1:
         return side
-    return max(STEP, min(side, round(shrink * side / STEP) * STEP)) if shrink < 1 else side
+    smaller = round(shrink * side / STEP) * STEP
+    return max(STEP, min(side, smaller))
 
 
 def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
@@ -160,13 +169,15 @@ def level_layers(backbone: keras.Model) -> list[str]:
         if isinstance(maker, keras.layers.InputLayer):
             continue
         window = getattr(layer, "kernel_size", None) or layer.pool_size
+        side = max(shape[1:3])
         for widest, counts in ((strided, max(layer.strides) > 1), (windowed, window[0] > 1)):
-            side = max(shape[1:3])
+            # Of equally wide maps the later one has seen more of the image.
             if counts and (side not in widest or shape[3] >= widest[side][1]):
                 widest[side] = (maker.name, shape[3])
-    whole = max(backbone.inputs[0].shape[1:3])
+    image_side = max(backbone.inputs[0].shape[1:3])
+    # A map that a stride reads counts before one that only a window reads.
     levels = windowed | strided
-    return [levels[side][0] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
+    return [levels[side][0] for side in sorted(levels) if side <= image_side // LARGEST_SHARE]
 
 
 def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
@@ -183,8 +194,8 @@ def gives_features(
     backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]
 ) -> bool:
     """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images."""
-    width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
-    if width != features.shape[1]:
+    widths = [int(backbone.get_layer(name).output.shape[-1]) for name in names]
+    if int(backbone.outputs[0].shape[-1]) + sum(widths) != features.shape[1]:
         return False
     model = with_levels(backbone, names)
     outputs = np.concatenate([np.asarray(model(image[None], training=False)) for image in images])
@@ -223,10 +234,10 @@ def first_head(
     """
     features = data.features
     levels = level_layers(backbone)
-    few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
+    first_images = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     last = int(backbone.outputs[0].shape[-1])
     # The features are those of a file in LiteRT, which may have other levels than this graph.
-    if not gives_features(backbone, levels, few, features[: len(few)]):
+    if not gives_features(backbone, levels, first_images, features[: len(first_images)]):
         levels = []
         features = features[:, :last]
     features_read = features[learnt]

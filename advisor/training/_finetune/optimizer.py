@@ -37,15 +37,16 @@ class Optimizer:
         self._model = model
         self._hyperparameters = hyperparameters
         self._penalty = penalty
-        self._folded = called = fold_norms(model)
-        self._planned = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
+        self._folded = fold_norms(model)
+        self._planned = max(1, math.ceil(images / hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
         self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _list_trained(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
         self._steps = Steps(self._compute_gradients, self._move, find_halvable(model.get_layer("backbone")))
+        folded = self._folded
         self._predict = tf.function(
-            lambda images: called(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
+            lambda images: folded(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
         )
 
     def run(
@@ -59,7 +60,7 @@ class Optimizer:
         """Return the logits of one batch, (n, C)."""
         return np.asarray(self._predict(tf.constant(images)).numpy())
 
-    def swap(self) -> None:
+    def swap_means(self) -> None:
         """Swap the weights and their running means, to validate and save the means; swap again to continue."""
         for weight in self._weights:
             value = weight.variable.numpy()
@@ -113,8 +114,10 @@ class Optimizer:
                 variable.assign(arrays[str(number)])
 
     def _state(self) -> list[tf.Variable]:
-        pairs = zip(self._adam.moments, self._weights, strict=True)
-        return [self._done, *(variable for moments, weight in pairs for variable in (*moments, weight.average))]
+        variables = [self._done]
+        for moments, weight in zip(self._adam.moments, self._weights, strict=True):
+            variables += [*moments, weight.average]
+        return variables
 
 
 class _Weight:

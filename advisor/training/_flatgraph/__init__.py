@@ -16,7 +16,8 @@ from advisor.tflite import add_buffer, drop_unused_buffers, pack, read, unpack
 if TYPE_CHECKING:
     import tensorflow as tf
 
-Change = Callable[[int, Any], Any]  # Maps a tensor's index and value to another value, as quantization does
+Change = Callable[[int, Any], Any]
+"""Maps a tensor's index and value to another value, as quantization does."""
 
 SUPPORTED = frozenset(
     {
@@ -114,11 +115,13 @@ class Graph:
         output.
         """
         passed = change or (lambda _index, value: value)
-        values: dict[int, Any] = {**self.constants, **weights, self.source: passed(self.source, images)}
+        constants: dict[int, Any] = {**self.constants, **weights}
+        activations: dict[int, Any] = {self.source: passed(self.source, images)}
         for node in self.nodes:
-            inputs = [values[index] for index in node.inputs]
-            values[node.output] = passed(node.output, run_operator(node.name, node.options, inputs))
-        return {index: values[index] for index in (self.source, *(node.output for node in self.nodes))}
+            inputs = [activations[index] if index in activations else constants[index] for index in node.inputs]
+            output = run_operator(node.name, node.options, inputs)
+            activations[node.output] = passed(node.output, output)
+        return activations
 
     def with_weights(self, weights: Mapping[int, NDArray[np.float32]]) -> bytes:
         """Return the file with these constants replaced."""
@@ -217,13 +220,19 @@ def _compute_linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor
 
     from advisor.training._convolution import convolve_depthwise
 
-    if name == "FULLY_CONNECTED":  # kernel: outputs, inputs
-        return tf.matmul(tf.reshape(value, (-1, kernel.shape[1])), kernel, transpose_b=True)
+    if name == "FULLY_CONNECTED":
+        # The kernel in the file: outputs, inputs.
+        rows = tf.reshape(value, (-1, kernel.shape[1]))
+        return tf.matmul(rows, kernel, transpose_b=True)
     padding = _PADDINGS[options.padding]
+    strides = (options.strideH, options.strideW)
     dilations = (options.dilationHFactor, options.dilationWFactor)
-    if name == "CONV_2D":  # kernel: outputs, height, width, inputs
+    if name == "CONV_2D":
+        # The kernel in the file: outputs, height, width, inputs.
         kernel = tf.transpose(kernel, (1, 2, 3, 0))
-        return tf.nn.convolution(value, kernel, (options.strideH, options.strideW), padding, dilations=dilations)
-    height, width, outputs = kernel.shape[1:]  # kernel: 1, height, width, channels x multiplier
-    kernel = tf.reshape(kernel, (height, width, value.shape[-1], outputs // value.shape[-1]))
-    return convolve_depthwise(value, kernel, (options.strideH, options.strideW), padding, dilations)
+        return tf.nn.convolution(value, kernel, strides, padding, dilations=dilations)
+    # The kernel in the file: 1, height, width, channels x multiplier.
+    height, width, outputs = kernel.shape[1:]
+    channels = value.shape[-1]
+    kernel = tf.reshape(kernel, (height, width, channels, outputs // channels))
+    return convolve_depthwise(value, kernel, strides, padding, dilations)

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-POSITIONS = 6000  # Largest number of rows in a fit: about six for each input of the widest layer of a mobile network
-RIDGE = 1e-3  # Added to the inputs' variances, as a share of their mean, so that weights of rare directions stay small
+# Largest number of rows in a fit: about six for each input of the widest layer of a mobile network.
+POSITIONS = 6000
+# Added to the inputs' variances, as a share of their mean, so that weights of rare directions stay small.
+RIDGE = 1e-3
 
 DEPTHWISE = "DEPTHWISE_CONV_2D"
 
@@ -61,18 +63,22 @@ def refit_kernels(graph: Graph, kernels: Collection[int], share: float, images: 
     thinned: dict[int, Any] = {graph.source: images}
     changed: dict[int, Any] = {}
     refitted: dict[int, Refitted] = {}
-    last = {index: place for place, node in enumerate(graph.nodes) for index in node.inputs}
+    last_use: dict[int, int] = {}
+    for place, node in enumerate(graph.nodes):
+        last_use.update(dict.fromkeys(node.inputs, place))
     # Sums by one thread are the same on every machine (decision 0065).
     with threadpool_limits(limits=1, user_api="blas"):
         for place, node in enumerate(graph.nodes):
             if len(node.inputs) > 2 and node.inputs[1] in kernels:
-                layer = refitted[node.inputs[1]] = _refit_layer(graph, node, whole, thinned, share)
-                changed |= {node.inputs[1]: layer.kernel, node.inputs[2]: layer.bias}
+                _, kernel, bias = node.inputs[:3]
+                layer = _refit_layer(graph, node, whole, thinned, share)
+                refitted[kernel] = layer
+                changed |= {kernel: layer.kernel, bias: layer.bias}
             whole[node.output] = _run_node(graph, node, whole, {})
             thinned[node.output] = _run_node(graph, node, thinned, changed)
             for index in node.inputs:
                 # Both networks' maps of all images would not fit into memory, so each goes after its last use.
-                if last[index] == place and index in whole:
+                if last_use[index] == place and index in whole:
                     del whole[index], thinned[index]
     return refitted
 
@@ -94,8 +100,8 @@ def _refit_layer(
     kernel = graph.constants[node.inputs[1]]
     rows = _read_inputs(node, thinned[node.inputs[0]], kernel)
     targets = wanted.reshape(-1, wanted.shape[-1])
-    chosen = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
-    return _fit(rows[chosen].astype(np.float64), targets[chosen].astype(np.float64), kernel, share)
+    places = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
+    return _fit(rows[places].astype(np.float64), targets[places].astype(np.float64), kernel, share)
 
 
 def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
@@ -121,18 +127,17 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
     scores = np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0))
     keep = np.ones(weights.shape, bool)
     # Over the whole kernel and not for each channel: some channels need fewer weights than others.
-    keep.flat[np.argsort(scores, axis=None, kind="stable")[: round(share * scores.size)]] = False
+    order = np.argsort(scores, axis=None, kind="stable")
+    keep.flat[order[: round(share * scores.size)]] = False
     mean = rows.mean(axis=0)
     centre = targets.mean(axis=0)
     products = (rows - mean).T @ (rows - mean) / len(rows)
     products[np.diag_indices_from(products)] += RIDGE * max(float(np.trace(products)) / len(products), 1e-12)
     wanted = (rows - mean).T @ (targets - centre) / len(rows)
     fitted = np.zeros_like(weights)
-    for channel, kept_weights in enumerate(keep):
-        if kept_weights.any():
-            fitted[channel, kept_weights] = np.linalg.solve(
-                products[np.ix_(kept_weights, kept_weights)], wanted[kept_weights, channel]
-            )
+    for channel, mask in enumerate(keep):
+        if mask.any():
+            fitted[channel, mask] = np.linalg.solve(products[np.ix_(mask, mask)], wanted[mask, channel])
     shaped = fitted.reshape(kernel.shape).astype(np.float32)
     bias = (centre - fitted @ mean).astype(np.float32)
     return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))
@@ -293,7 +298,7 @@ class _Training:
 
     def _share_done(self) -> float:
         """Return the share of the steps or of the time that is done, whichever is larger."""
-        return max(len(self._losses) / self._planned, self._time.spent())
+        return max(len(self._losses) / self._planned, self._time.compute_share_spent())
 
     def batches(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
         """Yield the whole batches of a pass over the images, in a new order each time."""
@@ -336,9 +341,9 @@ class _Training:
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:
-            outputs = self._graph.run(
-                inputs, {at: weight.value() for at, weight in self._weights.items()}, self._change
-            )
+            # Inside the tape: gradients pass through the rounding, the mask or the sharing of a weight.
+            values = {index: weight.value() for index, weight in self._weights.items()}
+            outputs = self._graph.run(inputs, values, self._change)
             loss = self._compute_loss(taught, outputs)
         gradients = self._adam.take(tape.gradient(loss, self._variables), number)
         for variable, (mean, size) in zip(self._variables, gradients, strict=True):
@@ -352,15 +357,19 @@ class _Training:
         """
         import tensorflow as tf
 
-        def error(places: Sequence[int]) -> tf.Tensor:
-            pairs = [(taught[index], outputs[index]) for index in places]
-            errors = [tf.reduce_mean(tf.square(given - wanted)) for wanted, given in pairs]
-            spreads = [tf.math.reduce_variance(wanted) + 1e-9 for wanted, _ in pairs]
-            return tf.add_n([error / spread for error, spread in zip(errors, spreads, strict=True)]) / len(pairs)
+        def error(indices: Sequence[int]) -> tf.Tensor:
+            errors = []
+            for index in indices:
+                difference = tf.reduce_mean(tf.square(outputs[index] - taught[index]))
+                # Over the variance, so that features of any scale count alike.
+                errors.append(difference / (tf.math.reduce_variance(taught[index]) + 1e-9))
+            return tf.add_n(errors) / len(errors)
 
         features = error(self._graph.features)
         logits = self._graph.logits
         if logits is None:
             return features + error(self._graph.outputs)
-        answers, ours = (tf.nn.log_softmax(outputs_of_both[logits]) for outputs_of_both in (taught, outputs))
-        return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))
+        taught_logs = tf.nn.log_softmax(taught[logits])
+        logs = tf.nn.log_softmax(outputs[logits])
+        divergences = tf.reduce_sum(tf.exp(taught_logs) * (taught_logs - logs), axis=-1)
+        return features + tf.reduce_mean(divergences)

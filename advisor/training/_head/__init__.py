@@ -24,14 +24,18 @@ from advisor.training._head.trials import (
     choose_strongest,
 )
 
-HEAD_VERSION = 8  # Raised when equal features give another head
-CHOSEN_ON = 8000  # Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it
-FEW_IMAGES = 10  # Below this number of images in a class, the nearest-mean head is tried too
+# Raised when equal features give another head.
+HEAD_VERSION = 8
+# Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it.
+CHOSEN_ON = 8000
+# Below this number of images in a class, the nearest-mean head is tried too.
+FEW_IMAGES = 10
 LEAST_GAIN = 0.025
 """Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
 the images: heads on all levels gained 3 to 6 points on images like these, lost 2 to 4 points in a new visit of a shop
 if they had learnt one, and cost latency and bytes."""
-SURE = 2.0  # The same in standard errors of the difference, whole groups drawn
+# The same in standard errors of the difference, whole groups drawn.
+SURE = 2.0
 
 
 def divide_groups(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
@@ -78,12 +82,15 @@ def _group_folds(
     order = np.argsort(group, kind="stable")
     members = np.split(labels[order], np.cumsum(sizes)[:-1])
     filled = np.zeros((count, int(labels.max()) + 1))
-    chosen = np.empty(len(sizes), dtype=np.int64)
-    for group_number in sorted(generator.permutation(len(sizes)), key=lambda group_number: -sizes[group_number]):
-        members_of_group = np.bincount(members[group_number], minlength=filled.shape[1])
-        chosen[group_number] = np.lexsort((filled.sum(axis=1), filled @ members_of_group))[0]
-        filled[chosen[group_number]] += members_of_group
-    return chosen[group]
+    fold_of_group = np.empty(len(sizes), dtype=np.int64)
+    # The sort is stable, so the seed decides the order of groups of one size.
+    for number in sorted(generator.permutation(len(sizes)), key=lambda number: -sizes[number]):
+        images_of_classes = np.bincount(members[number], minlength=filled.shape[1])
+        # lexsort sorts by its last key first.
+        fold = np.lexsort((filled.sum(axis=1), filled @ images_of_classes))[0]
+        fold_of_group[number] = fold
+        filled[fold] += images_of_classes
+    return fold_of_group[group]
 
 
 Floats = NDArray[np.float32]
@@ -122,25 +129,26 @@ def train_head(
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
-    some = _draw_evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
-    groups_read = [groups[place] for place in some.tolist()] if len(groups) else groups
-    groups_read = divide_groups(targets[some], groups_read)
-    fold = assign_folds(targets[some], FOLDS, seed, groups_read)
+    drawn = _draw_evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
+    drawn_groups = [groups[place] for place in drawn.tolist()] if len(groups) else groups
+    drawn_groups = divide_groups(targets[drawn], drawn_groups)
+    fold = assign_folds(targets[drawn], FOLDS, seed, drawn_groups)
     with threadpool_limits(limits=1):
-        trial = partial(Trial.of, features[some], targets[some], classes, [view[some] for view in views], last)
-        chosen = _choose(trial, last, features.shape[1], fold, groups_read)
-        whole = len(some) == len(targets)
+        trial = partial(Trial.of, features[drawn], targets[drawn], classes, [view[drawn] for view in views], last)
+        best = _choose(trial, last, features.shape[1], fold, drawn_groups)
+        final = best.trial
         # Chosen on some of the images, and then fitted to all of them.
-        final = chosen.trial if whole else Trial.of(features, targets, classes, views, last, chosen.trial.kind)
-        weights, bias = final.fit_strength(chosen.strength)
+        if len(drawn) < len(targets):
+            final = Trial.of(features, targets, classes, views, last, best.trial.kind)
+        weights, bias = final.fit_strength(best.strength)
     answers = np.zeros((len(targets), classes), np.float32)
-    answers[some] = chosen.probabilities
+    answers[drawn] = best.probabilities
     facts = HeadFacts(
-        kind=chosen.trial.kind if chosen.strength else NEAREST_MEAN,
-        regularization=chosen.strength,
-        at_grid_end=chosen.strength in (STRONGER[0], WEAKER[-1]),
-        cv_accuracy=float(chosen.right.mean()),
-        cv_images=len(some),
+        kind=best.trial.kind if best.strength else NEAREST_MEAN,
+        regularization=best.strength,
+        at_grid_end=best.strength in (STRONGER[0], WEAKER[-1]),
+        cv_accuracy=float(best.right.mean()),
+        cv_images=len(drawn),
     )
     return Head(weights, bias, facts, answers)
 
@@ -150,8 +158,10 @@ def _draw_evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     order = np.argsort(targets, kind="stable")
     if len(order) <= most:
         return np.arange(len(order))
-    first = order[np.unique(targets[order], return_index=True)[1]]
-    return np.union1d(first, order[np.arange(most) * len(order) // most])
+    _, starts = np.unique(targets[order], return_index=True)
+    first_of_classes = order[starts]
+    evenly = order[np.arange(most) * len(order) // most]
+    return np.union1d(first_of_classes, evenly)
 
 
 def fit_head(
@@ -184,10 +194,8 @@ def _choose(
     """
     plain = trial(LAST_LAYER if last else ALL_LEVELS)
     if last:
-        looks = [
-            trial_of_kind.cross_validated(fold, GRID, range(FIRST_LOOK)) for trial_of_kind in (plain, trial(COSINE))
-        ]
-        first = max(looks, key=lambda look: choose_strongest(look).merit())
+        first_looks = [kind.cross_validated(fold, GRID, range(FIRST_LOOK)) for kind in (plain, trial(COSINE))]
+        first = max(first_looks, key=lambda look: choose_strongest(look).merit())
         best = first[0].trial.best(fold, first)
     else:
         best = plain.best(fold)
@@ -196,12 +204,13 @@ def _choose(
     # A network with one level has nothing to compare.
     if not last or last == width:
         return best
-    every = trial(ALL_LEVELS)
-    seen = fold < FIRST_LOOK
-    first = every.cross_validated(fold, GRID, range(FIRST_LOOK))
-    if choose_strongest(first).right[seen].mean() - best.right[seen].mean() < LEAST_GAIN / 2:
+    all_levels = trial(ALL_LEVELS)
+    answered = fold < FIRST_LOOK
+    first = all_levels.cross_validated(fold, GRID, range(FIRST_LOOK))
+    gain = choose_strongest(first).right[answered].mean() - best.right[answered].mean()
+    if gain < LEAST_GAIN / 2:
         return best
-    best_of_levels = every.best(fold, first)
+    best_of_levels = all_levels.best(fold, first)
     return best_of_levels if _is_clearly_better(best_of_levels.right, best.right, groups) else best
 
 

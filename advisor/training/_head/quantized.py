@@ -74,9 +74,8 @@ def refit_head(
     path = path_to(facts.regularization)
     held = range(FIRST_LOOK)
     with threadpool_limits(limits=1):
-        quantized, floats = (
-            Trial.of(features_read, targets, classes, (), last, facts.kind) for features_read in (rows, features)
-        )
+        quantized = Trial.of(rows, targets, classes, (), last, facts.kind)
+        floats = Trial.of(features, targets, classes, (), last, facts.kind)
         refit = quantized.cross_validated(fold, path, held)[-1]
         joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[-1]
         return quantized.fit_strength(facts.regularization) if refit.loss <= joined.loss else None
@@ -93,5 +92,6 @@ def compute_divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Dou
     """Return the Kullback-Leibler divergence of the probabilities of logits ``given`` from those ``wanted``, (N,)."""
     from scipy.special import log_softmax
 
-    first, second = (log_softmax(logits, axis=1) for logits in (wanted.astype(np.float64), given.astype(np.float64)))
-    return np.asarray((np.exp(first) * (first - second)).sum(axis=1))
+    wanted_logs = log_softmax(wanted.astype(np.float64), axis=1)
+    given_logs = log_softmax(given.astype(np.float64), axis=1)
+    return np.asarray((np.exp(wanted_logs) * (wanted_logs - given_logs)).sum(axis=1))

@@ -19,14 +19,20 @@ TOLERANCE = 1e-3
 that was fitted to one visit of a shop lost one to two points on another (MobileNetV2, 1e-4)."""
 
 _MAX_ITERATIONS = 200
-_TYPICAL_CURVATURE = 0.15  # p (1 - p) of a class among a few. It scales the steps and does not change the optimum.
-ABSENT = -30.0  # Bias of a class without an image, so that it is never predicted
+# p (1 - p) of a class among a few. It scales the steps and does not change the optimum.
+_TYPICAL_CURVATURE = 0.15
+# Bias of a class without an image, so that it is never predicted.
+ABSENT = -30.0
 
 FOLDS = 5
-GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # Inverse strengths of the L2 penalty, scikit-learn's ``C``
-STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
-WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
-FIRST_LOOK = 2  # Folds after which a kind may be dropped
+# Inverse strengths of the L2 penalty, scikit-learn's ``C``.
+GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+# Tried too if the strongest of GRID is chosen.
+STRONGER = (0.0001, 0.0003, 0.001)
+# Tried too if the weakest of GRID is chosen.
+WEAKER = (100.0, 300.0, 1000.0)
+# Folds after which a kind may be dropped.
+FIRST_LOOK = 2
 # Kinds of heads.
 LAST_LAYER = "last_layer"
 COSINE = "cosine"
@@ -51,7 +57,8 @@ def fit_strengths(
     standard = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
     present = np.unique(repeated)
-    some = np.searchsorted(present, repeated)
+    # Labels among the classes that have images, without gaps.
+    present_targets = np.searchsorted(present, repeated)
     weights = np.zeros((standard.shape[1], len(present)), np.float32)
     bias = np.zeros(len(present), np.float32)
     squares = np.einsum("nd,nd->d", standard, standard) / len(standard)
@@ -63,17 +70,19 @@ def fit_strengths(
         # The next strength starts from the last weights, so a path takes few steps more than its end.
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
-            weights, bias = _minimise(standard, some, penalty, squares, weights, bias)
+            weights, bias = _minimise(standard, present_targets, penalty, squares, weights, bias)
         fitted[strength] = _spread_to_all_classes(weights, bias, present, classes)
     return fitted
 
 
-def _spread_to_all_classes(some: Floats, offsets: Floats, present: NDArray[np.int64], classes: int) -> Fitted:
+def _spread_to_all_classes(
+    present_weights: Floats, present_bias: Floats, present: NDArray[np.int64], classes: int
+) -> Fitted:
     """Return a head with one column for each class from one of the classes present, (D, P) and (P,)."""
-    weights = np.zeros((len(some), classes), np.float32)
+    weights = np.zeros((len(present_weights), classes), np.float32)
     bias = np.full(classes, ABSENT, np.float32)
-    weights[:, present] = some
-    bias[present] = offsets
+    weights[:, present] = present_weights
+    bias[present] = present_bias
     return weights, bias
 
 
@@ -81,12 +90,13 @@ def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int
     """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
-    spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
+    differences = standard - means[np.searchsorted(present, targets)]
+    spread = float(np.square(differences).sum(axis=1).mean())
     # There is no direction if no feature varies.
     temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5
-    return _spread_to_all_classes(
-        (means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes
-    )
+    weights = (means / temperature).T
+    bias = -np.square(means).sum(axis=1) / (2 * temperature)
+    return _spread_to_all_classes(weights, bias, present, classes)
 
 
 def _minimise(
@@ -103,7 +113,7 @@ def _minimise(
         inside, offsets = _split_parts(place.astype(np.float32), shape)
         weights = scale * inside
         logits = features @ weights + offsets
-        # Softmax does not change, and no power of e overflows.
+        # With the largest logit at 0, softmax does not change, and no power of e overflows.
         logits -= logits.max(axis=1, keepdims=True)
         shares = np.exp(logits)
         totals = shares.sum(axis=1)
@@ -117,8 +127,8 @@ def _minimise(
 
     start = np.concatenate([(weights / scale).ravel(), bias]).astype(np.float64)
     options = {"maxiter": _MAX_ITERATIONS, "gtol": TOLERANCE, "ftol": 0.0}
-    solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
-    inside, offsets = _split_parts(solution, shape)
+    solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    inside, offsets = _split_parts(solution.x.astype(np.float32), shape)
     return scale * inside, offsets
 
 
@@ -181,13 +191,12 @@ class Trial:
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
         """Return the best answers of any strength; ``first`` are those of :data:`GRID` in the first folds, if known."""
-        tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
-        if first:
-            tried = [
-                replace(answers, probabilities=answers.probabilities + first_answers.probabilities)
-                for answers, first_answers in zip(tried, first, strict=True)
-            ]
-        best = choose_strongest(tried)
+        trials = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
+        for place, first_answers in enumerate(first):
+            # An image has zeros in the folds that it is not in, so the sum has the answers of all folds.
+            probabilities = trials[place].probabilities + first_answers.probabilities
+            trials[place] = replace(trials[place], probabilities=probabilities)
+        best = choose_strongest(trials)
         # The best one at an end of the grid: the true best may lie beyond, and only then is the grid longer.
         if best.strength == GRID[0]:
             best = choose_strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
@@ -218,6 +227,7 @@ class Trial:
         for number in np.intersect1d(fold, held):
             seen = fold != number
             unseen = fold == number
+            # Changed copies of an image stay in its fold.
             views = [view[seen] for view in self.views]
             fitted = fit_strengths(self.inside[seen], self.targets[seen], self.classes, views, strengths)
             for strength, (weights, bias) in fitted.items():
@@ -240,8 +250,9 @@ def path_to(strength: float) -> tuple[float, ...]:
     return (*(weaker for weaker in grid if weaker < strength), strength)
 
 
-def choose_strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
+def choose_strongest(trials: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
-    losses = [answers.loss for answers in tried]
+    losses = [answers.loss for answers in trials]
+    most = min(losses) + TIE
     # The grid goes from the strongest penalty to the weakest, so the first one is the strongest.
-    return next(answers for answers, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)
+    return next(answers for answers, loss in zip(trials, losses, strict=True) if loss <= most)

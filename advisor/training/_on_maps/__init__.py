@@ -25,21 +25,25 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
     from_the_end = (layer.output for layer in reversed(backbone.layers))
     # The pooled features are maps of one position in some networks.
     last = next(output for output in from_the_end if len(output.shape) == 4 and output.shape[1] > 1)
-    outputs = [*(backbone.get_layer(name).output for name in level_layers(backbone)), last]
-    by_side = {int(output.shape[1]): output for output in outputs}
-    wanted = [
-        side_of_map for side_of_map in sorted(by_side, reverse=True) if FINEST <= round(side / side_of_map) <= coarsest
-    ]
-    return keras.Model(backbone.inputs[0], [by_side[side_of_map] for side_of_map in wanted])
+    maps_by_side: dict[int, keras.KerasTensor] = {}
+    # Of maps with one side, the last layer's counts.
+    for output in (*(backbone.get_layer(name).output for name in level_layers(backbone)), last):
+        maps_by_side[int(output.shape[1])] = output
+    maps = []
+    for side_of_map in sorted(maps_by_side, reverse=True):
+        if FINEST <= round(side / side_of_map) <= coarsest:
+            maps.append(maps_by_side[side_of_map])
+    return keras.Model(backbone.inputs[0], maps)
 
 
 def build_pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
     """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks" (2017)."""
     import keras
 
-    levels = [
-        _batch_norm()(momentum=0.9)(keras.layers.Conv2D(width, 1, use_bias=False)(level_maps)) for level_maps in maps
-    ]
+    levels = []
+    for level_maps in maps:
+        narrow = keras.layers.Conv2D(width, 1, use_bias=False)(level_maps)
+        levels.append(_batch_norm()(momentum=0.9)(narrow))
     merged = [levels[-1]]
     for finer in reversed(levels[:-1]):
         rows, columns = finer.shape[1:3]

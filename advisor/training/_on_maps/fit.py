@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 Floats = NDArray[np.float32]
-Images = KeptMaps[Any] | Photographs[Any]  # What a training learns from
+Images = KeptMaps[Any] | Photographs[Any]
+"""What a training learns from."""
 
-WARMUP = 0.05  # Share of the steps in which the rate rises
+WARMUP = 0.05
+"""Share of the steps in which the rate rises."""
 
 LIVE = 16
 """Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a batch. On finer maps
@@ -51,8 +53,11 @@ class Hyperparameters:
         return replace(self, epochs=math.ceil(self.epochs / 2), least_steps=math.ceil(self.least_steps / 2))
 
 
-Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
-Shape = tuple[int, int, int]  # Rows, columns and channels of a map
+Target = tuple[NDArray[np.generic], ...]
+"""Targets of an image: the wanted outputs of a network."""
+
+Shape = tuple[int, int, int]
+"""Rows, columns and channels of a map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,8 @@ class TrainableHead:
     learnt: Sequence[keras.Variable] = ()  # weights that learnt before: their rate is that of the backbone
 
 
-Tell = Callable[[int, int], None]  # Takes how many epochs of how many are done; 0 at the start
+Tell = Callable[[int, int], None]
+"""Takes how many epochs of how many are done; 0 at the start."""
 
 
 def tell_nobody(_done: int, _epochs: int) -> None:
@@ -133,15 +139,15 @@ class _Training:
         self._done = 0
         in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
         self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
-        self._all = steps = self._last * in_epoch
+        self._all = self._last * in_epoch
         below = backbone.trainable_variables if backbone else []
         learnt = set(map(id, head.learnt))
         new = [weight for weight in head.model.trainable_variables if id(weight) not in learnt]
-        self._optimizers = [
-            (_make_optimizer(hyperparameters, rate, weights, steps), weights)
-            for rate, weights in ((1.0, new), (hyperparameters.backbone_rate, [*head.learnt, *below]))
-            if weights
-        ]
+        self._optimizers: list[tuple[keras.optimizers.Optimizer, Sequence[keras.Variable]]] = []
+        # New weights have far to go; those that learnt before are only adjusted.
+        for rate, weights in ((1.0, new), (hyperparameters.backbone_rate, [*head.learnt, *below])):
+            if weights:
+                self._optimizers.append((_make_optimizer(hyperparameters, rate, weights, self._all), weights))
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
         self._steps = Steps(self._gradients, self._update, find_halvable(backbone) if backbone else ())
@@ -175,11 +181,13 @@ class _Training:
         import tensorflow as tf
 
         inputs, labels = batch
-        targets = zip(*(self._head.target(labels_of_image) for labels_of_image in labels), strict=True)
+        targets_of_images = [self._head.target(labels_of_image) for labels_of_image in labels]
+        targets = tuple(tf.constant(np.stack(parts)) for parts in zip(*targets_of_images, strict=True))
         self._done += 1
-        keep = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
-        given = [tf.constant(each) for each in inputs], tuple(tf.constant(np.stack(part)) for part in targets)
-        return self._steps.run(given, after=(tf.constant(keep),))
+        # A mean over few steps forgets the random start sooner.
+        decay = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
+        tensors = [tf.constant(array) for array in inputs]
+        return self._steps.run((tensors, targets), after=(tf.constant(decay),))
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Count the epoch; raises StageError if its last loss is not finite."""
@@ -198,9 +206,10 @@ class _Training:
         if self._hyperparameters.batch_statistics:
             self._take_statistics()
         if self._head.finish:
-            rows = _split_batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
-            inputs = map(self._data.read_unchanged, rows)
-            logits = [np.asarray(self._outputs(inputs_of_rows, training=False)[0]) for inputs_of_rows in inputs]
+            logits = []
+            for rows in _split_batches(np.arange(len(self._data.labels)), self._hyperparameters.batch):
+                outputs = self._outputs(self._data.read_unchanged(rows), training=False)
+                logits.append(np.asarray(outputs[0]))
             self._head.finish(np.concatenate(logits), self._data.labels)
 
     def _take_statistics(self) -> None:
@@ -211,6 +220,7 @@ class _Training:
         norms = [*_list_norms(self._head.model), *self._live]
         usual = [layer.momentum for layer in norms]
         for number, (inputs, _) in enumerate(self.batches()):
+            # With this momentum, the running statistics are the mean of all batches so far.
             for layer in norms:
                 layer.momentum = number / (number + 1)
             self._outputs(inputs, training=True)
@@ -233,18 +243,21 @@ class _Training:
 
         with tf.GradientTape() as tape:
             loss = self._head.loss(self._outputs(inputs, training=True), targets)
-        weights = [weight.value for _, some in self._optimizers for weight in some]
-        return loss, tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        values = list[tf.Tensor]()
+        for _, weights in self._optimizers:
+            values += [weight.value for weight in weights]
+        return loss, tape.gradient(loss, values, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
-    def _update(self, gradients: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
+    def _update(self, gradients: Sequence[tf.Tensor], decay: tf.Tensor) -> None:
         import tensorflow as tf
 
+        # By one norm for all weights, whichever optimizer moves them.
         clipped, _ = tf.clip_by_global_norm(gradients, 10.0)
         remaining = iter(clipped)
-        for optimizer, some in self._optimizers:
-            optimizer.apply_gradients([(next(remaining), weight) for weight in some])
+        for optimizer, weights in self._optimizers:
+            optimizer.apply_gradients([(next(remaining), weight) for weight in weights])
         for mean, weight in zip(self._means, self._weights, strict=True):
-            mean.assign(keep * mean + (1.0 - keep) * weight.value)
+            mean.assign(decay * mean + (1.0 - decay) * weight.value)
 
 
 def _list_norms(model: keras.Model) -> list[keras.layers.BatchNormalization]:
@@ -270,7 +283,8 @@ def _make_optimizer(
     schedule = keras.optimizers.schedules.CosineDecay(
         rate / 100, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup
     )
-    made = keras.optimizers.AdamW(schedule, weight_decay=hyperparameters.weight_decay, clipnorm=None)
-    made.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    made.build(weights)
-    return made
+    optimizer = keras.optimizers.AdamW(schedule, weight_decay=hyperparameters.weight_decay, clipnorm=None)
+    # Offsets and scales are few, and pulling them to 0 would only bias the network.
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    optimizer.build(weights)
+    return optimizer

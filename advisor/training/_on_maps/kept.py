@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
-Arrays = list[NDArray[np.generic]]  # Inputs of a network for a batch of images, or its outputs
-LEAST_LEFT = 0.3  # Share of a box's area that must stay in the section; else the object can hardly be told
-FILLED = (124, 116, 104)  # RGB outside the image: the mean of ImageNet's images
+# Inputs of a network for a batch of images, or its outputs.
+Arrays = list[NDArray[np.generic]]
+# Share of a box's area that must stay in the section; else the object can hardly be told.
+LEAST_LEFT = 0.3
+# RGB outside the image: the mean of ImageNet's images.
+FILLED = (124, 116, 104)
 
-MOST_BYTES = 2_000_000_000  # Largest size of the maps on disk
-MOST_COPIES = 5  # Changed copies of each image, at most
+# Largest size of the maps on disk.
+MOST_BYTES = 2_000_000_000
+# Changed copies of each image, at most.
+MOST_COPIES = 5
 
 
 @dataclass(frozen=True)
@@ -86,14 +91,18 @@ class Objects:
         corner = np.array([section.top, section.left, section.top, section.left])
         boxes = (self.boxes - corner) / np.array([section.height, section.width, section.height, section.width])
         inside = np.clip(boxes, 0.0, 1.0)
-        areas = [np.prod(edges[:, 2:] - edges[:, :2], axis=1) for edges in (inside, boxes)]
-        left_over = areas[0] > LEAST_LEFT * np.maximum(areas[1], 1e-12)
-        boxes_inside = inside[left_over].astype(np.float32)
+        areas = _compute_areas(boxes)
+        areas_inside = _compute_areas(inside)
+        enough = areas_inside > LEAST_LEFT * np.maximum(areas, 1e-12)
+        boxes_inside = inside[enough].astype(np.float32)
         if section.mirrored:
-            boxes_inside = np.stack(
-                [boxes_inside[:, 0], 1 - boxes_inside[:, 3], boxes_inside[:, 2], 1 - boxes_inside[:, 1]], axis=1
-            )
-        return Objects(boxes_inside, self.labels[left_over])
+            top, left, bottom, right = boxes_inside.T
+            boxes_inside = np.stack([top, 1 - right, bottom, 1 - left], axis=1)
+        return Objects(boxes_inside, self.labels[enough])
+
+
+def _compute_areas(edges: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    return np.asarray(np.prod(edges[:, 2:] - edges[:, :2], axis=1))
 
 
 def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Objects:
@@ -106,10 +115,14 @@ def change_image(
     pixels: Pixels, labels: Labelled, changes: RandomChanges, draw: np.random.Generator
 ) -> tuple[Pixels, Labelled]:
     """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the labels in it."""
-    zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
+    # Evenly in the logarithm: a factor and its inverse are equally likely.
+    zoom = math.exp(draw.uniform(-1, 1) * math.log(changes.zoom))
+    stretch = math.exp(draw.uniform(-1, 1) * math.log(changes.stretch))
     height = zoom * math.sqrt(stretch)
     width = zoom / math.sqrt(stretch)
-    top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
+    # A section that is larger than the image holds the whole image somewhere.
+    top = draw.uniform(min(0.0, 1 - height), max(0.0, 1 - height))
+    left = draw.uniform(min(0.0, 1 - width), max(0.0, 1 - width))
     section = ImageSection(top, left, height, width, bool(draw.random() < 0.5))
     cut = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
     contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
@@ -172,11 +185,10 @@ def keep_maps(
             "train on fewer images, or at a smaller input",
         )
     size = (1 + copies) * count
-    files = [folder / f"level-{number}.npy" for number in range(len(shapes))]
-    levels = [
-        np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=(size, *shape))
-        for file, shape in zip(files, shapes, strict=True)
-    ]
+    levels = []
+    for number, shape in enumerate(shapes):
+        file = folder / f"level-{number}.npy"
+        levels.append(np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=(size, *shape)))
     labels = list(images.labels) * (1 + copies)
     for row, maps_of_row, labels_of_row in _compute_rows(maps, images, spec, copies, seed):
         for level, values in zip(levels, maps_of_row, strict=True):
@@ -201,10 +213,14 @@ def _compute_rows(
     for number, (path, labels) in enumerate(zip(images.paths, images.labels, strict=True)):
         pixels = load(path, spec.size)
         for copy in range(1 + copies):
-            draw = np.random.default_rng([seed, copy, number])
-            seen, labels_seen = change_image(pixels, labels, RandomChanges(), draw) if copy else (pixels, labels)
-            computed = run(**{name: spec.normalise(seen)[None]})
-            yield number + count * copy, [computed[level][0] for level in outputs], labels_seen
+            changed_pixels = pixels
+            changed_labels = labels
+            # Copy 0 is the image itself.
+            if copy:
+                draw = np.random.default_rng([seed, copy, number])
+                changed_pixels, changed_labels = change_image(pixels, labels, RandomChanges(), draw)
+            maps_of_levels = run(**{name: spec.normalise(changed_pixels)[None]})
+            yield number + count * copy, [maps_of_levels[level][0] for level in outputs], changed_labels
 
 
 def list_outputs(outputs: Any) -> list[Any]:
@@ -226,12 +242,13 @@ class Photographs(Generic[Labelled]):
 
     def read_changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
         """Return the input for some images, each changed at random, and their labels."""
-        changed_images = [
-            change_image(self.pixels[image], self.labels[image], RandomChanges(), draw) for image in images
-        ]
-        return [np.stack([self.spec.normalise(pixels) for pixels, _ in changed_images])], [
-            labels_of_image for _, labels_of_image in changed_images
-        ]
+        inputs = []
+        labels = []
+        for image in images:
+            pixels, labels_of_image = change_image(self.pixels[image], self.labels[image], RandomChanges(), draw)
+            inputs.append(self.spec.normalise(pixels))
+            labels.append(labels_of_image)
+        return [np.stack(inputs)], labels
 
 
 def keep_photographs(images: LabelledImages[Labelled], spec: InputSpec, folder: Path) -> Photographs[Labelled]:

@@ -129,9 +129,9 @@ def train(
         else:
             maps_on_disk = keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, hyperparameters.epochs // 2))
             whole = fit(head, maps_on_disk, hyperparameters, tell=tell, timer=timer)
+        # A training that went on is the last one, so nothing needs its backbone.
         backbone = maps.get_weights() if start.share and not start.goes_on else ()
-        return Trained(
-            head.complete(convert_to_flatbuffer(join_head(maps, head))), head.model.get_weights(), backbone, not whole
-        )
+        data = head.complete(convert_to_flatbuffer(join_head(maps, head)))
+        return Trained(data, head.model.get_weights(), backbone, out_of_time=not whole)
     finally:
         keras.backend.clear_session()

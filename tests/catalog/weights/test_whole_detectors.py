@@ -43,7 +43,7 @@ def shapes_of(data: bytes) -> dict[str, tuple[int, ...]]:
 def test_served_weights_give_the_answers_of_the_graph_file(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
     import keras
 
-    weights = graph_of(SMALL).random()
+    weights = graph_of(SMALL).draw_tensors()
     data = safetensors(*((name, "F32", list(value.shape), value.tobytes()) for name, value in weights.items()))
     shelf.put("/coco.safetensors", data)
     member = MemberFile("coco.safetensors", sha256(data), len(data))

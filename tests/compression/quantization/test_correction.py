@@ -44,7 +44,7 @@ def test_there_are_as_few_values_as_steps_and_weights_move_by_half_a_step(kernel
 def test_steps_go_by_what_is_usual_but_never_need_more_bits(kernel: np.ndarray) -> None:
     grid = Grid(8, power_of_two=True, in_deviation=5.9)
     usual = np.sqrt(np.square(kernel).mean(axis=(1, 2, 3), keepdims=True))
-    step = grid.steps(kernel, axis=0)
+    step = grid.compute_steps(kernel, axis=0)
     assert (step >= usual / 5.9 / 1.5).all()
     assert (np.exp2(np.rint(np.log2(step))) == step).all()
     assert (np.abs(kernel) <= (2**7 - 1) * step * (1 + 1e-9)).all()
@@ -250,10 +250,10 @@ def test_outliers_keep_their_place_and_pixels_get_room_between_no_steps() -> Non
     values = np.random.default_rng(0).normal(size=(200_000, 1)).astype(np.float32)
     values[0] = 10.0
     observation = Observation({3: _activation(values), 5: _activation(values)}, {}, sources=(5,))
-    found = observation.ranges()
+    found = observation.compute_ranges()
     assert found[3] == (values.min(), 10.0)
     assert found[5][1] > 10.0
-    assert observation.ranges(16)[5] == found[3]
+    assert observation.compute_ranges(16)[5] == found[3]
     pixels = ((np.arange(256, dtype=np.float32) - 127.5) / 127.5)[:, None]
     low, high = widen_for_pixels(_activation(pixels).range)
     step = (high - low) / LEVELS

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from advisor.core import StageError
 from advisor.measurement import least_cpu_ms
 from advisor.measurement._latency import compare_pairs, median_interval, summarise_blocks
-from advisor.measurement._latency.scenarios import Sustained, Window, sustain
+from advisor.measurement._latency.scenarios import Sustained, Window, run_sustained
 from tests.measurement import small_models
 
 times = st.floats(min_value=1e-3, max_value=1e4, allow_nan=False)
@@ -83,7 +83,7 @@ def test_the_last_minute_is_held_against_the_first_or_fifths_of_a_short_time() -
 
 @pytest.mark.integration
 def test_windows_cover_the_time(float_model: Path) -> None:
-    found = sustain(float_model, 2, 0.2, windows=5)
+    found = run_sustained(float_model, 2, 0.2, windows=5)
     assert found.clock == "wall time"
     assert len(found.windows) == 5
     assert [row.start_s for row in found.windows] == sorted(row.start_s for row in found.windows)
@@ -94,4 +94,4 @@ def test_windows_cover_the_time(float_model: Path) -> None:
 def test_a_file_that_cannot_run_is_named(tmp_path: Path) -> None:
     broken = small_models.saved(tmp_path, b"nothing", "broken.tflite")
     with pytest.raises(StageError, match=r"broken\.tflite"):
-        sustain(broken, 1, 0.1)
+        run_sustained(broken, 1, 0.1)

@@ -73,10 +73,10 @@ def test_the_means_trail_the_weights_and_come_back() -> None:
     model = network.build_network(_convolutions(), _start(5), nets.VIEW, 1.0)
     step = _optimizer(model, 4)
     last = model.get_weights()
-    step.swap()
+    step.swap_means()
     mean = model.get_weights()
     assert any((first != second).any() for first, second in zip(last, mean, strict=True))
-    step.swap()
+    step.swap_means()
     for first, second in zip(last, model.get_weights(), strict=True):
         np.testing.assert_array_equal(first, second)
 
@@ -213,8 +213,8 @@ def test_the_kept_maps_are_those_of_the_network(
         few, more = (list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, count)) for count in (40, 41))
         assert not more, "one image has none"
         plain = PlainMaps(halves, np.zeros((40, 1), np.float32), few)
-        assert plain.fitting(images, lambda pixels: np.asarray(halves.lower(pixels)))
-        assert plain.fitting(images, lambda pixels: 1.1 * np.asarray(halves.lower(pixels))) is None
+        assert plain.find_reader(images, lambda pixels: np.asarray(halves.lower(pixels)))
+        assert plain.find_reader(images, lambda pixels: 1.1 * np.asarray(halves.lower(pixels))) is None
     kept = MapBatches(halves.lower, images, replace(CHANGES, copies=0), tmp_path, 1e6, plain)
     found, labels = next(kept.epoch(np.array([7, 3]), 2))
     pixels, expected = next(images.epoch(np.array([7, 3]), 2))

@@ -94,9 +94,8 @@ class Keeper:
             self.rows[path] = (label, f"{shorten_name(device) or 'a phone'} {now:%Y-%m-%d %H:%M}")
             self._write_manifest()
         count = sum(row[0] == label for row in self.rows.values())
-        said = f"Kept as '{label}': photograph {count} of this class."
         self.tell(f"{target}: {label}")
-        return said
+        return f"Kept as '{label}': photograph {count} of this class."
 
     @cached_property
     def _folders(self) -> dict[str, str]:
@@ -143,12 +142,13 @@ def list_weak_classes(page: RunPage) -> list[WeakClass]:
     evaluation = page.forms[0].evaluation
     answers = evaluation.holdout_answers or evaluation.answers
     counts = answers.confusion or ()
-    classes = [
-        WeakClass(label, row[place], sum(row))
-        for place, (label, row) in enumerate(zip(page.classes, counts, strict=False))
-        if sum(row) > 0 and 0 <= row[place] <= sum(row)
-    ]
-    return sorted(classes, key=lambda one: (one.right / one.images, one.images))
+    classes = []
+    for place, (label, row) in enumerate(zip(page.classes, counts, strict=False)):
+        images = sum(row)
+        # Counts that cannot be are left out.
+        if images > 0 and 0 <= row[place] <= images:
+            classes.append(WeakClass(label, row[place], images))
+    return sorted(classes, key=lambda weak: (weak.right / weak.images, weak.images))
 
 
 def describe_weakness(page: RunPage, keeper: Keeper) -> str:

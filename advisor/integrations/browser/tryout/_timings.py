@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core import UsageError, message_of, parse, show_ms
+from advisor.core import UsageError, message_of, parse, plural, show_ms
 from advisor.devices import WEB_RUNTIME, Timing, timings_of_agent
 from advisor.engine import record_timings
 from advisor.integrations.browser import LITERT
@@ -32,7 +32,9 @@ MACS_PER_S = 1e12
 """A file that would run at more multiplications a second on one thread is not believed: 32 a cycle, the most that 128
 bits of SIMD hold at 8 bits in two units, are 0.13e12 at 4 GHz."""
 
-LEAST_MS = 1e-3  # A call of the runtime itself takes a microsecond
+LEAST_MS = 1e-3
+"""A call of the runtime itself takes a microsecond."""
+
 MOST_HEAP_BYTES = 2**32
 LEAST_SHARE = 0.9
 STEP_MS = 2.0
@@ -108,17 +110,16 @@ class Recorder:
         self.results += 1
         write_at(folder.path)
         rows = []
+        figures = []
         for series, evaluation in zip(posted.series, evaluations, strict=True):
             latency = evaluation.latency
             assert latency is not None, "it was measured"
             verdict = evaluation.timing.verdict_reason if evaluation.timing else ""
-            threads = f"{series.threads} thread{'s' if series.threads > 1 else ''}"
-            rows.append({"form": series.form, "value": show_ms(latency.value), "remark": f"{threads}; {verdict}"})
-        figures = ", ".join(
-            f"{evaluation.configuration.compression} {row['value']} ({row['remark']})"
-            for row, evaluation in zip(rows, evaluations, strict=True)
-        )
-        self.tell(f"{device}: {figures}")
+            value = show_ms(latency.value)
+            remark = f"{plural(series.threads, 'thread')}; {verdict}"
+            rows.append({"form": series.form, "value": value, "remark": remark})
+            figures.append(f"{evaluation.configuration.compression} {value} ({remark})")
+        self.tell(f"{device}: {', '.join(figures)}")
         self.tell(f"advisor report {folder.path}")
         return {"times": rows, "said": f"Written to the run {folder.path.name}, as measured on {device}."}
 
@@ -183,7 +184,8 @@ def name_device(device: PostedDevice) -> str:
 
     It never is the name of a device with a profile, so that no figure counts for the phone's own runtime.
     """
-    model, browser = (shorten_name(text) for text in (device.model, device.browser))
+    model = shorten_name(device.model)
+    browser = shorten_name(device.browser)
     return f"{browser or 'a browser'} on {model or 'an unknown device'} (browser)"
 
 
@@ -195,8 +197,17 @@ def shorten_name(text: str) -> str:
 def _timings_of(posted: PostedTimings, trial: RunPage) -> Sequence[Timing]:
     """Return the timings, read as those of the browser of this machine are."""
     version = shorten_name(posted.device.version)
-    elapsed_ms = sum(block.elapsed_ms for series in posted.series for block in series.blocks)
-    names = [f"{place}" for place in range(len(posted.series))]
+    elapsed_ms = 0.0
+    names = []
+    documents = []
+    files = []
+    for place, series in enumerate(posted.series):
+        for block in series.blocks:
+            elapsed_ms += block.elapsed_ms
+        name = f"{place}"
+        names.append(name)
+        documents.append(_document_of(name, series))
+        files.append(Path(trial.forms[series.form].evaluation.artefact))
     load = {
         "elapsed_ns": round(1e6 * elapsed_ms),
         "others_cores": None,
@@ -207,9 +218,8 @@ def _timings_of(posted: PostedTimings, trial: RunPage) -> Sequence[Timing]:
         "runtime": LITERT.package,
         "runtime_version": LITERT.version,
         "load": load,
-        "series": [_document_of(name, series) for name, series in zip(names, posted.series, strict=True)],
+        "series": documents,
     }
-    files = [Path(trial.forms[series.form].evaluation.artefact) for series in posted.series]
     browser = f"{shorten_name(posted.device.browser)} {version}".strip() or "a browser"
     timings = timings_of_agent(document, files, names)
     return [_with_browser(timing, browser) for timing in timings]
