@@ -20,6 +20,7 @@ from advisor.devices._profiles.phones import (
 )
 from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
+from tests.builders import interval
 from tests.tables import with_cases
 
 CASES = yaml.safe_load(Path(__file__).with_name("names_of_people.yaml").read_text(encoding="utf-8"))
@@ -175,9 +176,7 @@ def test_an_interval_is_no_narrower_than_without_measurements(
 
     def width(name: str, form: str) -> float:
         (found,) = predictor.predict(*profiles.select(name), form, [load_features().models[network]])
-        low, high = found.latency.low, found.latency.high
-        assert low is not None
-        assert high is not None
+        low, _, high = interval(found.latency)
         return high / low
 
     for form in ("float32", "int8"):
