@@ -58,11 +58,14 @@ threads keeps its whole covariance."""
 _USUAL = 1.0
 """Silicons that count beside those of a build, with errors of the common deviations' size (:func:`_scale_build`)."""
 
-_OTHER_MAJOR = 1.0
-"""Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
-with TensorFlow Lite 1.15, and 62 to 88 ms with kernels of the releases after it."""
+_OTHER_MAJOR = 1.0  # Deviation (log) of the level between two major releases of a build
+
+_REWRITTEN = 1.5
+"""The same of TensorFlow Lite: MobileNet V2 on a Raspberry Pi 4 took 324 ms with TensorFlow Lite 1.15, and 62 to 88 ms
+with kernels of the releases after it. No other pair is known, so the deviation is as large as that gap."""
 
 _XNNPACK = "xnnpack"
+_TFLITE = "litert"
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
@@ -284,8 +287,14 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
     if not column.version or not versions:
         return 0.0
     steps = min(count_releases(version, column.version) for version in versions)
-    major = _OTHER_MAJOR if steps >= MAJOR and column.kernels != _XNNPACK else 0.0
-    return float(np.hypot(estimate_change(table, column.runtime, steps), major))
+    return float(np.hypot(estimate_change(table, column.runtime, steps), _find_major_deviation(column, steps)))
+
+
+def _find_major_deviation(column: Column, steps: int) -> float:
+    """Return the deviation (log) that another major release of a target's build adds, ``steps`` minor ones away."""
+    if steps < MAJOR or column.kernels == _XNNPACK:
+        return 0.0
+    return _REWRITTEN if runtime_family(column.runtime) == _TFLITE else _OTHER_MAJOR
 
 
 def estimate_change(table: LatencyTable, runtime: str, steps: int) -> float:
@@ -383,7 +392,8 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
     table = base.table
     old = base.table.columns[sibling]
-    rate = estimate_change(table, column.runtime, count_releases(old.version, column.version))
+    steps = count_releases(old.version, column.version)
+    rate = estimate_change(table, column.runtime, steps)
     network = (_BY_NETWORK * rate) ** 2
     gaps = _list_gaps(table, old, column, candidates)
     counts = (~np.isnan(gaps)).sum(axis=0)
@@ -400,6 +410,9 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     coefficients = np.zeros(len(gram))
     coefficients[seen] = 0.5 * network * explained
     left = np.diag(cover) - ((cover[:, seen] @ precision) * cover[:, seen]).sum(axis=1)
+    # ArmNN counts its releases by years, so their numbers say nothing of its kernels.
+    if not len(seen) and runtime_family(column.runtime) == _TFLITE:
+        left = left + _find_major_deviation(column, steps) ** 2
     level = rate**2 * float(explained.sum())
     if column.kind == "cpu" and column.speed:
         # The sibling may run at another clock, and the latency changes in proportion.
