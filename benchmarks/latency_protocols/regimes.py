@@ -15,6 +15,11 @@ from benchmarks.latency_protocols.validation import FOLDS, Errors, all_errors, f
 LEVEL = 0.8
 """Of the intervals that are judged."""
 
+_BORROWED = 5.0
+"""Independent errors that a regime of CPUs without measurements borrows: from all networks with the same reference, and
+from all CPUs without measurements. A machine's level is then the main error, whatever the network, and few machines
+tell little about its quantiles. Chosen among 0, 5, 10, 20 and 40 by halves of the silicon that judge each other."""
+
 
 def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
     """Return the calibration for ``table``: the standardised errors of every regime from cross-validation."""
@@ -60,26 +65,61 @@ def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Ca
     """Return the calibration for some errors.
 
     A regime with fewer than :data:`advisor.devices._latency.posterior.LEAST` errors gets no quantiles. Each kind of
-    targets, and all together, get those of their targets without measurements.
+    targets, and all together, get those of their targets without measurements. A CPU without measurements borrows
+    errors (:data:`_BORROWED`).
 
     Raises:
         ValueError: there is no error of a target without measurements.
     """
-    pools: dict[str, list[Scored]] = defaultdict(list)
-    for regime, found in errors.items():
-        kind, _, rest = regime.split("/")
-        if rest.startswith("0-"):
-            pools[kind].extend(found)
-            pools[EVERYTHING].extend(found)
+    pools = _pool_unmeasured(errors)
     if not pools:
         raise ValueError("there are no measurements to estimate the errors of predictions")
-    enough = {key: found for key, found in {**errors, **pools}.items() if len(found) >= LEAST or key == EVERYTHING}
+    shared = {key: found for key, found in pools.items() if "/" not in key}
+    enough = {key: found for key, found in {**errors, **shared}.items() if len(found) >= LEAST or key == EVERYTHING}
+    mixed = {key: _borrow_errors(key, _sample_errors(enough[key], key), pools) for key in sorted(enough)}
     return Calibration(
         data_hash,
-        {key: tuple(round(q, 4) for q in _quantiles(enough[key], key)) for key in sorted(enough)},
-        {key: len(enough[key]) for key in sorted(enough)},
-        {key: round(float(_independent(key, enough[key])), 1) for key in sorted(enough)},
+        {key: tuple(round(q, 4) for q in _quantiles(sample)) for key, sample in mixed.items()},
+        {key: len(enough[key]) for key in mixed},
+        {key: round(sample.units, 1) for key, sample in mixed.items()},
     )
+
+
+def _pool_unmeasured(errors: Mapping[str, Sequence[Scored]]) -> dict[str, list[Scored]]:
+    """Return the errors without measurements on the target: of all kinds, of each kind, of each reference of a kind."""
+    pools: dict[str, list[Scored]] = defaultdict(list)
+    for regime, found in errors.items():
+        kind, reference, rest = regime.split("/")
+        if rest.startswith("0-"):
+            for key in (EVERYTHING, kind, f"{kind}/{reference}"):
+                pools[key].extend(found)
+    return pools
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Errors with weights."""
+
+    values: Floats  # (n,)
+    weights: Floats  # (n,) their sum is 1
+    units: float  # the number of independent errors that they are worth
+
+
+def _borrow_errors(key: str, sample: _Sample, pools: Mapping[str, Sequence[Scored]]) -> _Sample:
+    """Return the errors of a regime with those that it borrows, if it is of CPUs without measurements."""
+    kind, _, rest = key.partition("/")
+    if not kind.startswith("cpu") or "/0-" not in rest:
+        return sample
+    parts = [(sample, sample.units)]
+    for lender in (key.rpartition("/")[0], kind):
+        # Borrowed errors count as the regime's: with its weights of sources, and alike on one machine.
+        borrowed = _sample_errors(pools[lender], key)
+        parts.append((borrowed, min(borrowed.units, _BORROWED)))
+    total = sum(units for _, units in parts)
+    values = np.concatenate([part.values for part, _ in parts])
+    weights = np.concatenate([part.weights * units / total for part, units in parts])
+    # What is borrowed comes from the same machines: no regime tells more than all of its kind.
+    return _Sample(values, weights, min(total, _independent(kind, pools[kind])))
 
 
 def _of_any_source(key: str) -> bool:
@@ -103,23 +143,31 @@ def _independent(key: str, found: Sequence[Scored]) -> float:
     return min([*numbers, len({each.unit for each in found})] if level_unknown else numbers)
 
 
-def _quantiles(found: Sequence[Scored], key: str) -> list[float]:
-    """Return the quantiles of the errors of a regime or a kind.
+def _sample_errors(found: Sequence[Scored], key: str) -> _Sample:
+    """Return the errors of a regime or a kind with their weights.
 
     For any source, each source counts once, and in it each target. Without a measurement on the target, each error
     counts with both signs: whether the few machines that were hidden are slower or faster than the others is chance.
     """
+    units = _independent(key, found)
     if "/0-" in key or "/" not in key:
         found = [*found, *(replace(error, value=-error.value) for error in found)]
     values = np.array([each.value for each in found])
     if not _of_any_source(key):
-        return [float(q) for q in np.quantile(values, LEVELS)]
+        return _Sample(values, np.full(len(values), 1 / len(values)), units)
     per_target = Counter((each.source, each.target) for each in found)
     per_source = Counter(source for source, _ in per_target)
     weights = np.array([1 / per_target[each.source, each.target] / per_source[each.source] for each in found])
-    order = np.argsort(values)
-    middles = np.cumsum(weights[order]) - weights[order] / 2
-    return [float(q) for q in np.interp(LEVELS, middles / weights.sum(), values[order])]
+    return _Sample(values, weights / weights.sum(), units)
+
+
+def _quantiles(sample: _Sample) -> list[float]:
+    """Return the quantiles of weighted errors at the stored levels."""
+    if np.ptp(sample.weights) == 0:
+        return [float(q) for q in np.quantile(sample.values, LEVELS)]
+    order = np.argsort(sample.values)
+    middles = np.cumsum(sample.weights[order]) - sample.weights[order] / 2
+    return [float(q) for q in np.interp(LEVELS, middles, sample.values[order])]
 
 
 def effective_number(values: Sequence[float], groups: Sequence[str]) -> float:

@@ -147,9 +147,8 @@ def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> 
 def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
     (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
     memory = present(predict_memory(found, "cpu"))
-    assert timing.memory_bytes is not None
     # A few kilobytes of model: the runtime itself is nearly all of it.
-    assert timing.memory_bytes < 3 * memory.value
+    assert present(timing.memory_bytes) < 3 * memory.value
 
 
 @pytest.fixture(scope="module")

@@ -196,6 +196,13 @@ def test_an_unknown_source_is_judged_by_sources_not_by_their_rows() -> None:
     assert calibration_of("hash", {same: errors}).quantile(same, 0.7) == 0
 
 
+def test_a_regime_of_one_machine_borrows_the_errors_of_others() -> None:
+    one, many = (regime_of(CPU, reference, 0, "model") for reference in ("release", "same"))
+    machines = [Scored(value, str(value), "ncnn", str(value)) for value in np.linspace(-1, 1, 40)]
+    _, high = calibration_of("hash", {one: scored([0.1] * LEAST), many: machines}).bounds(one, 0.8)
+    assert 0.5 < high < 1.5
+
+
 def test_the_reference_is_the_worst_of_what_is_missing() -> None:
     known = Column("d1", "x", "float32", "tflite", "2.17.0", "cpu", "s1", core="Cortex-A72")
     cases = {

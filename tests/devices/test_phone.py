@@ -7,6 +7,7 @@ import pytest
 from advisor import devices
 from advisor.core import UsageError
 from advisor.devices._phone import NETWORK
+from tests.builders import present
 from tests.makers.phones import PIXEL_8, Phone, write_facts
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
@@ -46,8 +47,7 @@ def test_an_attached_phone_is_added_with_what_each_unit_ran(tool: Path, phone: P
     ]
     assert "did not run on the NPU" in added.timings[-1].failure
     profile = devices.show("pixel-8")
-    assert profile.connection is not None
-    assert profile.connection.address == phone.serial
+    assert present(profile.connection).address == phone.serial
     assert [target.name for target in profile.targets] == [
         "tflite-cpu-x1",
         "tflite-cpu-x2",

@@ -19,6 +19,7 @@ from advisor.devices._profiles.phones import (
 )
 from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
+from tests.builders import interval
 from tests.tables import read_table, with_cases
 
 CASES = read_table(__file__, "names_of_people.yaml")
@@ -174,9 +175,7 @@ def test_an_interval_is_no_narrower_than_without_measurements(
 
     def width(name: str, form: str) -> float:
         (found,) = predictor.predict(*profiles.select(name), form, [load_features().models[network]])
-        low, high = found.latency.low, found.latency.high
-        assert low is not None
-        assert high is not None
+        low, _, high = interval(found.latency)
         return high / low
 
     for form in ("float32", "int8"):

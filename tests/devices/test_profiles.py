@@ -10,6 +10,7 @@ from advisor.devices import Profiles, find_version, listing
 from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
+from tests.builders import present
 from tests.tables import with_cases
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
@@ -50,9 +51,7 @@ def test_the_shipped_profiles_cover_the_promised_devices_with_their_sources_and_
 
 def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_two_devices(profiles: Profiles) -> None:
     for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
-        path = profiles[name].origin
-        assert path is not None
-        assert read_checked_profile(path) == profiles[name]
+        assert read_checked_profile(present(profiles[name].origin)) == profiles[name]
     rows = [row for profile in profiles.values() for row in profile.measurements]
     jobs = [row.job for row in rows if row.source_repo == "quic/ai-hub-models"]
     assert len(jobs) == len(set(jobs))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices._latency.base import Base, Indices
+from advisor.devices._latency.speeds import ENOUGH_TARGETS, is_limited, locate_cpus
 from advisor.devices._latency.table import (
     MAJOR,
     Column,
@@ -25,7 +26,6 @@ from advisor.devices._latency.table import (
 )
 from advisor.devices._profiles.runtimes import find_core
 
-_ENOUGH_TARGETS = 8
 _ENOUGH_SILICON = 5
 _UNKNOWN_FACTOR = 1.2
 
@@ -58,11 +58,14 @@ threads keeps its whole covariance."""
 _USUAL = 1.0
 """Silicons that count beside those of a build, with errors of the common deviations' size (:func:`_scale_build`)."""
 
-_OTHER_MAJOR = 1.0
-"""Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
-with TensorFlow Lite 1.15, and 62 to 88 ms with kernels of the releases after it."""
+_OTHER_MAJOR = 1.0  # Deviation (log) of the level between two major releases of a build
+
+_REWRITTEN = 1.5
+"""The same of TensorFlow Lite: MobileNet V2 on a Raspberry Pi 4 took 324 ms with TensorFlow Lite 1.15, and 62 to 88 ms
+with kernels of the releases after it. No other pair is known, so the deviation is as large as that gap."""
 
 _XNNPACK = "xnnpack"
+_TFLITE = "litert"
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
@@ -123,7 +126,7 @@ def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices
     if column.kind == "cpu":
         forms = floats if column.precision in floats else (column.precision,)
         alike = [i for i in kind if columns[i].precision in forms]
-        return np.array(alike if len(alike) >= _ENOUGH_TARGETS else [], dtype=np.intp)
+        return np.array(alike if len(alike) >= ENOUGH_TARGETS else [], dtype=np.intp)
     alike = [i for i in kind if columns[i].precision == column.precision]
     # A silicon with many targets would otherwise outweigh the others.
     of_silicon: dict[str, int] = {}
@@ -139,7 +142,7 @@ def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
     precision = [i for i in kind if columns[i].precision == column.precision]
     runtime = [i for i in precision if columns[i].runtime == column.runtime]
     chosen = next(
-        (columns_alike for columns_alike in (runtime, precision, kind) if len(columns_alike) >= _ENOUGH_TARGETS),
+        (columns_alike for columns_alike in (runtime, precision, kind) if len(columns_alike) >= ENOUGH_TARGETS),
         candidates,
     )
     return np.array(chosen, dtype=np.intp)
@@ -150,7 +153,7 @@ def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> tuple
 
     ``levels`` (known,) are the mean log latencies of the known CPUs.
     """
-    points, position = _locate_cpus(known, column)
+    points, position = locate_cpus(known, column)
     cover = _cpu_cover(points, known, points, known) + _NOISE**2 * np.eye(len(known))
     towards = _cpu_cover(position, [column], points, known)[0]
     precision = invert_matrix(cover)
@@ -185,29 +188,6 @@ def _scale_build(known: Sequence[Column], column: Column, precision: Floats, lev
     observed = _USUAL + sum(squares)
     expected = _USUAL + len(squares)
     return observed / expected
-
-
-def _locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats]:
-    """Return the known CPUs (known, 5) and the target (1, 5) in standard deviations of the known ones.
-
-    The last figure is the logarithm of the memory's bandwidth. Where it is not known, it is what the known CPUs have at
-    the same speeds.
-    """
-    speeds = np.array([cpu.speed for cpu in (*known, column)])
-    bandwidths = np.array([cpu.bandwidth for cpu in (*known, column)])
-    stated = bandwidths > 0
-    taught = np.flatnonzero(stated[:-1])  # The last row is the target
-    figures = np.zeros(len(bandwidths))
-    if len(taught) >= _ENOUGH_TARGETS:
-        figures[stated] = np.log(bandwidths[stated])
-        design = np.column_stack([np.ones(len(speeds)), speeds])
-        trend = np.linalg.lstsq(design[taught], figures[taught], rcond=None)[0]
-        figures = np.where(stated, figures, design @ trend)
-    features = np.column_stack([speeds, figures])
-    centre = features[:-1].mean(axis=0)
-    scale = np.maximum(features[:-1].std(axis=0), 1e-3)
-    points = (features - centre) / scale
-    return points[:-1], points[-1:]
 
 
 def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
@@ -250,7 +230,8 @@ def _silicons(columns: Sequence[Column]) -> list[str]:
 
 
 def _scalings(columns: Sequence[Column]) -> list[str]:
-    return [f"{column.silicon} {column.speed[2:3]}" for column in columns]
+    """Return a name for each silicon at one number of threads, apart where its memory is known to limit it."""
+    return [f"{column.silicon} {column.speed[2:3]} {is_limited(column)}" for column in columns]
 
 
 def _designs(columns: Sequence[Column]) -> list[str]:
@@ -306,8 +287,14 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
     if not column.version or not versions:
         return 0.0
     steps = min(count_releases(version, column.version) for version in versions)
-    major = _OTHER_MAJOR if steps >= MAJOR and column.kernels != _XNNPACK else 0.0
-    return float(np.hypot(estimate_change(table, column.runtime, steps), major))
+    return float(np.hypot(estimate_change(table, column.runtime, steps), _find_major_deviation(column, steps)))
+
+
+def _find_major_deviation(column: Column, steps: int) -> float:
+    """Return the deviation (log) that another major release of a target's build adds, ``steps`` minor ones away."""
+    if steps < MAJOR or column.kernels == _XNNPACK:
+        return 0.0
+    return _REWRITTEN if runtime_family(column.runtime) == _TFLITE else _OTHER_MAJOR
 
 
 def estimate_change(table: LatencyTable, runtime: str, steps: int) -> float:
@@ -405,7 +392,8 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
     table = base.table
     old = base.table.columns[sibling]
-    rate = estimate_change(table, column.runtime, count_releases(old.version, column.version))
+    steps = count_releases(old.version, column.version)
+    rate = estimate_change(table, column.runtime, steps)
     network = (_BY_NETWORK * rate) ** 2
     gaps = _list_gaps(table, old, column, candidates)
     counts = (~np.isnan(gaps)).sum(axis=0)
@@ -422,6 +410,9 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     coefficients = np.zeros(len(gram))
     coefficients[seen] = 0.5 * network * explained
     left = np.diag(cover) - ((cover[:, seen] @ precision) * cover[:, seen]).sum(axis=1)
+    # ArmNN counts its releases by years, so their numbers say nothing of its kernels.
+    if not len(seen) and runtime_family(column.runtime) == _TFLITE:
+        left = left + _find_major_deviation(column, steps) ** 2
     level = rate**2 * float(explained.sum())
     if column.kind == "cpu" and column.speed:
         # The sibling may run at another clock, and the latency changes in proportion.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.devices._latency.features import VECTOR_SIZE, FeatureTable
 from advisor.devices._profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
-from advisor.devices._profiles.memories import find_bandwidth
+from advisor.devices._profiles.memories import find_memory
 from advisor.devices._profiles.runtimes import Core, find_core
 
 Floats = NDArray[np.float64]
@@ -193,6 +193,7 @@ class Column:
     kernels: str = ""  # what the runtime's build computes with on a CPU, or empty
     # of a CPU's main memory in GB/s, 0 if it is not known. It follows from the silicon, and no fit depends on it
     bandwidth: float = field(default=0.0, repr=False)
+    memory_share: float = field(default=1.0, repr=False)  # of the bandwidth that one core reaches
 
     @property
     def build(self) -> tuple[str, str]:
@@ -232,6 +233,7 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
     """Return the column of one target and precision."""
     kind = "mcu" if profile.kind == "microcontroller" and target.accelerator == "cpu" else target.accelerator
     silicon = silicon_of(profile)
+    memory = find_memory(silicon)
     return Column(
         profile.name,
         target.name,
@@ -243,7 +245,8 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
         target_vector(profile, target, precision) or (),
         next((core.name for core, _ in running_cores(profile, target)), ""),
         target.kernels,
-        find_bandwidth(silicon) if kind == "cpu" else 0.0,
+        memory.bandwidth if kind == "cpu" else 0.0,
+        memory.share,
     )
 
 

@@ -159,16 +159,26 @@ def test_four_threads_gain_less_on_half_a_bus(predictor: Predictor, features: Fe
     assert 1.6 < gain("raspberry-pi-5") < 2 < gain("orange-pi-5")  # Published for the former: 1.7 to 1.9
 
 
+def level_of(base: Base, column: Column) -> float:
+    return float(base.levels @ weigh_targets(base, column, np.arange(len(base.levels)))[0])
+
+
 def test_an_unknown_memory_counts_as_a_typical_one(base: Base) -> None:
     unknown = column_of(board(), board().target(), "float32")
-    columns = [replace(unknown, bandwidth=bandwidth) for bandwidth in (2.0, unknown.bandwidth, 60.0)]
-    levels = [float(base.levels @ weigh_targets(base, column, np.arange(len(base.levels)))[0]) for column in columns]
+    levels = [level_of(base, replace(unknown, bandwidth=width)) for width in (2.0, unknown.bandwidth, 60.0)]
     assert levels == sorted(levels, reverse=True)
 
 
+@pytest.mark.parametrize(("kernels", "form"), [("xnnpack", "float32"), ("xnnpack", "int8"), ("ruy", "float32")])
+def test_what_a_core_copies_limits_float32_with_xnnpack(base: Base, kernels: str, form: str) -> None:
+    column = column_of(board(kernels=kernels), board(kernels=kernels).target(), form)
+    slow, fast = (level_of(base, replace(column, memory_share=share)) for share in (0.1, 0.8))
+    assert (slow > fast + 0.1) is ((kernels, form) == ("xnnpack", "float32"))
+
+
 def test_the_error_of_a_level_is_that_of_the_build(base: Base) -> None:
-    devices = [board(kernels=kernels, version="") for kernels in ("ruy", "xnnpack")]
-    devices.append(board(cores=(Cluster("Zen 4", 4, 2200),), version=""))
+    on_server = board(cores=(Cluster("Zen 4", 4, 2200),), version="")
+    devices = (board(kernels="ruy", version=""), board(version=""), on_server)
     columns = (column_of(device, device.target(), "float32") for device in devices)
     ruy, on_arm, on_x86 = (weigh_targets(base, column, np.arange(len(base.levels)))[1] for column in columns)
     assert ruy < on_arm < on_x86

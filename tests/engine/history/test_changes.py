@@ -161,8 +161,7 @@ def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
     session = Session(Devices.chosen([ONNX], []), no_search)
     found = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
     assert found.causes == (f"the device {ONNX} was added",)
-    assert found.run is not None
-    (row,) = load_run(found.run).evaluations
+    (row,) = load_run(present(found.run)).evaluations
     assert row.status is Status.OK, row.reason
     assert (row.configuration.target.device, row.configuration.target.threads) == (ONNX, 1)
     assert present(row.latency).provenance is Provenance.MEASURED

@@ -56,8 +56,7 @@ def test_a_slower_device_changes_the_pick_by_predictions_alone_and_the_parent_is
     assert found.changed
     assert "inception_v3_299/head/float32@raspberry-pi-4" in found.comparison.reason
     assert "breaks the budget: p90 latency" in found.comparison.reason
-    assert found.run is not None
-    child = load_run(found.run)
+    child = load_run(present(found.run))
     assert child.name.endswith("-again-raspberry-pi-4")
     assert (run.path.parent / "latest").resolve() == run.path  # it stays what a search made
     assert integrity_problems(child.folder) == ()
@@ -84,7 +83,8 @@ def test_what_git_keeps_of_a_run_is_enough_for_another_device(run: RunFolder) ->
         else:
             path.unlink()
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
-    assert present(found.comparison).result is ComparisonResult.CHANGED
+    assert found.comparison is not None
+    assert found.comparison.result is ComparisonResult.CHANGED
 
 
 def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_time_limit(run: RunFolder) -> None:
@@ -93,7 +93,8 @@ def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_t
     assert found.run is not None
     assert {row.status for row in load_run(found.run).evaluations} == {Status.SKIPPED}
     assert all("takes int8, not float32" in row.reason for row in load_run(found.run).evaluations)
-    assert present(found.comparison).result is ComparisonResult.CHANGED
+    assert found.comparison is not None
+    assert found.comparison.result is ComparisonResult.CHANGED
 
 
 def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
@@ -151,8 +152,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     (found,) = reevaluate(searched.path, Devices())
     assert found.causes == ("ai-edge-litert 2.2.0 -> 2.3.0",)
     assert found.remarks == ()
-    assert found.run is not None
-    former, latter = load_run(searched.path), load_run(found.run)
+    former, latter = load_run(searched.path), load_run(present(found.run))
     assert len(latter.evaluations) == len(former.evaluations)
     accuracies = {e.configuration.key: (e.accuracy, e.holdout_accuracy) for e in former.evaluations}
     assert any(e.holdout_accuracy for e in latter.evaluations)
@@ -197,8 +197,7 @@ def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder
     (searched.path / lost.artefact).unlink()
     (found,) = reevaluate(searched.path, Devices())
     assert "not scored again" in found.remarks[0]
-    assert found.run is not None
-    rows_now = {e.configuration.key: e for e in load_run(found.run).evaluations}
+    rows_now = {e.configuration.key: e for e in load_run(present(found.run)).evaluations}
     assert rows_now[lost.configuration.key].status is Status.FAILED
     assert "is missing" in rows_now[lost.configuration.key].reason
     kept = next(e for e in searched.evaluations() if e.configuration.compression == "float32")
@@ -215,11 +214,10 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
     edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
     (found,) = reevaluate(run.path, Devices())
     assert found.causes == ("changed in the catalogue: mobilenet_v1_0.25_224",)
-    assert found.run is not None
-    child = load_run(found.run)
+    child = load_run(present(found.run))
     assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
     assert integrity_problems(child.folder) == ()
-    assert reevaluate(found.run, Devices())[0].run is None
+    assert reevaluate(present(found.run), Devices())[0].run is None
 
 
 def test_this_machine_is_no_device_to_add() -> None:
