@@ -125,11 +125,10 @@ def expect_new_conditions(
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
     mean_silhouettes = []
     for alike in STRUCTURE_AT:
-        clusters = [class_images.find_clusters(alike) for class_images in classes]
-        scores = [
-            measure_silhouettes(class_images.distances, labels)
-            for class_images, labels in zip(classes, clusters, strict=True)
-        ]
+        scores = []
+        for class_images in classes:
+            labels = class_images.find_clusters(alike)
+            scores.append(measure_silhouettes(class_images.distances, labels))
         mean_silhouettes.append(np.concatenate(scores).mean())
     silhouette = float(np.mean(mean_silhouettes))
     low, high = STRUCTURE
