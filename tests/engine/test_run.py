@@ -41,12 +41,6 @@ HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spr
 CARD = "mobilenet_v2_1.0_224"
 
 
-def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
-    request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
-    with pytest.raises(UsageError, match="--time-limit 0.01s is too short"):
-        refuse_too_short(resolve_parts(request, lambda _: None))
-
-
 def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = []
     for part in (1.0, 0.1):

@@ -344,8 +344,7 @@ def test_the_page_and_programs_have_the_file_that_learns_from_all_images_apart_f
 
 
 @pytest.mark.parametrize(
-    "view",
-    [judged_view(), views.few_view(), infeasible_view(), run_view(data=False), not_compressed(), running_view()],
+    "view", [judged_view(), views.few_view(), infeasible_view(), run_view(data=False), not_compressed(), running_view()]
 )
 def test_fourteen_rows_at_most_stand_above_the_table_and_brief_prints_only_these(view: RunView) -> None:
     lines = said(view, 80).partition("──")[0].rstrip().splitlines()[:-2]

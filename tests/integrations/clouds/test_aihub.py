@@ -51,11 +51,7 @@ def test_answers_to_images_are_compared(
 
 @with_cases
 def test_a_cloud_that_fails_leaves_the_prediction(
-    aihub: AiHub,
-    float_model: Path,
-    capsys: pytest.CaptureFixture[str],
-    state: dict[str, object],
-    said: str,
+    aihub: AiHub, float_model: Path, capsys: pytest.CaptureFixture[str], state: dict[str, object], said: str
 ) -> None:
     for name, value in state.items():
         setattr(aihub, name, value)

@@ -14,13 +14,7 @@ from advisor.catalog._detector import ENCODINGS, LOGITS, MAP, place_anchors, reo
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel, BoxCode
 from advisor.core import StageError
 from advisor.store import sha256_file
-from advisor.training import (
-    Hyperparameters,
-    LabelledImages,
-    box_detector_head,
-    convert_to_flatbuffer,
-    list_outputs,
-)
+from advisor.training import Hyperparameters, LabelledImages, box_detector_head, convert_to_flatbuffer, list_outputs
 from advisor.training._detection.boxes import SIDE, anchors_of
 from advisor.training._detection.whole import SCALES, begin_detector
 from advisor.training._on_maps.fit import fit

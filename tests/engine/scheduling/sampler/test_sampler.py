@@ -1,7 +1,6 @@
 """The sampler: each candidate once, in a good order, in any way that Optuna is driven."""
 
 import ast
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -102,13 +101,6 @@ def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
 
     study.optimize(objective)
     assert len({t.params["rate"] for t in study.trials}) == 12
-    assert len(set(_params(study))) == 12
-
-
-def test_a_sampler_survives_pickling() -> None:
-    sampler = pickle.loads(pickle.dumps(AdvisorSampler(_table(), OBJECTIVES)))
-    study = _study(sampler)
-    study.optimize(_objective)
     assert len(set(_params(study))) == 12
 
 
@@ -288,11 +280,6 @@ def test_a_blocked_candidate_is_not_suggested_until_it_is_unblocked() -> None:
         study.ask(sampler.distributions)
     sampler.block(~blocked)
     assert tuple(study.ask(sampler.distributions).params.values()) not in rows
-
-
-def test_blocking_takes_one_value_for_each_candidate() -> None:
-    with pytest.raises(ValueError, match="3 values for 12 candidates"):
-        AdvisorSampler(_table(), OBJECTIVES).block(np.zeros(3, bool))
 
 
 def test_what_only_teaches_is_no_part_of_the_front() -> None:

@@ -1,7 +1,6 @@
 """The regression that corrects the prior, and the expected gain that rests on it.
 
-The order before anything was evaluated. Hypervolume against Optuna's, and what points add against the difference of
-two volumes.
+The order before anything was evaluated. Hypervolume against Optuna's, and what points add to it.
 """
 
 from functools import cache
@@ -255,18 +254,6 @@ def test_what_is_kept_is_what_nothing_dominates(points: Floats) -> None:
         assert kept[row] == (not dominated and not copied_before)
 
 
-@pytest.mark.parametrize(
-    ("points", "reference"), [([[1.0]], [2.0]), ([[1.0, 1.0]], [2.0, 2.0, 2.0]), ([[1.0] * 4], [2.0] * 4)]
-)
-def test_other_numbers_of_objectives_are_refused(points: list[list[float]], reference: list[float]) -> None:
-    with pytest.raises(ValueError, match="2 or 3"):
-        hypervolume(points, reference)
-
-
 def test_a_value_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(ValueError, match="NaN"):
         hypervolume([[1.0, float("nan")]], [2.0, 2.0])
-
-
-def test_an_empty_table_has_no_order() -> None:
-    assert list(prior_order(np.zeros((0, 2)))) == []
