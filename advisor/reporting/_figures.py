@@ -262,8 +262,9 @@ def describe_certainty(view: RunView) -> str:
         return ""
     again = "the validation images and timings" if view.dataset else "the figures within their noise"
     share = chances.get(view.pick_key, 0.0)
-    sure = f"{show_probability(share)} sure{'' if share >= SURE else '; the alternatives are nearly as good'}"
-    stays = f"{sure}. With {again} drawn again, the pick stays in {show_probability(share)} of the draws"
+    # "99 % sure" beside files that are tied with the pick read as a contradiction, so the draws speak for themselves.
+    nearly = "" if share >= SURE else "The alternatives are nearly as good. "
+    stays = f"{nearly}With {again} drawn again, the pick stays in {show_probability(share)} of the draws"
     by_key = {e.configuration.key: e for e in view.evaluations}
     others = [(by_key[key], chance) for key, chance in chances.items() if key != view.pick_key]
     names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]

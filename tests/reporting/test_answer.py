@@ -32,7 +32,7 @@ from tests.zones import zone
 
 OWN = run_view()
 WAY = f"To meet the budget: {infeasible_view().decision.relaxations[0].text}"
-AGAIN = "the alternatives are nearly as good. With the validation images and timings drawn again, the pick "
+AGAIN = "The alternatives are nearly as good. With the validation images and timings drawn again, the pick "
 RIVAL = f"Runner-up: {OWN.decision.runner_up_reason}"
 STATE = "Search is running, 34 of 100 configurations have results (2026-01-31 12:00:00 UTC). If it was stopped, "
 RESUME = "advisor search --resume runs/20260131-1200-image-classification"
