@@ -102,9 +102,10 @@ class Preference:
             return (
                 "The rule: of the candidates within the limits, those that the validation images do not show to be "
                 "behind the most accurate one: the difference on the same images is at most its standard error. Of "
-                f"these, the cheapest: {self.point()} count like a point of accuracy. A file that ran on the hold-out "
-                "comes before one that did not. Of equal accuracies, a fine-tuned network comes before its head. If "
-                "other images were drawn from the same ones, no other file may be the pick more often."
+                "these, the one that costs least in points, latency and size together: a point of accuracy counts like "
+                f"{self.point()}. A file that ran on the hold-out comes before one that did not. Of equal accuracies, "
+                "a fine-tuned network comes before its head. If other images were drawn from the same ones, no other "
+                "file may be the pick more often."
             )
         figures = (("latency", self.latency), ("size", self.size))
         costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]

@@ -51,7 +51,7 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
         f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
         f"{_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
-        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(best, pick, preference)}{met}."
+        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(choice, preference)}{met}."
     )
 
 
@@ -77,14 +77,21 @@ def _points(points: float) -> str:
     return f"{points:.1f} points"
 
 
-def _describe_saving(best: Evaluation, pick: Evaluation, preference: Preference) -> str:
+def _describe_saving(choice: Choice, preference: Preference) -> str:
     """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less, in all worth 1.7 points)``."""
+    best = choice.best
+    pick = choice.pick
     savings = []
     for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
         if figure(best) >= FASTER * figure(pick):
             savings.append(show(figure(best) - figure(pick)))
-    worth = _price_of(best, preference) - _price_of(pick, preference)
-    return f" ({' and '.join(savings)} less, in all worth {_points(worth)})" if savings else ""
+    if not savings:
+        return ""
+    less = f"{' and '.join(savings)} less"
+    # Where another fact than the price decided, the worth of the saving is no reason for the pick.
+    if choice.unjudged is not None or choice.unsteady is not None:
+        return f" ({less})"
+    return f" ({less}, in all worth {_points(_price_of(best, preference) - _price_of(pick, preference))})"
 
 
 def _price_of(evaluation: Evaluation, preference: Preference) -> float:

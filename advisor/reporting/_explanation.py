@@ -187,7 +187,9 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
         more = f"; {len(without)} without weights here: advisor catalog fetch --all" if without else ""
-        yield f"{len(planned) - len(tried)} of {len(planned)} networks ({len(tried)} tried{more})"
+        late = len(planned) - len(tried) - len(without)
+        reached = f"{len(tried)} tried, {late} not reached" if late else f"{len(tried)} tried"
+        yield f"{len(planned) - len(tried)} of {len(planned)} networks ({reached}{more})"
 
 
 @cache

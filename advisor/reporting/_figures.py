@@ -14,10 +14,12 @@ from advisor.core import (
     plural,
     show_budget_probability,
     show_bytes,
+    show_latency,
     show_met,
     show_ms,
     show_ms_interval,
     show_probability,
+    size_of,
     variant_of,
 )
 from advisor.reporting import _text as text
@@ -204,7 +206,7 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
         file = "The judged file" if evaluation.on_all and evaluation.on_all.file else "The file that ships"
         held_out = text.show_holdout_images(evaluation)
         return (
-            f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
+            f"It was compared with the others on {quantity.n} validation images, after training on the other images "
             f"only. {file} was then run once on {held_out} of the hold-out. These were used "
             "neither for training nor for selection: expect that accuracy on images like these."
         )
@@ -298,7 +300,8 @@ def compare_on_holdout(view: RunView) -> str:
     noise = math.hypot(compute_half_width(best), compute_half_width(chosen))
     if more <= noise / STANDARD_ERRORS:
         return ""
-    named = f"{text.file(rival)} has {best.value:.1f} % on the hold-out, {more:.1f} points more than the pick"
+    costs = f"{show_latency(rival.latency)}, {show_bytes(size_of(rival))}"
+    named = f"{text.file(rival)} ({costs}) has {best.value:.1f} % on the hold-out, {more:.1f} points more than the pick"
     if more <= noise:
         return f"{named}. Chance explains up to {noise:.1f} on so few images, and validation chose the pick."
     return f"{named}, and chance explains up to {noise:.1f}: compare both files on more images before you ship one."
