@@ -98,6 +98,7 @@ class _Queue:
             self.jobs.remove(job)
             self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {in_words(job.state)}"
+            # A call that took too much memory would do so again in the next job (decision 0026).
             self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
             if self._vain >= STARTS:
                 self.broken = f"{why} before it began to work; its log: {job.paths.stderr}"
@@ -126,6 +127,7 @@ class SlurmExecutor:
         self._submitters = {name: self._submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
         self.calls.make_folders(names)
+        # Jobs run on other machines than measurements, so neither waits for the other.
         self.machine = Machine(AHEAD * workers, separate_measurements=True)
         self.host = host.describe()
         self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
@@ -156,6 +158,7 @@ class SlurmExecutor:
                 raise StageError("nobody needs the result any more")
         except OSError:
             if self._closed:
+                # close() deletes the folder while calls still look into it.
                 raise StageError("the search has ended") from None
             raise
         finally:
@@ -185,6 +188,7 @@ class SlurmExecutor:
                 raise StageError("the search has ended")
             if queue.broken:
                 raise StageError(queue.broken)
+            # Without any job, a call would wait until the next look.
             if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
                 for queue_of_kind in self._queues.values():
                     queue_of_kind.start_jobs(self.calls, self._most)
@@ -215,6 +219,7 @@ class SlurmExecutor:
             if self._settings["cluster"] == "slurm":
                 from advisor.integrations.slurm._programs import BoundedExecutor
 
+                # AutoExecutor makes the executor itself, and has no argument for another one.
                 submitter._executor = BoundedExecutor(folder=self._folder / "logs")
             submitter.update_parameters(**parameters)
         except RuntimeError as error:
