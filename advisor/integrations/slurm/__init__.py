@@ -188,7 +188,6 @@ class SlurmExecutor:
                 raise StageError("the search has ended")
             if queue.broken:
                 raise StageError(queue.broken)
-            # Without any job, a call would wait until the next look.
             if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
                 for queue_of_kind in self._queues.values():
                     queue_of_kind.start_jobs(self.calls, self._most)

@@ -48,7 +48,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[st
     files[MODEL] = f'var MODEL = "{_encode(model.content)}";\n'.encode()
     page = render_page(facts_of(model, task), task, len(model.labels), remark_of(evaluation))
     files[PAGE] = page.encode()
-    # The version follows from the contents: a page that changed is not taken from an older copy of the browser.
+    # The version follows from the contents: a page that changed is not taken from a copy that the browser keeps.
     version = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()[:16]
     offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)])
     files[OFFLINE] = offline.encode()
