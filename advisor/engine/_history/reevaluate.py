@@ -273,6 +273,7 @@ def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: S
     """Search over some cards alone, and return the run: of a run without images, so that nothing is trained."""
     question = run.question
     paths = {"catalog": list(map(str, question.catalog)), "profiles": list(map(str, question.profiles))}
+    # The limit of trials was for the whole search, and would leave out forms of the new cards.
     forced = {"candidates": list(names), "out": str(folder), "max_trials": 0}
     return search(resolve({**run.request.written, **paths, **forced}))
 
