@@ -219,6 +219,7 @@ def _limits(written: Options, metric: str) -> Budget:
 
 def _costs_text(text: str) -> str:
     """Return the table of costs as text, of a path or of the content that a request keeps."""
+    # A text with a line break is no path but the table itself, as a stored request keeps it.
     if "\n" in text:
         return parse_costs(text).text
     try:
@@ -231,6 +232,7 @@ def _costs_text(text: str) -> str:
 def _fleet_text(text: str) -> str:
     """Return the table of a fleet as text: of a shipped fleet, of a path, or of the content that a request keeps."""
     shipped = {file.stem: file for file in find_shipped_fleets()}
+    # As for costs: a stored request keeps the table itself.
     if "\n" in text:
         return text
     try:
@@ -238,6 +240,7 @@ def _fleet_text(text: str) -> str:
     except UsageError as error:
         hint = f"{error.hint}; shipped fleets: {', '.join(shipped)}"
         raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
+    # Empty lines at the end must not make another question when the run is resumed.
     return f"{content.rstrip()}\n"
 
 
