@@ -174,6 +174,7 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
             raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
         return TargetDevice(selector, profile, target)
     except UsageError as error:
+        # With its cause, by which select_targets knows that several phones have this name.
         raise UsageError(f"{option}: {error.message}", error.hint) from error
 
 
