@@ -90,6 +90,7 @@ def _plot(view: RunView) -> dict[str, object]:
         # Latencies of networks differ by two orders of magnitude.
         x = _share(math.log(latency_of(evaluation)), math.log(times[0]), math.log(times[-1]))
         y = _share(accuracy_of(evaluation), accuracies[0], accuracies[-1])
+        # SVG counts from the top.
         return round(WIDTH * x), round(HEIGHT * (1 - y))
 
     def dots(evaluations: Iterable[Evaluation]) -> str:

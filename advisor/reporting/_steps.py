@@ -67,6 +67,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     if view.demonstration:
         what = "the same for your own photographs, a folder for each class"
         yield NextStep("your own photographs", what, OWN_IMAGES)
+        # The images are drawn, so no other step would say anything of the user's own (decision 0142).
         return
     if lacks_int8(view, pick):
         what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
