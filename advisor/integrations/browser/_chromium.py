@@ -186,6 +186,7 @@ class Chromium:
         targets += [
             _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts
         ]
+        # WebGPU takes float files only.
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
         title = on_this_machine(self.title, host)
         return replace(host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")

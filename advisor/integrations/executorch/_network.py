@@ -168,6 +168,7 @@ def _pad_data(
     """
     if options.get("padding") == 1:
         return data, (0, 0)
+    # From shapes alone: torch.export refuses a padding that is computed from data.
     added = []
     for side, kernel, stride, step in zip(data.shape[2:], size, strides, dilation, strict=True):
         reach = (math.ceil(side / stride) - 1) * stride + (kernel - 1) * step + 1

@@ -97,6 +97,7 @@ def collect(path: str, inputs: int) -> dict[str, Any]:
     stored = schema.Model.GetRootAs(data)
     # ai-edge-quantizer writes large constants behind the flatbuffer.
     outside = sum(stored.Buffers(place).Offset() > 1 for place in range(stored.BuffersLength()))
+    # TFLM reports no error for them, and would answer with wrong values.
     if outside:
         reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
         return {**document, "refusal": reason}

@@ -83,6 +83,7 @@ def connect(address: str, cores: int) -> Any:
         for name, value in OWN.items():
             os.environ.setdefault(name, value)
         options = {"address": "local", "num_cpus": cores, "resources": {resource_of(HOST): 1}}
+        # A cluster runs any code that it is sent, so no other machine may reach it, nor its dashboard.
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     import ray
 

@@ -111,6 +111,7 @@ class Reevaluations:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
                 raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
+            # Joined by "=", so that a name from a form cannot become another option.
             options = [f"--device={device}"] if device else []
             try:
                 command = _command(["reevaluate", str(run), *options])

@@ -71,6 +71,7 @@ def read_settings(file: str) -> dict[str, Any]:
         if name not in SECTIONS:
             why = f"--executor: {file}: unknown section '{name}'{nearest(str(name), SECTIONS)}"
             raise UsageError(why, f"one of: {', '.join(SECTIONS)}")
+        # A section without lines is None in YAML.
         if not isinstance(value, dict | None) and name != "cluster":
             raise UsageError(f"--executor: {file}: '{name}' is not a mapping", "write for example mem_gb: 8 below it")
     cluster = values.get("cluster", "slurm")
@@ -261,6 +262,7 @@ class _SlurmChildren:
 def _search_folder() -> Path:
     """Return a new folder in the cache, which all machines see; delete those of searches that were killed long ago."""
     root = cache_root() / "slurm"
+    # Calls are pickles, which can run code when they are read: nobody else may write here.
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in root.iterdir():
         if time.time() - folder.stat().st_mtime > STALE_S:
