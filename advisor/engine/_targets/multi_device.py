@@ -257,6 +257,7 @@ class MultiDeviceEvaluator:
         (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK:
             return predicted
+        # The computed arena, which costs nothing, has rejected files before: only the others run in the interpreter.
         if device.local is not None:
             predicted = await check_arena(walker, predicted, device, stages.checked_in(device.target.runtime))
         if predicted.status is not Status.OK or device.profile.connection is None:
