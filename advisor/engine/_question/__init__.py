@@ -179,6 +179,7 @@ def _question(written: Options) -> Question:
         preference=preference,
         robust=robust,
         trainings=trainings,
+        # If the user named recipes, all of them are evaluated (decision 0095).
         tuning_limited=bool(written["data"]) and not written["training"],
         guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
         thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
