@@ -187,6 +187,7 @@ class Session:
         before = self._load(start.path)
         # An interrupted command is repeated: what it made before is shown and not made again.
         made = self._existing(start, environment)
+        # No new run is made of one that has changed: its figures would look as if they had been measured.
         require_proof(before)
         if made is None:
             # Predictions need the measured files, and a run for another device has none of its own.
