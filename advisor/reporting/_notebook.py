@@ -30,6 +30,7 @@ HEIGHT = 150
 def cell() -> Cell | None:
     """Return a new output below the running code of a Jupyter notebook; None elsewhere, without importing IPython."""
     ipython: Any = sys.modules.get("IPython")
+    # IPython without a kernel runs in a terminal, which shows no HTML.
     if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
     return Cell(ipython.display.display({"text/html": "", "text/plain": ""}, raw=True, display_id=True))

@@ -98,6 +98,7 @@ def is_int8_next(view: RunView) -> bool:
 
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:
     """Return whether a float pick has no int8 file because the search ended before it made one."""
+    # A finished model of the user is never compressed (decision 0080).
     if pick.configuration.compression != FLOAT or pick.card_facts.as_it_is:
         return False
     forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]
