@@ -68,6 +68,7 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
 
 
 def _convert(model: str) -> ModelProto:
+    # Before the import, as TensorFlow reads it while it is loaded.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from tf2onnx import convert
 
@@ -132,6 +133,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
     constants = {initializer.name: initializer for initializer in graph.initializer}
     shifted: dict[str, str] = {}
     for node in graph.node:
+        # Weights are constants and stay int8, which the fused operators take.
         quantizes = node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[0] not in constants
         if not quantizes or len(node.input) < 3 or constants[node.input[2]].data_type != TensorProto.INT8:
             continue

@@ -234,6 +234,7 @@ def next_command(command: str) -> Labelled:
 
 def default_console() -> Console:
     """Return a console on standard output that is wide enough where nobody looks at a window."""
+    # rich would otherwise colour numbers and paths in every sentence.
     console = Console(highlight=False)
     # The terminal, or the user, says how wide it is.
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
@@ -334,6 +335,7 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
     """Print the parts; in ASCII where the output does not support Unicode."""
     group = Printed(*parts)
     if console.encoding.lower().startswith("utf"):
+        # A command can be wider than the terminal, and one that is cut off cannot be copied.
         console.print(group, crop=False)
         return
     # Rendered first, then made ASCII: the widths of columns were computed with the real characters.
@@ -393,6 +395,7 @@ def _words(said: Words) -> str:
     """Return text with its looks, escaped, on one line."""
     shown = []
     for part in _spans(said):
+        # A backtick inside would end the code.
         if part.look in ("code", "command") and "`" not in part.text:
             shown.append(f"`{text.plain(part.text)}`")
         else:

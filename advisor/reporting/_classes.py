@@ -172,6 +172,7 @@ def make_heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None
     table = _confusion_of(answers, labels)
     if table is None or len(labels) > HEATMAP_CLASSES:
         return None
+    # The row of a class without an image has no counts.
     shares = tuple(tuple(round(100 * count / max(sum(row), 1)) for count in row) for row in table)
     return Heatmap(tuple(labels), table, shares)
 
@@ -352,5 +353,6 @@ def metric_note(name: str, quantity: Quantity | None) -> str:
     if quantity is None:
         return ""
     if name == LOG_LOSS:
+        # The figure is exp(-log loss) in %, so that higher is better as in other metrics (decision 0075).
         return f"log loss {-math.log(quantity.value / 100):.3f} nats"
     return text.plain(quantity.source) if name == WORST_GROUP else ""

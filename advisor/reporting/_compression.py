@@ -249,6 +249,7 @@ def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
     high = float(max(ends))
 
     def compute_y(value: float) -> float:
+        # All values of a layer can be equal.
         return 8 + (high - value) / ((high - low) or 1.0) * (HEIGHT - BOTTOM - 8)
 
     held = ""

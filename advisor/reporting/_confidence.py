@@ -97,6 +97,7 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     total = facts.curve[-1].images
     lowest = min(point.right / point.images for point in facts.curve)
     # From zero on, the points of a good file would all lie at the upper edge.
+    # Below 1, because a point is divided by the height of the axis, and a file can be right on all images.
     floor = min(AXIS_STEP * (lowest // AXIS_STEP), 1 - AXIS_STEP)
 
     def mark(images: int, right: float, score: float) -> Mark:

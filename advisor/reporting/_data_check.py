@@ -197,6 +197,7 @@ class _Figures:
         self._checked = checked
         self._excluded = checked.left_out
         self.colours = {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
+        # An image can be in several findings, and a child process reads it.
         self._image = cache(partial(data_uri, side=BOXED_SIDE if checked.content.sizes else SIDE))
 
     def show(self, path: Path, marked: Sequence[Box] = ()) -> dict[str, object]:

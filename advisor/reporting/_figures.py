@@ -126,6 +126,7 @@ def _limit(limit: float | None, show: Callable[[float], str]) -> str:
 
 
 def _share(quantity: Quantity, limit: float | None) -> float | None:
+    # A drop is below 0 where compression gained.
     return max(0.0, quantity.value / limit) if limit else None
 
 

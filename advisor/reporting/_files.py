@@ -212,6 +212,7 @@ class Writers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # The threads first, because they wait for calls in the children of the pool.
         self._threads.shutdown(cancel_futures=True)
         if self._pool:
             self._pool.close()
@@ -301,6 +302,7 @@ def front_parquet(view: RunView) -> bytes:
     from fastparquet import write
 
     with Scratch() as folder:
+        # The encoding is stated, because fastparquet otherwise guesses it from the first values of a column.
         write(str(folder / PARQUET), evaluations_frame(view, front_of(view)), object_encoding="utf8")
         return (folder / PARQUET).read_bytes()
 

@@ -49,6 +49,7 @@ BARE = ("_percent", "_points", "_probability", "_share", "params", "macs")
 
 TRUTH: Mapping[str, bool] = {"yes": True, "true": True, "no": False, "false": False}
 
+# Signs of two characters come first: the first that matches is taken.
 _CONDITION = re.compile(r"\s*([\w .-]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", re.DOTALL)
 
 
@@ -173,6 +174,7 @@ def _value(text: str, column: str) -> float | bool | str:
         number = float(text)
     except ValueError:
         number = None
+    # 0 needs no unit, because it is the same in each.
     if number is not None and (not end or end in BARE or number == 0):
         return number
     if not end:

@@ -421,6 +421,7 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "variant": configuration.variant_name,
         **{name: getattr(target, name) for name in ("threads", "device", "accelerator")},
         "status": evaluation.status.value,
+        # A flag that does not hold is left out: thousands of rows would repeat it.
         **{name: True for name, value in flags.items() if value},
         **({} if probability is None else {"budget_probability": _short(probability)}),
         "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],

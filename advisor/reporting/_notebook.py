@@ -30,6 +30,7 @@ HEIGHT = 150
 def cell() -> Cell | None:
     """Return a new output below the running code of a Jupyter notebook; None elsewhere, without importing IPython."""
     ipython: Any = sys.modules.get("IPython")
+    # IPython without a kernel runs in a terminal, which shows no HTML.
     if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
     return Cell(ipython.display.display({"text/html": "", "text/plain": ""}, raw=True, display_id=True))
@@ -90,6 +91,7 @@ def _plot(view: RunView) -> dict[str, object]:
         # Latencies of networks differ by two orders of magnitude.
         x = _share(math.log(latency_of(evaluation)), math.log(times[0]), math.log(times[-1]))
         y = _share(accuracy_of(evaluation), accuracies[0], accuracies[-1])
+        # SVG counts from the top.
         return round(WIDTH * x), round(HEIGHT * (1 - y))
 
     def dots(evaluations: Iterable[Evaluation]) -> str:

@@ -302,6 +302,7 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
 
 
 def _label(label: int, labels: Sequence[str]) -> str:
+    # A damaged run can hold any number; a negative one would count from the last class.
     return labels[label] if 0 <= label < len(labels) else f"class {label}"
 
 
@@ -318,11 +319,13 @@ def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[st
         top = top - height / 2
     score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
     title = f"{_label(box.label, labels)}: {LOOKS[look]}{score}"
+    # SVG draws no rectangle with a negative side, which a damaged run can hold.
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), title)
 
 
 def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
     """Return the image as a ``data:`` address; empty without a root, or if the file is gone or has changed."""
+    # Without a hash, nobody knows whether the file is still the image that was judged.
     if root is None or not sha256:
         return ""
     return data_uri(root / path, side, sha256)

@@ -40,6 +40,7 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
     """Yield the forecasts of the fastest form of each card; the first has the cost of all forms of the card."""
     for card in view.cards:
         every = [row for row in view.forecasts if row.configuration.card == card.card]
+        # A form that the search leaves out stands for its card only if it leaves out all of them.
         best = min(every, key=lambda row: (bool(row.filtered), row.latency.value, row.configuration))
         fastest = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
         others_s = sum(row.price_s for row in every if row not in fastest)

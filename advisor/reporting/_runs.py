@@ -221,6 +221,7 @@ class Runs:
 
     def path(self, name: str) -> Path:
         """Return the folder of a run. Raises UsageError: there is no run of this name."""
+        # Only a name of the list is joined to the folder, so no name from an address leads out of it.
         names = self.names()
         if name not in names:
             raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
@@ -250,6 +251,7 @@ class Runs:
             known = self._known[path.name] = (stamp, row or _read(path, running))
             if not (running or row):
                 self._index.keep(path.name, stamp, known[1])
+        # What a search does changes without a change of the files in the stamp.
         return replace(known[1], snapshot=read_snapshot(RunFolder(path))) if running else known[1]
 
 
@@ -274,6 +276,7 @@ class RunIndex:
             row: RunRow = parse(RunRow, known["row"])
         except (KeyError, TypeError, ValueError):
             return None
+        # Compared as text, because JSON turns the tuples of a stamp into lists.
         return row if known["stamp"] == repr(stamp) else None
 
     def keep(self, name: str, stamp: object, row: RunRow) -> None:
@@ -307,6 +310,7 @@ def _read(path: Path, running: bool) -> RunRow:
     """Return the row of a run, also of one that is damaged or has just begun."""
     try:
         return _row(RunFolder.open(path), running)
+    # Files of a run can hold anything, and one damaged run must not hide the others of the list.
     except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if running:
             return RunRow(path.name, RunState.RUNNING, "the search has just begun")
@@ -348,6 +352,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
     finished = [row for row in evaluations if row.status is Status.OK]
     results = _stamp(run.evaluations_file)
+    # An answer that was changed after the search is not shown as that of the run.
     is_trusted = ANSWER not in {problem.file for problem in changed}
     return RunRow(
         name=run.path.name,

@@ -67,6 +67,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     if view.demonstration:
         what = "the same for your own photographs, a folder for each class"
         yield NextStep("your own photographs", what, OWN_IMAGES)
+        # The images are drawn, so no other step would say anything of the user's own (decision 0142).
         return
     if lacks_int8(view, pick):
         what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
@@ -97,6 +98,7 @@ def is_int8_next(view: RunView) -> bool:
 
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:
     """Return whether a float pick has no int8 file because the search ended before it made one."""
+    # A finished model of the user is never compressed (decision 0080).
     if pick.configuration.compression != FLOAT or pick.card_facts.as_it_is:
         return False
     forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]

@@ -181,6 +181,7 @@ class Origin:
 def read_origins(out: Path) -> tuple[Origin, ...]:
     """Return the origin of every run under ``out``, oldest first; incomplete run folders are left out."""
     paths = sorted(out.iterdir()) if out.is_dir() else []
+    # `latest` is a link to one of the runs, which would count twice.
     origins = [read_origin(path) for path in paths if not path.is_symlink() and (path / "request.yaml").is_file()]
     return tuple(sorted(origins, key=lambda origin: (origin.updated, origin.path.name)))
 
@@ -220,6 +221,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
 
     Its name has ``again`` and the device.
     """
+    # Without the time of the first search, because the new folder begins with its own.
     name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
     # ``latest`` stays the search's, so that exporting it ships what somebody decided.
     run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False)
@@ -233,6 +235,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     run.write(run.evaluations_file.name, chain_lines(child.evaluations)[0])
     run.write_json("manifest.json", entries)
     device = parent.request.written["device"] if child.device == HOST else child.device
+    # Last, because a folder without a request is not taken for a run: a kill before leaves nothing that looks complete.
     run.write_request({**parent.request.written, "device": device})
     run.reseal("request.yaml")
     return run

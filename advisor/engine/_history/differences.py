@@ -192,6 +192,7 @@ def compare_figures(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     where the median does.
     """
     deltas = {name: compare_figure(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
+    # A figure that is known in one run only would otherwise count as changed.
     if before.holdout_accuracy is None or after.holdout_accuracy is None:
         deltas["holdout_accuracy"] = replace(deltas["holdout_accuracy"], counts=False, why="known of finalists only")
     if before.contended or after.contended:

@@ -203,6 +203,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     lines = folder.evaluations_file.name
     split = folder.read_json("split.json")
     counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
+    # Copies of images of an earlier part are in no part (decision 0119).
     images = sum(read_section(run.dataset, "pictures_per_class").values()) - sum(
         read_section(run.dataset, "copies").values()
     )
@@ -219,6 +220,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     # The answer was read from JSON, which turns tuples into lists, so the pick is compared after the same way.
     expected = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
     given = {**read_section(answer, "pick"), "details": answer.get("feasible")}
+    # A search that was killed may have evaluated more than its answer so far knows.
     if run.manifest.get("stopped") and answer and json.loads(json.dumps(expected)) != given:
         yield Problem("recommendation.json", "has another pick, or other figures of it, than the evaluations give")
 

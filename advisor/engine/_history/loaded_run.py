@@ -70,6 +70,7 @@ def images_folder(run: RunFolder) -> Path:
 def _find_copy(path: Path, run: RunFolder) -> Path:
     inputs = run.read_json(INPUTS)
     started = Path(inputs.get("folder", ""))
+    # In the same folder a path stays as the user typed it, for messages and commands.
     there = path if started == Path.cwd() else started / path
     if there.exists():
         return there

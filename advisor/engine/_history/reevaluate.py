@@ -187,6 +187,7 @@ class Session:
         before = self._load(start.path)
         # An interrupted command is repeated: what it made before is shown and not made again.
         made = self._existing(start, environment)
+        # No new run is made of one that has changed: its figures would look as if they had been measured.
         require_proof(before)
         if made is None:
             # Predictions need the measured files, and a run for another device has none of its own.
@@ -273,6 +274,7 @@ def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: S
     """Search over some cards alone, and return the run: of a run without images, so that nothing is trained."""
     question = run.question
     paths = {"catalog": list(map(str, question.catalog)), "profiles": list(map(str, question.profiles))}
+    # The limit of trials was for the whole search, and would leave out forms of the new cards.
     forced = {"candidates": list(names), "out": str(folder), "max_trials": 0}
     return search(resolve({**run.request.written, **paths, **forced}))
 

@@ -179,6 +179,7 @@ def _question(written: Options) -> Question:
         preference=preference,
         robust=robust,
         trainings=trainings,
+        # If the user named recipes, all of them are evaluated (decision 0095).
         tuning_limited=bool(written["data"]) and not written["training"],
         guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
         thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
@@ -219,6 +220,7 @@ def _limits(written: Options, metric: str) -> Budget:
 
 def _costs_text(text: str) -> str:
     """Return the table of costs as text, of a path or of the content that a request keeps."""
+    # A text with a line break is no path but the table itself, as a stored request keeps it.
     if "\n" in text:
         return parse_costs(text).text
     try:
@@ -231,6 +233,7 @@ def _costs_text(text: str) -> str:
 def _fleet_text(text: str) -> str:
     """Return the table of a fleet as text: of a shipped fleet, of a path, or of the content that a request keeps."""
     shipped = {file.stem: file for file in find_shipped_fleets()}
+    # As for costs: a stored request keeps the table itself.
     if "\n" in text:
         return text
     try:
@@ -238,6 +241,7 @@ def _fleet_text(text: str) -> str:
     except UsageError as error:
         hint = f"{error.hint}; shipped fleets: {', '.join(shipped)}"
         raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
+    # Empty lines at the end must not make another question when the run is resumed.
     return f"{content.rstrip()}\n"
 
 

@@ -210,6 +210,7 @@ class Request:
         """The name of a run, without its time: the images or the task, and the budget."""
         question = self.question
         budget = self.written["budget"]
+        # Resolved, because a path such as "." has no name.
         name = question.data.resolve().name if question.data else question.task
         return f"{name}-{budget}" if budget else name
 
@@ -265,6 +266,7 @@ def read_file(file: Path) -> Mapping[str, object]:
         raise UsageError(f"--request: {error.message}", "give the path of a YAML file; see docs/search.md") from None
     if not isinstance(values, dict):
         raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
+    # People write request files by hand, and may leave the version out.
     version = values.get("schema_version", SCHEMA_VERSION)
     if version != SCHEMA_VERSION:
         raise UsageError(
@@ -280,6 +282,7 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
         raise UsageError(f"{key}: no value", f"write for example {key}: {default or '...'}, or leave the line out")
     if isinstance(default, tuple):
         items = list(value) if isinstance(value, list | tuple) else [value]
+        # YAML reads some words as truth values, which would become the names 'True' and 'False'.
         wrong = [item for item in items if isinstance(item, bool) or not isinstance(item, str | int | float | Path)]
         if wrong:
             raise UsageError(f"{key}: '{wrong[0]}' is not one value", f"write for example {key}: [first, second]")

@@ -50,6 +50,7 @@ def benchmark_device(
         return _in_runtimes(models, names, threads, effort, tell)
     (device,) = names
     _check(device, accelerator, settings)
+    # An unknown effort is refused before a device or a cloud is asked for anything.
     effort_named(effort)
     if device in ("", HOST):
         return benchmark_on_gpu(models, effort, tell)
@@ -61,6 +62,7 @@ def benchmark_device(
     chosen = settings or profile.connection
     if chosen is not None:
         chosen = chosen.allow_upload(upload)
+        # Before the connection is made: without leave, nothing is sent.
         chosen.require_leave(models, len(threads) or 1)
     connection = None
     if chosen:

@@ -62,6 +62,7 @@ class BesideSearch:
                 evaluation = await call_in_thread(measure)
             reason = evaluation.reason
         finally:
+            # Also reached if the search ends first and cancels this task: the run then keeps the prediction.
             if reason:
                 evaluation = keep_prediction(predicted, reason)
                 self._reasons.setdefault(device, Counter())[reason] += 1

@@ -63,6 +63,7 @@ def _predict_latencies(
         prediction = predictor.predict_card(row.card, form, device)
         if isinstance(prediction, str):
             reasons.append(prediction)
+        # On this machine, timings correct such a prediction.
         elif prediction.unlike and device.profile.name != HOST:
             reasons.append(prediction.unlike)
         else:
@@ -72,6 +73,7 @@ def _predict_latencies(
 
 def _front(latencies: Latencies) -> tuple[CardRow, ...]:
     front: list[CardRow] = []
+    # Of equal latencies the most accurate comes first, so that no card beside it joins the front.
     for row, latency in sorted(latencies.items(), key=lambda pair: (pair[1].value, -(pair[0].top1 or 0))):
         if not front or (row.top1 or 0) > (front[-1].top1 or 0):
             front.append(replace(row, latency=latency))

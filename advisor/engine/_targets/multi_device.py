@@ -214,6 +214,7 @@ class MultiDeviceEvaluator:
         artefact = variant_of(made)  # once for all thread counts of this machine
         if artefact not in self._other_devices:
             self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
+        # Several thread counts wait for one task, so the end of one of them must not cancel it.
         others = await asyncio.shield(self._other_devices[artefact])
         if self._targets.host:
             return made
@@ -238,6 +239,7 @@ class MultiDeviceEvaluator:
     async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
         evaluations = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
         for device, evaluation in zip(self._targets.devices, evaluations, strict=True):
+            # The search itself appends the evaluation on the leading device.
             if device is not self._targets.lead:
                 self._run.append(self.newest(evaluation))
         return tuple(evaluations)
@@ -255,6 +257,7 @@ class MultiDeviceEvaluator:
         (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK:
             return predicted
+        # The computed arena, which costs nothing, has rejected files before: only the others run in the interpreter.
         if device.local is not None:
             predicted = await check_arena(walker, predicted, device, stages.checked_in(device.target.runtime))
         if predicted.status is not Status.OK or device.profile.connection is None:

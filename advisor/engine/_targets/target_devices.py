@@ -119,6 +119,7 @@ def select_targets(question: Question) -> TargetDevices:
             raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
     asked = [(device, "--device") for device in question.devices if device != HOST]
     asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
+    # Reading all profiles takes a second, which a search for this machine alone need not pay.
     profiles = load_known_devices(question.profiles) if asked else Profiles(())
     devices = []
     for device, option in asked:
@@ -146,6 +147,7 @@ def _ask_phone(device: str, devices: Sequence[str], message: str, error: Several
 
 def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevice, ...]:
     """Return a runtime of this machine once for each thread count, as ``host`` is measured; another device as it is."""
+    # A target that the user named, such as host:onnxruntime:cpu-x1, keeps its own thread count.
     if device.runtime is None or device.label != device.profile.name or device.target.accelerator != "cpu":
         return (device,)
     kind = device.target.runtime, device.target.accelerator
@@ -174,6 +176,7 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
             raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
         return TargetDevice(selector, profile, target)
     except UsageError as error:
+        # With its cause, by which select_targets knows that several phones have this name.
         raise UsageError(f"{option}: {error.message}", error.hint) from error
 
 

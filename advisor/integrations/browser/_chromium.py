@@ -94,9 +94,11 @@ class BrowserConnection:
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         folder = fetch_package(PACKAGES[self.runtime])
         chromium = chromium_program()
+        # With -P, no module comes from the current folder, where others may have put one.
         agent = [sys.executable, "-P", "-m", "advisor.integrations.browser.agent", *arguments]
         options = ["--chromium", chromium, "--folder", str(folder)]
         options += ["--runtime", self.runtime, "--accelerator", self.accelerator]
+        # The limit of a job is for its runs. The browser starts before them.
         limit_s = STARTS_IN_S + timeout_s
         try:
             return read_document(run_program([*agent, *options], timeout_s=limit_s))
@@ -184,6 +186,7 @@ class Chromium:
         targets += [
             _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts
         ]
+        # WebGPU takes float files only.
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
         title = on_this_machine(self.title, host)
         return replace(host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
@@ -197,6 +200,7 @@ class Chromium:
     def missing(self) -> tuple[str, str]:
         """See :class:`advisor.devices.LocalRuntime`."""
         try:
+            # The browser first: without one, no package needs to be fetched.
             chromium_program()
             fetch_package(LITERT)
         except UsageError as error:

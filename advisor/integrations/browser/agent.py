@@ -238,6 +238,7 @@ def _time_block(page: BrowserPage, worker: int, effort: Effort) -> Block:
     waited_after = page.read_waited_ns()
     return {
         "wall_ns": [max(1, round(ms * 1e6)) for ms in timed["times"]],
+        # A page cannot read its processor time.
         "cpu_ns": None,
         "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
         "elapsed_ns": round(timed["elapsed_ms"] * 1e6),
@@ -251,6 +252,7 @@ def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: floa
     others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
     return {
         "elapsed_ns": round(elapsed * 1e9),
+        # The two clocks are read one after the other, so a quiet machine can give a number below 0.
         "others_cores": None if others is None else max(0.0, others / elapsed),
         "cores": count_cores(),
         "governor": "",

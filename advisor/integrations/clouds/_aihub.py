@@ -26,6 +26,7 @@ from advisor.integrations.clouds._cloud import Cloud, Order, Outcome
 
 TITLE = "Qualcomm AI Hub"
 
+# Called late, because the class is defined below.
 CLOUD = Cloud(TITLE, lambda: AiHubClient())
 
 TAKES_TFLITE = "framework:tflite"
@@ -148,6 +149,7 @@ def _explained(token: str) -> Iterator[None]:
         message = _plain(str(error) or type(error).__name__)
         if token:
             message = message.replace(token, "(token)")
+        # Raised without the cause: a traceback would show the client's message with the token.
         if any(part in message for part in _ABOUT_TOKEN):
             raise UsageError(f"{TITLE}: {message}", TOKEN) from None
         raise StageError(f"{TITLE}: {message}") from None

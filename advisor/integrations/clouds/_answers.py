@@ -48,6 +48,7 @@ def run_here(model: Path, images: Sequence[Path]) -> Answers:
     import numpy as np
 
     with Scratch() as folder:
+        # In a child, because a damaged file can crash the interpreter (decision 0008).
         with ChildPool(folder / "log") as pool:
             name = pool.call(f"{__name__}:answer_images", model.resolve(), list(images), folder, limits=LIMITS)
         with np.load(folder / FILE) as arrays:
@@ -85,6 +86,7 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
         interpreter.invoke()
         inputs.append(array)
         outputs.append([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
+    # With zeros before the number: the parent reads the outputs in the order of their names.
     columns = {f"output{place:03}": np.stack(column) for place, column in enumerate(zip(*outputs, strict=True))}
     arrays: dict[str, Any] = {"inputs": np.stack(inputs), **columns}
     np.savez(folder / FILE, **arrays)

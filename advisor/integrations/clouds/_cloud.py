@@ -122,6 +122,7 @@ class CloudConnection:
         if job.runtime not in MEASURABLE_RUNTIMES:
             raise UsageError(f"{self.cloud.title} runs .tflite files, not {job.runtime}", "name a target with tflite")
         self.settings.require_leave(job.models, len(job.threads))
+        # Before anything is sent: a folder without images, or a file that does not run here, costs no job.
         answers = self._answer_here(job.models)
         orders = list(product(job.models, job.threads))
         if len(orders) == 1:

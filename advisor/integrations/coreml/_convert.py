@@ -115,6 +115,7 @@ def _padding_of(network: Network, operator: Operator, kernel: Sequence[int]) -> 
         stride = int(operator.options[f"stride_{axis}"])
         dilation = _dilation_of(operator, axis)
         whole = max((math.ceil(side / stride) - 1) * stride + (size - 1) * dilation + 1 - side, 0)
+        # An odd row or column comes at the bottom or at the right, as TensorFlow pads.
         added += [whole // 2, whole - whole // 2]
     return added
 
@@ -130,6 +131,7 @@ def _strides_of(operator: Operator) -> list[int]:
 def _convolution(network: Network, operator: Operator, depthwise: bool = False) -> list[Any]:
     kernel = network.constant(operator.inputs[1])
     channels = network.tensor(operator.inputs[0]).shape[3]
+    # A depthwise kernel is (1, height, width, channels) in the file, others begin with the output channels.
     weight = kernel.transpose(3, 0, 1, 2) if depthwise else kernel.transpose(0, 3, 1, 2)
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
     more = {"bias": network.constant(bias)} if bias >= 0 else {}
@@ -288,6 +290,7 @@ def map_operators() -> Mapping[str, Callable[[Network, Operator], list[Any]]]:
     """Return the function that adds each operator to a network."""
     return {
         "ADD": partial(_combine, Builder.add),
+        # TensorFlow averages only the values inside the image.
         "AVERAGE_POOL_2D": partial(_pool, partial(Builder.avg_pool, exclude_padding_from_average=True)),
         "CONCATENATION": _join,
         "CONV_2D": _convolution,
@@ -328,6 +331,7 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
     def program(image: object) -> object:
         return Builder.identity(x=Network(model, image).run(), name="probabilities")
 
+    # Core ML multiplies by the scale first, and then adds the bias.
     image = ct.ImageType(name="image", shape=shape, scale=1 / std, bias=[-mean / std] * 3, color_layout="RGB")
     package = ct.convert(
         program,
@@ -337,6 +341,7 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
         classifier_config=ct.ClassifierConfig(list(labels)),
         minimum_deployment_target=OLDEST,
         compute_precision=ct.precision.FLOAT16,
+        # Only macOS can load a package.
         skip_model_load=True,
     )
     package.short_description = f"{about}. {NOT_RUN}"

@@ -91,11 +91,13 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return tuple(values[index].last for index in graph.outputs)
 
     def _constant(self, index: int) -> _Value:
+        # The schema writes -1 for an operand that is left out.
         if index < 0:
             return _Value(None)
         tensor = self._model.tensors[index]
         if tensor.dtype.startswith("float"):
             return _Value(getattr(self, f"constant{index}"))
+        # Axes and shapes must be numbers when PyTorch traces the graph, not tensors.
         return _Value(_array(tensor))
 
 
@@ -166,6 +168,7 @@ def _pad_data(
     """
     if options.get("padding") == 1:
         return data, (0, 0)
+    # From shapes alone: torch.export refuses a padding that is computed from data.
     added = []
     for side, kernel, stride, step in zip(data.shape[2:], size, strides, dilation, strict=True):
         reach = (math.ceil(side / stride) - 1) * stride + (kernel - 1) * step + 1
@@ -190,9 +193,11 @@ def _pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list
     image = operands[0].image
     size = (int(options["filter_height"]), int(options["filter_width"]))
     strides = int(options["stride_h"]), int(options["stride_w"])
+    # A padded value must never be the largest of its window.
     data, even = _pad_data(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
     if largest:
         return [_Value(functional.max_pool2d(data, size, strides, even), first=True)]
+    # The average would count zeros of a separate padding, which TensorFlow leaves out.
     if data is not image:
         raise StageError("ExecuTorch is not given an average with more rows beyond one side of an image than the other")
     return [_Value(functional.avg_pool2d(data, size, strides, even, count_include_pad=False), first=True)]

@@ -28,6 +28,7 @@ class PteModel:
         if kernels != "default" or shape:
             raise agent.AgentError("load", "ExecuTorch has no choice of kernels and shapes")
         self.runtime = self.import_runtime()
+        # Unsafe only while a program runs, which none does while a file is loaded.
         portable_lib._unsafe_reset_threadpool(threads)
         try:
             self._program = Runtime.get().load_program(content or path)

@@ -123,6 +123,7 @@ class Tools:
             longest = show_seconds(self.most_s)
             raise ToolError(f"time_limit: {time_limit} is more than this server allows, which is {longest}")
         question = self._question(budget, data, candidates, device, size_budget)
+        # Checked as well: runs/ may be a link that leads out of the folders.
         runs = self.folders.path("out", "runs")
         options = ["--prefer", prefer, "--time-limit", time_limit, "--out", runs]
         answer = await self._run(["search", *question, *options], ctx, limit_s)
@@ -198,9 +199,11 @@ class Tools:
                     group.start_soon(_follow, process, said, ctx, total_s)
                     printed = await _read(process.stdout)
             except anyio.get_cancelled_exc_class():
+                # A signal that can be handled, so that a search saves its state.
                 process.terminate()
                 raise
         if process.returncode not in ANSWERED or not printed.strip():
+            # The error is at the end; the lines before it are progress.
             raise ToolError(("\n".join(said) or f"exit code {process.returncode}")[-LONGEST:])
         document: dict[str, Any] = json.loads(printed)
         return document

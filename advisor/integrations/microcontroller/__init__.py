@@ -97,6 +97,7 @@ def collect(path: str, inputs: int) -> dict[str, Any]:
     stored = schema.Model.GetRootAs(data)
     # ai-edge-quantizer writes large constants behind the flatbuffer.
     outside = sum(stored.Buffers(place).Offset() > 1 for place in range(stored.BuffersLength()))
+    # TFLM reports no error for them, and would answer with wrong values.
     if outside:
         reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
         return {**document, "refusal": reason}
@@ -169,6 +170,7 @@ def _run_in_litert(data: bytes, inputs: RunInputs, kernels: str) -> NDArray[Any]
     """Return all outputs of all inputs one after the other, by the named kernels of LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    # TFLM computes as the reference kernels do. The default ones of LiteRT differ more often.
     resolver = OpResolverType.BUILTIN_REF if kernels == "reference" else OpResolverType.AUTO
     interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
@@ -223,6 +225,7 @@ def _run(interpreter: Any, inputs: RunInputs, text: Any, outputs: int = 1) -> ND
 
 
 def _draw_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
+    # With a fixed seed, the same file gives the same figures.
     random = np.random.default_rng(0)
     tensors, _ = _read_details(data)
     details = [interpreter.get_input_details(place) for place in range(len(tensors))]
@@ -283,6 +286,7 @@ def _read_reason(printed: str) -> str:
 @contextmanager
 def _capture_prints() -> Iterator[Any]:
     """Yield a function that returns, and forgets, what native code has printed to standard error."""
+    # The file descriptor is replaced, because native code does not write through sys.stderr.
     standard_error = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)

@@ -125,6 +125,7 @@ def _estimate(
         reasons=reasons,
         macs=int(float(row["nn_macs"])),
         cycles=make_estimate(cycles, "cycles"),
+        # If the CPU runs all operators, the compiler states 0 ms, which is no latency of the file.
         latency=make_estimate(1e3 * float(row["inference_time"]), "ms") if cycles else None,
         # The compiler writes KiB.
         sram=make_estimate(1024 * float(row["sram_memory_used"])),

@@ -73,6 +73,7 @@ def connect(address: str, cores: int) -> Any:
     """
     if find_spec("ray") is None:
         raise UsageError("--executor: Ray is not installed", install_extra("ray"))
+    # Ray otherwise reports the use of the cluster to its makers. A user who wants that sets the variable.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cluster = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")
     if cluster:
@@ -82,6 +83,7 @@ def connect(address: str, cores: int) -> Any:
         for name, value in OWN.items():
             os.environ.setdefault(name, value)
         options = {"address": "local", "num_cpus": cores, "resources": {resource_of(HOST): 1}}
+        # A cluster runs any code that it is sent, so no other machine may reach it, nor its dashboard.
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     import ray
 
@@ -127,6 +129,7 @@ class Roster:
         references = {}
         for node in self._alive():
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            # Without a CPU, so that also a node answers whose CPUs are all taken by jobs.
             remote = self.remote(task).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
             name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:8]})"
             references[name] = remote.remote(*arguments)
@@ -226,6 +229,7 @@ class RayExecutor:
         host_is_lost = device == HOST and self._host_is_a_node
         if not host_is_lost and not any(self._roster.list_offered(resource_of(device))):
             return function(*arguments)
+        # A paused job keeps its CPU in Ray's count, so a measurement that asked for one could wait without end.
         options = {"num_cpus": 0, "resources": {resource_of(device): 1}}
         return cast("Result", self._run(device, options, ray_node.measurement, arguments, function).value)
 
@@ -307,6 +311,7 @@ class RayExecutor:
             if key in self._sent:
                 self._sent.move_to_end(key)
                 return self._sent[key]
+        # Outside of the lock, because other calls need not wait while files are read and sent.
         reference: object = self._ray.put(read_contents(paths))
         with self._lock:
             self._sent[key] = reference

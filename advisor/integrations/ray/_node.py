@@ -286,6 +286,7 @@ def tidy_spool(session: str) -> None:
 def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]) -> list[Path]:
     """Return the files of a bundle, fetched once per machine; file names are kept because some jobs use them."""
     listing = folder / "names"
+    # Several jobs of one node may need the same bundle at once.
     with FileLock(f"{folder}.lock"):
         if not listing.is_file():
             shutil.rmtree(folder, ignore_errors=True)
@@ -295,6 +296,7 @@ def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]
                 (folder / str(number)).mkdir(exist_ok=True)
                 (folder / str(number) / name).write_bytes(data)
                 names.append(f"{number}/{name}")
+            # Last: a folder without the list belongs to a job that was killed, and is filled again.
             listing.write_text(json.dumps(names), encoding="ascii")
     names = json.loads(listing.read_text(encoding="ascii"))
     return [folder / name for name in names]
@@ -325,6 +327,7 @@ def _watch_switch(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
         wanted = bool(ray.get(switches.look.remote(trainer, stopped)))
         if wanted != stopped:
             (pause.pause if wanted else pause.resume)()
+            # Reported at once, because a measurement waits until every trainer has followed.
             ray.get(switches.look.remote(trainer, wanted))
         return wanted
 

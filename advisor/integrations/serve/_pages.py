@@ -73,10 +73,12 @@ LABELLED = 12
 
 
 def _command(arguments: Sequence[str]) -> list[str]:
+    # With -P, no module comes from the current folder, where others may have put one.
     return [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
 
 
 def _environment() -> dict[str, str]:
+    # A page shows the lines as text, where escape sequences of a terminal would be visible.
     return {**os.environ, "NO_COLOR": "1", "ADVISOR_PROGRESS": "lines"}
 
 
@@ -109,6 +111,7 @@ class Reevaluations:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
                 raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
+            # Joined by "=", so that a name from a form cannot become another option.
             options = [f"--device={device}"] if device else []
             try:
                 command = _command(["reevaluate", str(run), *options])
@@ -148,6 +151,7 @@ class Reevaluations:
                 job.answer = json.loads(b"".join(printed))
         elif status < 0:
             job.lines.append("stopped")
+        # Last: a page that sees the end also shows the answer.
         job.ended = True
 
 
@@ -155,6 +159,7 @@ def zip_bundle(run: Path, folder: Path) -> Path:
     """Export the pick of a run to ``folder``, and return the bundle as a zip file; StageError if it is refused."""
     command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
+        # In another process, because files of a run can crash or hang the runtime (decision 0008).
         done = run_program(command, timeout_s=LIMIT_S, environment=_environment())
     except TimedOut:
         raise StageError("the export took too long", "try it on the command line: advisor export") from None
@@ -192,6 +197,7 @@ class Pages:
         ]
         return self._access.guard(
             Starlette(
+                # The report first: the pattern of the token also matches its address.
                 routes=[Route(f"/{REPORT}/{{key}}/{{run}}", self.report), Mount("/{token}", routes=pages)],
                 lifespan=self._lifespan,
                 exception_handlers={404: self._missing, AdvisorError: self._refuse, OSError: self._refuse},
@@ -315,6 +321,7 @@ class Pages:
         if row.state is not RunState.FINISHED:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
         self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
+        # 303, so that loading the page again does not start another re-evaluation.
         return RedirectResponse("./", 303)
 
     async def photograph(self, request: Request) -> Response:
@@ -339,6 +346,7 @@ class Pages:
         values |= {"root": self._access.root, "figures": figures, "origins": describe_figures}
         values |= {"title": evaluation_name, "show_bytes": show_bytes}
         page = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
+        # A name of a file can hold bytes that are no text, which UTF-8 cannot encode.
         return HTMLResponse(page.render(**values).encode("utf-8", "backslashreplace"), status)
 
 

@@ -71,6 +71,7 @@ def read_settings(file: str) -> dict[str, Any]:
         if name not in SECTIONS:
             why = f"--executor: {file}: unknown section '{name}'{nearest(str(name), SECTIONS)}"
             raise UsageError(why, f"one of: {', '.join(SECTIONS)}")
+        # A section without lines is None in YAML.
         if not isinstance(value, dict | None) and name != "cluster":
             raise UsageError(f"--executor: {file}: '{name}' is not a mapping", "write for example mem_gb: 8 below it")
     cluster = values.get("cluster", "slurm")
@@ -98,6 +99,7 @@ class _Queue:
             self.jobs.remove(job)
             self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {in_words(job.state)}"
+            # A call that took too much memory would do so again in the next job (decision 0026).
             self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
             if self._vain >= STARTS:
                 self.broken = f"{why} before it began to work; its log: {job.paths.stderr}"
@@ -126,6 +128,7 @@ class SlurmExecutor:
         self._submitters = {name: self._submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
         self.calls.make_folders(names)
+        # Jobs run on other machines than measurements, so neither waits for the other.
         self.machine = Machine(AHEAD * workers, separate_measurements=True)
         self.host = host.describe()
         self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
@@ -156,6 +159,7 @@ class SlurmExecutor:
                 raise StageError("nobody needs the result any more")
         except OSError:
             if self._closed:
+                # close() deletes the folder while calls still look into it.
                 raise StageError("the search has ended") from None
             raise
         finally:
@@ -215,6 +219,7 @@ class SlurmExecutor:
             if self._settings["cluster"] == "slurm":
                 from advisor.integrations.slurm._programs import BoundedExecutor
 
+                # AutoExecutor makes the executor itself, and has no argument for another one.
                 submitter._executor = BoundedExecutor(folder=self._folder / "logs")
             submitter.update_parameters(**parameters)
         except RuntimeError as error:
@@ -257,6 +262,7 @@ class _SlurmChildren:
 def _search_folder() -> Path:
     """Return a new folder in the cache, which all machines see; delete those of searches that were killed long ago."""
     root = cache_root() / "slurm"
+    # Calls are pickles, which can run code when they are read: nobody else may write here.
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in root.iterdir():
         if time.time() - folder.stat().st_mtime > STALE_S:

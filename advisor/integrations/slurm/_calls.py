@@ -165,6 +165,7 @@ def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
             if call.kind not in pools:
                 pools[call.kind] = map_pools()[call.kind](None)
             calls.put_answer(name, _answer(calls, name, call, pools[call.kind]))
+        # After the answer: a job that is killed before this line gives the call to another job.
         file.unlink()
         worked = time.monotonic()
 

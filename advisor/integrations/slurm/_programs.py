@@ -44,6 +44,7 @@ class BoundedWatcher(SlurmInfoWatcher):  # type: ignore[misc]  # submitit has no
 class BoundedJob(SlurmJob[Any]):  # type: ignore[misc]
     """A job whose programs have an end."""
 
+    # The delay is submitit's own; the executor asks for states more often.
     watcher = BoundedWatcher(delay_s=600)
 
     def cancel(self, check: bool = True) -> None:

@@ -47,9 +47,11 @@ class PageRoutes:
             Route("/samples", self.list_samples),
             Route("/timings", self.record_timings, methods=["POST"]),
             Route("/samples/{number:int}.jpg", self.show_sample),
+            # Last, because its pattern matches every address.
             Route("/{name:path}", self.show_asset),
         ]
         if self.keeper is not None:
+            # Not at the end: the route of the assets there would take this address.
             routes.insert(1, Route("/photographs", self.keep_photograph, methods=["POST"]))
         handlers = {404: _refuse_unknown, AdvisorError: _refuse}
         return self.server.guard(Starlette(routes=[Mount("/{token}", routes=routes)], exception_handlers=handlers))
@@ -82,6 +84,7 @@ class PageRoutes:
 
     async def list_samples(self, _request: Request) -> Response:
         """The images of the gallery."""
+        # Images are decoded in child processes, and the event loop must answer others meanwhile.
         samples = await run_in_threadpool(lambda: self._samples)
         rows = [
             {

@@ -54,6 +54,7 @@ def _require_address(wanted: str) -> None:
         raise UsageError(f"--address: '{wanted}' is no single IPv4 address", hint)
     with socket.socket() as probe:
         try:
+            # The system binds addresses of this machine only, so this tests the address before a certificate names it.
             probe.bind((wanted, 0))
         except OSError:
             raise UsageError(f"--address: this machine has no address {wanted}", hint) from None
@@ -87,8 +88,10 @@ def make_certificate(address: str) -> Iterator[Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
+        # A phone whose clock is behind would refuse a certificate that begins now.
         .not_valid_before(now - CLOCKS_DIFFER)
         .not_valid_after(now + VALID_FOR)
+        # Browsers compare the address with this name alone; they ignore the common name.
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     )
@@ -96,6 +99,7 @@ def make_certificate(address: str) -> Iterator[Path]:
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     with Scratch() as folder:
         file = folder / "certificate.pem"
+        # The mode is set before the key is written: nobody else can open the file in between.
         file.touch(mode=0o600)
         file.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
         yield file
@@ -106,5 +110,6 @@ def draw_code(address: str) -> str:
     import segno
 
     text = io.StringIO()
+    # Cameras of phones do not read Micro QR codes. The lowest error correction gives the smallest code.
     segno.make(address, error="l", micro=False).terminal(out=text, compact=True)
     return text.getvalue()

@@ -90,6 +90,7 @@ class Keeper:
             path = f"{self._folders[label]}/{now:%Y%m%d-%H%M%S}-{digest}.jpg"
             target = self.folder / path
             target.parent.mkdir(exist_ok=True)
+            # Before the manifest, whose rows must name files that exist.
             write_atomically(target, pixels)
             self.rows[path] = (label, f"{shorten_name(device) or 'a phone'} {now:%Y-%m-%d %H:%M}")
             self._write_manifest()
@@ -102,7 +103,9 @@ class Keeper:
         """Folder of each class; the manifest has its name, whatever signs that has."""
         folders: dict[str, str] = {}
         for number, label in enumerate(self.page.classes):
+            # A class may be called "..", and a folder of this name would be outside of the user's folder.
             name = _UNSAFE.sub("_", label).strip(". ") or "class"
+            # Two classes can become one name, so each name that was changed gets the number of its class.
             folders[label] = f"{name} {number}" if name in folders.values() or name != label else name
         return folders
 

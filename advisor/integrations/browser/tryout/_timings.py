@@ -210,6 +210,7 @@ def _timings_of(posted: PostedTimings, trial: RunPage) -> Sequence[Timing]:
         files.append(Path(trial.forms[series.form].evaluation.artefact))
     load = {
         "elapsed_ns": round(1e6 * elapsed_ms),
+        # A page cannot see what else the phone does.
         "others_cores": None,
         "cores": posted.device.cores,
         "governor": "",

@@ -75,6 +75,7 @@ class RunPage:
                 "--keep: a photograph of this task needs more than a class, such as boxes or a mask",
                 "leave --keep out, and mark your photographs with a tool for annotations",
             )
+        # Fetched now, so that a missing runtime is an error of the command and not of the page.
         fetch_package(LITERT)
         others = [row for row in forms_of(loaded.evaluations, pick) if row.artefact != pick.artefact]
         return cls(loaded, (first, *(make_exported_model(loaded, row, False) for row in others)), keeps)
@@ -131,6 +132,7 @@ class RunPage:
             return Asset(content, KINDS[".tflite"])
         if name in SCRIPTS:
             return Asset(_read_script(name).encode(), KINDS[".js"])
+        # Only names of a list are read, so no address leads out of the folder of the runtime.
         members = {member.name for member in LITERT.members}
         return _read_runtime(fetch_package(LITERT) / name) if name in members else None
 
@@ -143,6 +145,7 @@ class RunPage:
         labels = self.classes
         if answers.confidence:
             for one in answers.confidence.varied_mistakes:
+                # A damaged run can count classes that it does not name.
                 if max(one.label, one.answer) >= len(labels):
                     continue
                 said = f"{labels[one.label]} taken for {labels[one.answer]}"
@@ -174,4 +177,5 @@ def _read_script(name: str) -> str:
 
 @cache  # packing takes half a second
 def _read_runtime(file: Path) -> Asset:
+    # Without the time of packing, equal files give equal bytes.
     return Asset(gzip.compress(file.read_bytes(), mtime=0), KINDS[file.suffix], packed=True)

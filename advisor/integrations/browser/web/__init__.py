@@ -48,6 +48,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[st
     files[MODEL] = f'var MODEL = "{_encode(model.content)}";\n'.encode()
     page = render_page(facts_of(model, task), task, len(model.labels), remark_of(evaluation))
     files[PAGE] = page.encode()
+    # The version follows from the contents: a page that changed is not taken from a copy that the browser keeps.
     version = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()[:16]
     offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)])
     files[OFFLINE] = offline.encode()
@@ -105,6 +106,7 @@ def _make_policy(scripts: Sequence[str]) -> str:
 
 @cache  # packing the two runtimes takes a second
 def _runtime_script(folder: Path, stem: str) -> bytes:
+    # Without the time of packing, the same run gives the same bundle.
     packed = gzip.compress((folder / f"{stem}.wasm").read_bytes(), mtime=0)
     glue = (folder / f"{stem}.js").read_text(encoding="utf-8")
     return f'var RUNTIME = "{_encode(packed)}";\n{glue}'.encode()
