@@ -251,6 +251,7 @@ def log_to(run: str | Path, place: str) -> str:
     log, address = experiment_log(place)
     folder = RunFolder.open(Path(run))
     view = load_view(folder)
+    # Nothing meets the budget, so there is nothing to ship, and the entry has figures and report alone.
     if not view.decision.feasible:
         return log.log_run(view, folder.path, address, None)
     # The log has copies of its own, so the bundle goes afterwards.
@@ -268,9 +269,11 @@ def experiment_log(place: str) -> tuple[ExperimentLog, str]:
     name, _, address = place.partition(":")
     names = registered(EXPERIMENT_LOGS)
     if name not in names or not address:
+        # Only the integrations that are installed know how an address of theirs looks.
         example = integration(EXPERIMENT_LOGS, names[0]).EXAMPLE
         raise UsageError(f"--log-to: unknown place '{place}'", f"write for example {example}")
     log: ExperimentLog = integration(EXPERIMENT_LOGS, name)
+    # A missing package is named before an address is tried, which may take seconds.
     log.require_installed()
     log.require_reachable(address)
     return log, address

@@ -237,6 +237,7 @@ def write_merged(merged: MergedImages, path: Path) -> Path:
 
     rows = (
         {
+            # Absolute, because the manifest is in another folder than the images.
             "path": str(image.path.resolve()),
             "label": image.label,
             "split": WRITTEN_PARTS[image.part],

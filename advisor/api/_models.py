@@ -175,7 +175,9 @@ def check_data(
             options["mirror"],
             cache_size=cache_bytes(options["cache_size"]),
         )
+    # After all options were checked, as the copy may take long.
     there = copy_from_store(data, say, options["offline"], cache_bytes(options["cache_size"]))
+    # The answer names what the user gave, and not its copy in the cache.
     checked = replace(data_check.check_data(there, checker, say, options["task"]), data=data)
     if manifest:
         checked.write_manifest(manifest)
@@ -282,6 +284,7 @@ def profile(
     try:
         return operators.profile(model, threads, runs=runs, kernels=kernels, shape=shape, accelerators=accelerators)
     except StageError as error:
+        # The file is the user's own, so one that cannot run is wrong input, and no failed step of ours.
         raise UsageError(error.message, error.hint) from error
 
 

@@ -33,6 +33,7 @@ def choices(option: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*load_known_devices(()), *device_names())))
     if option not in LISTED:
         return SEARCH[option].choices if option in SEARCH else ()
+    # Imported here, because a command must start in 0.3 s and seldom completes a name.
     module, value = LISTED[option]
     listed = getattr(import_module(module), value)
     if callable(listed):
@@ -95,7 +96,9 @@ def _line(option: str, value: object) -> str:
     if value in ("", (), 0) and not isinstance(value, bool):
         return f"{option}:"
     if isinstance(value, list | tuple):
+        # The width keeps an option on one line: a folded one would only be commented out in its first line.
         listed = yaml.safe_dump(list(value), default_flow_style=True, allow_unicode=True, width=10_000)
         return f"{option}: {listed.strip()}"
+    # The safe writer of YAML refuses other types, such as paths.
     plain = value if isinstance(value, bool | int) else str(value)
     return yaml.safe_dump({option: plain}, allow_unicode=True, width=10_000).strip()

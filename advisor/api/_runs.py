@@ -219,6 +219,7 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
     from advisor.datasets import draw_demo
 
     began_s = time.monotonic()
+    # Clock and processor together tell how long the work waited for a core of a busy machine.
     began_cpu_s = time.process_time()
     folder = draw_demo(Path(given.get("out", "runs")) / DEMO_IMAGES)
     time_limit = choose_demo_limit(time.monotonic() - began_s, time.process_time() - began_cpu_s)
@@ -328,6 +329,7 @@ def _run(run: RunFolder) -> tuple[Check, ...]:
     from advisor.store import OLD, integrity_problems
 
     problems = (*integrity_problems(run), *find_contradictions(run))
+    # A run of a version without hashes is not wrong: it only cannot prove itself.
     states = {True: State.WARNING, False: State.FAILED}
     checks = tuple(Check(problem.file, states[problem.kind == OLD], problem.what) for problem in problems)
     return checks or (Check("run folder", State.OK, "every line, file and figure is as it was written"),)
@@ -353,6 +355,7 @@ def _training() -> Iterator[Check]:
     from advisor.core import install_extra
     from advisor.devices import find_version
 
+    # Looked up in the metadata of the packages: importing TensorFlow takes 10 s.
     versions_by_package = {package: find_version(package) for package in TRAINING}
     versions = [f"{package} {version}" for package, version in versions_by_package.items() if version]
     hint = f"advisor search needs it: {install_extra('train')}"
@@ -368,6 +371,7 @@ def _machine() -> Iterator[Check]:
     free = psutil.virtual_memory().available
     hint = f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
     yield _check("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
+    # A load counts waiting processes of the whole machine, so it says something only beside its cores.
     load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
     hint = "timings will be marked as contended: end other programs first"
     yield _check("load a core", load < 0.5, f"{load:.2f}", hint)
@@ -395,6 +399,7 @@ def _weights() -> Iterator[Check]:
     from advisor.downloads import FetchOptions
 
     cards = load_catalogue().values()
+    # Offline, because a check of the machine must fetch nothing.
     on_disk = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
     count = f"{len(on_disk)} of {len(cards)} cards have their weights on this machine"
     hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
@@ -406,6 +411,7 @@ def _runtime() -> Iterator[Check]:
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
+            # A cheap call, for which the child has to load the runtime's native library.
             pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
             network = pool.call("advisor.isolation._child:has_network")
         except AdvisorError as error:

@@ -178,6 +178,7 @@ def update(
     pick = _require_pick(earlier)
     merged = merge_images(earlier, Path(data))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
+    # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
     manifest = write_merged(merged, folder / f"{earlier.name}-and-{Path(data).stem}.csv")
     asked: dict[str, Any] = {name: value for name, value in earlier.request.written.items() if name not in NOT_ASKED}
     asked |= {"data": str(manifest), "out": str(folder)}
@@ -191,6 +192,7 @@ def update(
             "compressions": [configuration.compression],
         }
     later = search(quiet=quiet, **asked)
+    # A budget that nothing meets still has a closest file as the pick, so None means that no file was made.
     if later.decision.pick is None:
         raise StageError(f"the search with the new images ended without a file: {later.decision.reason}")
     answer = judge_runs(earlier, Path(later.path), merged)
@@ -220,6 +222,7 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
 
     old = merged.list_holdout(new=False)
     new = merged.list_holdout(new=True)
+    # The earlier run has no answers to the new images, so both files are run on all of them.
     photographs = [image.path for image in (*old, *new)]
     answers = []
     for folder in (earlier.folder.path, run):
@@ -329,6 +332,7 @@ def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequ
         count_before = sum(before[place] == label for place in places)
         count_after = sum(after[place] == label for place in places)
         if count_after < count_before:
+            # Only images that the earlier file had right: they show what the user would lose.
             lost = [str(images[place].path) for place in places if before[place] == label != after[place]]
             worse.append(WorseClass(label, count_before, count_after, len(places), tuple(lost[:SHOWN])))
     return tuple(sorted(worse, key=lambda row: row.after - row.before))

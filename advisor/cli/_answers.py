@@ -134,6 +134,7 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
     if asked.show:
         _show_exportable(run, asked.sort, asked.only, asked.as_json)
         return
+    # Without a table the two would have no effect, which the user might not notice.
     if asked.sort or asked.only:
         raise UsageError("--sort and --filter need --list", "add --list, or leave them out")
     if asked.to is None:
@@ -176,6 +177,7 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
 
     rows = make_candidate_rows().select(sort, only)
     candidates = api.exportable(run)
+    # Counted before rows are left out or sorted, because --pick counts the whole list.
     number = {candidate.configuration.key: count for count, candidate in enumerate(candidates, start=1)}
     shown = {candidate.configuration.key: describe(candidate) for candidate in rows.of(candidates)}
     if as_json:
@@ -262,6 +264,7 @@ def compare(
         warn_of_problems(run)
     with progress("comparing the runs"):
         comparison = api.compare(before, after)
+    # Only the table is filtered. The exit code below depends on all figures.
     comparison = replace(comparison, figures=rows.of(comparison.figures))
     if form == "json":
         print_json(comparison_json(comparison))

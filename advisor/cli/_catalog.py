@@ -69,6 +69,7 @@ def list_cards(
         rows = selected.of(cards.list_cards(mirror=mirror, catalog=catalog or (), tell=tell))
         if front:
             rows = api.card_front(front, rows=rows, profiles=profiles or (), tell=tell)
+            # The front is in the order of latency, which only --sort replaces.
             rows = selected.of(rows) if sort else rows
     if as_json:
         print_document(cards=[row.to_json() for row in rows])
@@ -220,6 +221,7 @@ def add_card(
         "mean": channels(asked.mean, "--mean") or (),
         "std": channels(asked.std, "--std") or (),
         "top1": parse_percent(asked.top1, "--top1") if asked.top1 else None,
+        # A script must get an error and not wait for an answer that nobody gives.
         "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
     }
     with progress(f"reading {file}") as tell:

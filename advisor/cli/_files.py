@@ -118,6 +118,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
         print_device_benchmark(shown)
     measured = bool(device_benchmark.connection)
     if device_benchmark.failed:
+        # Without a measurement nothing was spent, which is what the code of wrong usage promises.
         raise typer.Exit(ExitCode.UNSATISFIED if measured else ExitCode.USAGE)
 
 
@@ -167,6 +168,7 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
     name = Path(model).name
     against = asked.against
     diagnosis = None
+    # A place that cannot be written is an error before minutes of measuring.
     wanted = prepare_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
     with progress(f"reading {name}") as tell:
         if against is not None:

@@ -178,6 +178,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
+        # A program that put another output in its place, such as a test, keeps that one.
         if sys.stdout is sys.__stdout__:
             sys.stdout = PatientOutput.around(sys.stdout)
     try:
@@ -206,6 +207,7 @@ def main() -> NoReturn:
                 there = f": {memory_there()}"
             _complain(f"memory ran out{there}", _SYSTEM_HINTS[errno.ENOMEM])
             sys.exit(ExitCode.UNSATISFIED)
+        # Python's functions for files raise no class of their own for such a path.
         if isinstance(error, ValueError) and "embedded null" in str(error):
             _complain("a path contains a NUL character", "check the paths that you gave")
             sys.exit(ExitCode.USAGE)
@@ -273,6 +275,7 @@ def _complain(message: str, hint: str) -> None:
 
 def _readable(message: str) -> str:
     """Return a message without passwords and characters that steer a terminal, very long ones cut in the middle."""
+    # A message may quote an address with its password, or names from files of others.
     text = visible(without_password(message))
     if len(text) <= LONGEST:
         return text

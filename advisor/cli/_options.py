@@ -78,6 +78,7 @@ def completion_of(name: str) -> Callable[[str], list[str]]:
 def complete_runs(incomplete: str) -> list[str]:
     """Return the run folders below the folder that is named, ``runs`` by default."""
     folder = Path(incomplete.rpartition("/")[0] or "runs")
+    # An error here would be printed into the line that the user types.
     with suppress(OSError):
         return _matching((str(path.parent) for path in sorted(folder.glob("*/request.yaml"))), incomplete)
     return []
@@ -236,6 +237,7 @@ class SearchCommand(GroupedCommand):
 
 
 def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
+    # While a shell completes a line, what is printed here would count as completions.
     if given and not ctx.resilient_parsing:
         ctx.meta[_ALL] = True
         typer.echo(ctx.get_help())
@@ -298,11 +300,13 @@ class AllCommands(TyperGroup):
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""
+        # A command of this package starts faster without a look-up of the integrations.
         return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
 
 
 def _quietable(command: Command) -> Command:
     """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
+    # In modules with postponed annotations, these are texts; Typer needs the types.
     declared = inspect.signature(command, eval_str=True)
     kinds: dict[str, type] = {name: parameter.annotation for name, parameter in declared.parameters.items()}
     groups = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
@@ -319,6 +323,7 @@ def _quietable(command: Command) -> Command:
             BEGAN.reset(tokens[1])
 
     quiet_parameter = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    # Typer reads the options from the signature, and would take that of the wrapped command.
     run.__signature__ = declared.replace(parameters=[*_flat(declared), quiet_parameter])  # type: ignore[attr-defined]
     return run
 

@@ -120,6 +120,7 @@ class SlowSteps:
         self._ended = False
 
     def __enter__(self) -> SlowSteps:
+        # A daemon, so that an error on the way to the end cannot keep the process alive.
         threading.Thread(target=self._follow, daemon=True).start()
         return self
 
@@ -194,6 +195,7 @@ def print_json(document: Mapping[str, object]) -> None:
         typer.echo(text)
         sys.stdout.flush()
     except BrokenPipeError:
+        # The descriptor, because Python flushes the stream once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

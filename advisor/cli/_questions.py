@@ -36,6 +36,7 @@ def with_readings(work: Callable[..., Answer], options: Mapping[str, Any]) -> An
         try:
             return work(**chosen)
         except AmbiguousInput as question:
+            # Not every command has the options that a reading sets; such a reading cannot be followed there.
             readings = [reading for reading in question.readings if reading.options.keys() <= chosen.keys()]
             if not readings or not at_terminal():
                 raise

@@ -85,8 +85,10 @@ def search(
             options |= api.demonstrate(options)
     else:
         options |= _not_given(options)
+    # A wrong column is an error now, and not after hours of work.
     rows = make_answer_rows().select(sort, only)
     run = with_readings(partial(api.search, verbose=verbose, quiet=QUIET.get()), options)
+    # The answer comes first: a place of --log-to that fails must not hide it.
     show_answer(run.view, as_json, rows, brief)
     log_run_to(run.path, log_to)
     if run.interrupted:

@@ -89,6 +89,7 @@ class LocalServer:
         if origin != f"{self.scheme}://{host}" and not reads_only:
             return "This server takes changes from its own pages only."
         expected, given = self.keys_of(path.removeprefix("/").split("/"))
+        # As bytes, because it refuses texts beyond ASCII. Its time does not tell how much of the token is right.
         if not hmac.compare_digest(expected.encode(), given.encode()):
             return (
                 "The address lacks the token, or it is of an earlier server. "
@@ -139,6 +140,7 @@ class LocalServer:
     def open_socket(host: str, port: int) -> socket.socket:
         """Return a socket that listens at a port, or at a free one for 0. UsageError: the port cannot be used."""
         opened = socket.socket()
+        # Without this, the system refuses the port of a server that has just ended for about a minute.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((host, port))
@@ -200,9 +202,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        # It tells that the server starts or ends, and has no address that could be refused.
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        # Headers are bytes. This encoding reads any of them, so a strange header cannot end the request with an error.
         given = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         status = 403
         refused = self._server.refusal(scope.get("method", ""), scope["path"], given)
@@ -217,6 +221,7 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # Reports and workers state a policy of their own, and a browser applies every policy that it gets.
                 stated = {name for name, _ in message["headers"]}
                 more = [
                     (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in stated

@@ -113,6 +113,7 @@ def require_replaceable(folder: Path, force: bool) -> Path:
         return folder
     if folder.is_dir() and not any(folder.iterdir()):
         return folder
+    # A mistyped --to must not delete a folder of the user's own, so only a bundle is replaced.
     if not (folder / "SHA256SUMS").is_file() or not (folder / "bundle.json").is_file():
         raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
     if not force:
@@ -208,6 +209,7 @@ def export(
             with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
             the way. Nothing is written then.
     """
+    # Folder and key come first: what is wrong with them is an error before the run is read.
     folder = require_replaceable(Path(to), force)
     signed = None if sign is None else read_signer(Path(sign))
     stored = load_run(run)
@@ -348,6 +350,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         **{name: value for name, value in thresholds.items() if value not in (None, {})},
         "run_with": {
             **{name: getattr(target, name) for name in ("threads", "accelerator", "runtime")},
+            # Loading reads only the pages that are needed, and the programs of the bundle do it so, too.
             "memory_mapped": True,
             "measured_on": target.device,
         },
@@ -357,4 +360,5 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in all_risks],
     }
+    # JSON has no NaN, and readers in other languages refuse the one that Python writes.
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

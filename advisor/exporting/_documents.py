@@ -85,6 +85,7 @@ def render_html(template: str, package: str, **values: object) -> str:
 
 def _in_comment(text: str) -> str:
     """Return a text as it can stand in a comment of one line: C would join a line that ends in a backslash."""
+    # In C, ??/ is a trigraph: the compiler may read it as a backslash.
     return re.sub(r"(\\|\?\?/)$", "/", visible(" ".join(text.splitlines())))
 
 
@@ -104,8 +105,11 @@ def _environment(package: str, language: str) -> Environment:
     encode = _map_encoders().get(language, str)
     environment = Environment(
         autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
+        # Names come from run folders of others. Encoded here, no template can forget that a quote would end a text.
         finalize=lambda value: encode(value) if type(value) is str else value,
+        # The templates of a task may include those of this package.
         loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "advisor.exporting"))]),
+        # A name that is missing must fail here: an empty place in code would fail in the user's app.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -156,6 +160,7 @@ def render_edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple
     return render_template(
         f"{path.rpartition('/')[2]}.j2",
         integer_model=measured,
+        # Google's compiler for the Edge TPU names its output so.
         compiled=measured.replace(".tflite", "_edgetpu.tflite"),
         means=repr(list(mean)),
         stds=repr(list(std)),
@@ -303,6 +308,7 @@ def _show(value: float | None, unit: str) -> str:
 
 def render_readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
+    # The list of hashes is made after all files, as it has the hash of the README too, and so is not among them.
     present = set(CHECKSUMS)
     for path in files:
         folder, slash, _ = path.partition("/")

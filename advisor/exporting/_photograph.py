@@ -77,9 +77,11 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
         copies = [_name_copy(place, str(photograph)) for place, photograph in enumerate(photographs)]
+        # Files in the way are an error before the first photograph is decoded.
         ensure_output_dir(to, copies, force=False)
     scratch = Scratch()
     limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
+    # Decoders and runtime are native code that reads files of others, so the child writes below one folder only.
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
         names = [str(path) for path in photographs]
@@ -244,6 +246,7 @@ class Answerer:
     def __init__(self) -> None:
         self._scratch = Scratch()
         self._pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(self._scratch.path)})
+        # A server answers in several threads, and the child takes one call at a time.
         self._lock = threading.Lock()
 
     def __enter__(self) -> Answerer:
@@ -267,6 +270,7 @@ class Answerer:
                     f"{__name__}:answers", str(run), str(path), limits=LIMITS
                 )
             finally:
+                # The pages promise that a photograph is not kept.
                 path.unlink(missing_ok=True)
             return photograph_answers
 
@@ -308,6 +312,7 @@ def _require_all_pixels(photograph: Path, error: OSError) -> None:
     from advisor.datasets import load
 
     try:
+        # The reader of a search completes a JPEG that lacks its end marker alone, so such a photograph has an answer.
         load(photograph, CHECKED_SIDE)
     except StageError:
         raise error from None
@@ -320,6 +325,7 @@ def _size(photograph: Path) -> tuple[int, int]:
     try:
         with open_image(BytesIO(read_bytes(photograph)[0]), reduced=True) as image:
             size = Frame(image.size, read_orientation(image)).upright
+            # After the size was read: a draft changes the size that Pillow states, and decodes a large JPEG faster.
             image.draft(None, (CHECKED_SIDE, CHECKED_SIDE))
             try:
                 image.load()
@@ -353,6 +359,7 @@ class _Model:
 
         from advisor.store import artefact_problem
 
+        # A changed file is not the one that the run judged, and it would reach a native runtime.
         problem = artefact_problem(run.folder, evaluation)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")

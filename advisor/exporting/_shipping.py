@@ -102,6 +102,7 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
     # No client reads a threshold of a map.
     is_map = len(model.outputs[0].shape) >= 4
     if scores and not is_map:
+        # MediaPipe reads one threshold for all classes. The lowest one hides no answer that a class may show.
         least = min(scores)
         by_class = scores if thresholds.by_class else ()
         more = ", for some classes a higher one" if by_class else ""
@@ -137,6 +138,7 @@ def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metada
     edits = list[str]()
     # MediaPipe 1.2 refuses integer inputs, and a normalization that differs by channel.
     if types != {"float32"}:
+        # Before the normalization, which can go inside only behind a float32 input.
         take_floats(editable(tables))
         edits.append(f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}")
     if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
@@ -235,6 +237,7 @@ def choose_vectors(
     order = sorted(range(len(images)), key=lambda place: -worth(answers[place]))[:LOOKED_AT]
     differences = {place: apart(answers[place], read(other(place))) for place in order}
     for tolerance in TOLERANCES:
+        # If even the largest tolerance leaves fewer images, the loop ends with them: few vectors are better than none.
         same = [place for place in order if differences[place] <= tolerance / 2][:COUNT]
         if len(same) == COUNT:
             break
@@ -367,6 +370,7 @@ def make_exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: b
         "were measured without it"
     )
     judged = replace(evaluation, on_all=None)  # the class is one more of the judged file
+    # The bundle keeps the measured file beside it: latency and memory are figures of that one.
     return ExportedModel(run, shipping, judged, replace(model, edits=(*model.edits, edit)), artefact)
 
 
@@ -403,6 +407,7 @@ def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:
             f"'{run.folder.path}': {problem}",
             "advisor export RUN --list shows the others; or search again, which takes what it can from the cache",
         )
+    # Such a card was timed with random weights: its file is right in size and latency, and answers nothing.
     if evaluation.card_facts.lacks_weights:
         card = evaluation.configuration.card
         raise UsageError(

@@ -43,6 +43,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 def interpreter_class() -> Any:
     """Return the first interpreter that is installed."""
     try:
+        # The maintained runtime comes first, and TensorFlow, which takes seconds to import, last.
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:
         try:
@@ -63,12 +64,15 @@ def wrong_files(bundle: Path) -> list[str]:
 def _wrong_files(bundle: Path) -> list[str]:
     named = {SUMS, SIGNATURE}
     wrong = []
+    # A bundle may come from anybody, so nothing is read whole before its size is known.
     if (bundle / SUMS).stat().st_size > MOST_BYTES:
         return [f"{SUMS} has more than {MOST_BYTES} bytes"]
     for line in (bundle / SUMS).read_text(encoding="utf-8", errors="replace").splitlines():
+        # The date of a signature. The program sha256sum skips comments, too.
         if line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)
+        # A line must not lead out of the bundle: the check would read other files of this machine.
         name = PurePosixPath(match[2]) if match else PurePosixPath("/")
         if match is None or name.is_absolute() or ".." in name.parts:
             wrong.append(f"SHA256SUMS has the line '{line[:200]}'")
@@ -77,6 +81,7 @@ def _wrong_files(bundle: Path) -> list[str]:
         path = bundle / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
+        # A sparse file in a bundle of somebody else could take hours to hash, and no model is so large.
         elif path.stat().st_size > MOST_FILE_BYTES:
             wrong.append(f"{name} has more than {MOST_FILE_BYTES} bytes")
         elif sha256_of(path) != match[1]:
@@ -154,6 +159,7 @@ def wrong_signature(bundle: Path, key: Path) -> str:
         return f"SHA256SUMS is not signed with the key of {key}"
     except OSError as error:
         return f"the signature cannot be checked: {error.filename}: {error.strerror}"
+    # Keys of other kinds have no verify, or one that takes other arguments.
     except (ValueError, TypeError, AttributeError):
         return f"the signature cannot be checked: {key} is not a public Ed25519 key in PEM"
     return ""
@@ -268,6 +274,7 @@ def main() -> int:
         print(f"WRONG: {shown(str(bundle))} is no bundle: it has no {SUMS}")
         return 1
     wrong = [text for text in (wrong_signature(bundle, given.key) if given.key else "", *wrong_files(bundle)) if text]
+    # Files that have changed are not run: the runtime is native code, and a hostile model could use a fault in it.
     if not wrong:
         try:
             wrong = wrong_answers(bundle, load_model(bundle))

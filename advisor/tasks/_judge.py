@@ -84,6 +84,7 @@ class JudgeByShares(ABC, Generic[R]):
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:
         """Return the figure under the capture conditions that leave objects and pixels in their places."""
         tests = len(STAYING)
+        # A file answers all conditions of one image before the next image, so each condition is every so many answers.
         seen = (self.score_images(answers, images, role, slice(test, None, tests)) for test in range(tests))
         shares = np.array([result.shares for result in seen], np.float64)
         return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
@@ -110,6 +111,7 @@ def overlays(
     """
     part = images.part(Role.HOLDOUT)
     rows = []
+    # Stable, so that images of equal scores are the same ones in every report of a run.
     for place in np.argsort(scores, kind="stable")[:WORST].tolist():
         with open_image(part.paths[place]) as image:
             width, height = Frame(image.size, read_orientation(image)).upright

@@ -75,6 +75,7 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
         return {**identity(materials, card), **facts, **start, **packages}
 
     scope = Scope(card.name, training, purpose=purpose)
+    # The compared network shares its time limit with the one that ships, which still has to go on from it.
     to_come = None if purpose is Purpose.ALL else 0.0 if goes_on else GOING_ON
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -99,6 +100,7 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
         TRAINING,
         reads=lambda materials: materials.part(role),
         epochs=lambda _materials, _results: epochs_done,
+        # A network that its time limit ended early is not kept: a search with more time goes on from its checkpoints.
         keep_if=(lambda result: not result["out_of_time"]) if task.goes_on else None,
     )
 
@@ -129,6 +131,7 @@ class _Progress:
             return
         left_s = (epochs - done) * (now - self._first) / done
         row = done, epochs, (now - self._began) / (now - self._began + left_s)
+        # The search reads this file from another process while the training writes it.
         write_atomically(self._file, json.dumps(row))
 
 

@@ -64,6 +64,7 @@ def spoil_image(pixels: Pixels, seed: int) -> Pixels:
     draw = np.random.default_rng(seed)
     side = len(pixels)
     shape = Image.new("L", (side, side))
+    # In turn, so that every part of a set has patches, spots and scratches alike.
     kind = seed % 3
     pen, (x, y) = ImageDraw.Draw(shape), draw.uniform(0.1, 0.9, 2) * side
     radius = side * float(np.sqrt(np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST))) / np.pi))
@@ -93,6 +94,7 @@ class Marker(Runner[Floats]):
 def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
     """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
     run = Marker(model, view)
+    # The place of the image is the seed, so that all files are judged by the same faults.
     faulty = (spoil_image(load(image, view.size), place) for place, image in enumerate(images))
     drawn = [run.answer_for(view.normalise(pixels)) for pixels in faulty]
     np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
@@ -171,6 +173,7 @@ class ByAuroc(JudgeByShares[Marked]):
 
         shown = overlays(
             images,
+            # The lowest come first: of a faulty image a low score is the error, of a good one a high score.
             np.where(own.labels == 0, 1 - scores, scores),
             lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}",
             layers,
@@ -190,10 +193,12 @@ def pixel_auroc(heats: Floats, part: Part) -> float | None:
     """Return the AUROC of pixels in the masks against all others, at the size of the masks; None without masks."""
     counts = np.zeros((2, BINS), np.int64)
     for heat, mask, label, path in zip(heats, part.objects, part.labels, part.paths, strict=True):
+        # Nobody knows which pixels of a faulty image are faulty if it has no mask.
         if label and not mask:
             continue
         true = _truth(mask or str(path)) & bool(mask)
         large = np.asarray(Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR))
+        # Counts in steps of the score, so that the memory does not grow with the pixels of a set.
         counts += [np.histogram(large[true == inside], BINS, (0, 1))[0] for inside in (False, True)]
     if not counts[1].any():
         return None

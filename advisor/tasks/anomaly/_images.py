@@ -69,7 +69,9 @@ def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
     folder = folder_in(path, *IMAGES)
     truth = folder_in(path, *MASKS)
     files = [file for file in images_in(folder) if truth == path or truth not in file.parents]
+    # The folder itself is returned where no folder inside has the name.
     known = images_in(truth) if truth != path else []
+    # MVTec names a mask as its image, with _mask behind it, and each kind counts its images from 0 on.
     masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
     return Listing(path, [Entry(file, file.parent.name if file.parent != folder else GOOD[0]) for file in files]), masks
 

@@ -71,6 +71,7 @@ class OwnClassifiers:
         if not finished:
             return run(data, image)
         row = as_probabilities(scores_of(data, image, "the model")[None])
+        # Probabilities of 8 bits are rounded, and their sum is not quite 1.
         return {classifier.PROBABILITIES: row / max(float(row.sum()), 1e-6)}
 
     def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
@@ -169,6 +170,7 @@ class Classified:
         )
 
     def captured(self, answers: Path, images: Images, role: Role) -> accuracy.Captured:
+        # An array with pickled objects could run code; this one has numbers alone.
         labels = np.load(answers, allow_pickle=False)
         right = (labels == np.asarray(images.part(role).labels)).astype(float)
         return accuracy.Captured(TESTS, right, labels)

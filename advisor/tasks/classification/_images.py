@@ -65,6 +65,7 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
     read = survey(Listing(folder, [Entry(file, "unknown") for file in files]), with_quality=False)
     first = len(known.dataset.images)
     pairs = near_duplicates(np.concatenate([known.thumbnails, read.thumbnails]))
+    # A copy of an image with a class would teach and judge that the class is unknown.
     copies = {pair.second - first for pair in pairs if pair.first < first <= pair.second}
     images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
     reasons = [
@@ -81,9 +82,11 @@ def read(question: Question, say: Say) -> Images:
     """Return images that have classes, and images of other things."""
     path = question.require_data()
     try:
+        # Blur and light cost time, and only the check of the images shows them.
         read = survey(path, advance(say), question.most_images, with_quality=False)
         require_usable(read.dataset)
     except UsageError as error:
+        # Images of another task are no mistake in the files: the user may only have left out --task.
         others = ((task.name, task.recognize(path)) for task in TASKS.values())
         for name, content in ((name, content) for name, content in others if content):
             readings = error.readings if isinstance(error, AmbiguousInput) else ()

@@ -118,6 +118,7 @@ class OwnDetectors:
         """Return the class of the surest box, if there is one."""
         number = int(outputs["count"].reshape(-1)[0])
         boxes, classes, scores = (outputs[name][0, :number] for name in DETECTIONS[:3])
+        # A file of the user may answer anything: classes that it does not name, or values that are no numbers.
         known = ((classes >= 0) & (classes < facts.classes)).all()
         if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
             message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
@@ -133,6 +134,7 @@ class OwnDetectors:
 def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the boxes that the app shows."""
     return tuple(
+        # Decoded boxes can reach beyond the image, and an app would draw there.
         Found(model.labels[one["label"]], one["score"], tuple(min(max(edge, 0.0), 1.0) for edge in one["box"]))
         for one in check.boxes_of(list(outputs), model.threshold or 0.0)
     )
@@ -323,6 +325,7 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
     part = images.part(role)
     boxes = images.boxes
     assert boxes is not None, "a search for objects has boxes"
+    # Images without any hit all have an F1 of 0, so the number of errors puts these in order.
     order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
     return tuple(
         JudgedImage(
@@ -351,6 +354,7 @@ def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, 
     part = images.part(role)
     boxes = images.boxes
     assert boxes is not None, "a search for objects has boxes"
+    # Images state width and height, the metrics take height and width.
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
     true = [true_boxes(rows) for rows in part.objects]
     return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
@@ -399,6 +403,7 @@ class Detected(JudgeByShares[FoundObjects]):
                 seen = own.answers
                 scores = facts.scores
                 if scores:
+                    # The file that ships has the calibration inside, so it is undone to show what it gains.
                     before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
                     errors = (calibration_error(seen, values) for values in (seen.scores, before))
                     scores = BoxScores(scores.slope, scores.offset, *errors)

@@ -40,6 +40,7 @@ def detect(
     run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
     detections = run.over(images, captured)
     said = read_metadata(data, model.name)
+    # A detector of the user is matched by the names in it; its numbers mean other classes here.
     if said and said.labels:
         order = class_order(classes, said.labels, len(said.labels))
         places = {label: place for place, label in enumerate(order)}

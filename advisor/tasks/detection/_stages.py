@@ -30,6 +30,7 @@ def own(card: Card) -> Stage[FloatModel]:
     """Take a user's own detector, with its post-processing, if it knows the classes of the images."""
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
+        # Such a detector is not trained, so a class that it lacks would never be found.
         require_classes(card, materials.require_images())
         return identity(materials, card)
 

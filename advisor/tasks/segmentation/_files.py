@@ -199,6 +199,7 @@ def _share_near(points: NDArray[np.int64], others: NDArray[np.int64], near: floa
     from scipy.spatial import cKDTree
 
     # A tree of the points of a boundary takes a tenth of the time of a map of distances over the whole image.
+    # The tree leaves out points at exactly its bound, which count here.
     distances, _ = cKDTree(others).query(points, distance_upper_bound=near + 1e-9)
     return float((distances <= near).mean())
 
@@ -207,6 +208,7 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
     """Return the pixels of a class beside one of another class."""
     from scipy.ndimage import binary_erosion
 
+    # The edge of the image ends the picture and no object, so it is no boundary.
     return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED), bool)
 
 
@@ -223,6 +225,7 @@ class Segmented(JudgeByShares[Overlaps]):
     def compare_answers(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
         """Return the IoU of each class."""
         by_class = zip(images.classes, own.by_class.tolist(), strict=True)
+        # The documents of a run hold finite numbers alone.
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
     def judge_answers(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:

@@ -109,6 +109,7 @@ def _values(data: bytes) -> NDArray[np.int32]:
             raise ContentError("a JPEG file changes the values of a mask; save it as PNG")
         mode = image.mode
         if mode in ("1", "L", "P") or mode[0] == "I":
+            # Of a palette image these are the indices, which are the classes; its colours may be any.
             values = np.asarray(image).astype(np.int32)
             if values.max() > IGNORED:
                 largest = values.max()
@@ -117,6 +118,7 @@ def _values(data: bytes) -> NDArray[np.int32]:
         if mode not in ("RGB", "RGBA", "LA", "PA"):
             raise ContentError(f"its pixels are {mode}; save it as an index or grey PNG")
         red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.int32), -1, 0)
+    # Some tools save a grey mask in colour, and its values are still the classes.
     grey = bool((red == green).all() and (green == blue).all())
     return np.asarray(red if grey else (red << 16) + (green << 8) + blue, np.int32)
 
@@ -124,6 +126,7 @@ def _values(data: bytes) -> NDArray[np.int32]:
 def _turn_upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
     if orientation == 1:
         return values
+    # As 32-bit integers, because a coloured mask has values of 24 bits. Pillow turns images by their EXIF.
     image = Image.fromarray(values.astype(np.int32))
     image.getexif()[0x0112] = orientation
     return np.asarray(ImageOps.exif_transpose(image))
@@ -139,8 +142,10 @@ def _draw_regions(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> 
         if isinstance(region, dict) and region.get("size") != list(size):
             raise ContentError(f"its run lengths are not for {size[1]}x{size[0]} pixels")
         if isinstance(region, list):
+            # An object that something covers has several polygons, which are one region.
             encoded = mask.merge(mask.frPyObjects(region, *size))
         else:
+            # COCO has run lengths as a list, or compressed as a text that the decoder takes as it is.
             encoded = mask.frPyObjects(region, *size) if isinstance(region["counts"], list) else region
         pixels[mask.decode(encoded).astype(bool)] = label
     return pixels
@@ -230,6 +235,7 @@ def _names(root: Path) -> dict[int, str]:
     file = next((root / name for name in NAMES if (root / name).is_file()), None)
     if file is None:
         return {}
+    # CVAT begins its file with a comment that names the columns.
     lines = [
         line.strip() for line in text_of(require_beside(file)).splitlines() if line.strip() and not line.startswith("#")
     ]
@@ -237,6 +243,7 @@ def _names(root: Path) -> dict[int, str]:
         return dict(enumerate(labels_in("\n".join(lines))))
     names = {}
     for line in lines:
+        # The empty text is for a line without a colon, which then fails as a colour.
         name, colour, *_ = [*line.split(":"), ""]
         try:
             red, green, blue = map(int, colour.split(","))
@@ -257,6 +264,7 @@ def _coco(path: Path) -> MaskListing:
         content = lists_of(file)
         categories = {key_of(one.get("id")): str(one.get("name")) for one in content["categories"]}
         for name in categories.values():
+            # Files of several parts may number a class differently, so its name decides.
             place.setdefault(name, len(place) + 1)
         images = images_of(file, content["images"], rejected)
         base = base_of(file, part, root, [one["file_name"] for one in images.values()])
@@ -266,6 +274,7 @@ def _coco(path: Path) -> MaskListing:
             segmentation = one.get("segmentation")
             if image in regions and segmentation:
                 label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED)
+                # A crowd of COCO is one region around objects that nobody told apart.
                 regions[image].append((IGNORED if one.get("iscrowd") else label, segmentation))
         entries += [
             MaskEntry(Entry(base / one["file_name"], ONE_CLASS, part), regions=tuple(regions[key]))
@@ -345,6 +354,7 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
     entry, stored, turn = asked
     read = _Read(entry, stored[::-1] if turn > 4 else stored)
     if entry.mask is None and entry.regions is None:
+        # Sets of faults have no masks of good images. Elsewhere a mask that is missing is a mistake.
         every = {0: stored[0] * stored[1]}
         return read._replace(values=every) if entry.folder else read._replace(fault="no mask")
     try:
@@ -359,6 +369,7 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
 def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
     data, _ = read_bytes(mask)
     values = _values(data)
+    # Tools save the mask of a turned photograph upright, or as the camera stored it. EXIF's 5 to 8 swap the sides.
     if values.shape not in (read.size, read.size[::-1] if turn > 4 else read.size):
         shown = [f"{shape[1]}x{shape[0]}" for shape in (values.shape, read.size)]
         raise ContentError(f"it has {shown[0]} pixels, the image {shown[1]}")
@@ -386,6 +397,7 @@ Name = Callable[[int, str], str]  # From a value and the folder of its image to 
 
 def _names_of(listing: MaskListing, values: set[int]) -> Name:
     """Return what names the values."""
+    # In masks of two values 255 marks the object; in others it marks pixels to ignore.
     binary = len(values - {0}) == 1
     named = dict(listing.names)
 
@@ -432,6 +444,7 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
     dataset = images.dataset
     rarest = [int(min(np.flatnonzero(row), key=lambda label: number[label], default=0)) for row in pixels]
     named = tuple(replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True))
+    # Sorted, so that renamed files give the same fingerprint and find their results in the cache.
     rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
     read = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
     outside = tuple(mask_reading.entry.image.path for mask_reading in readings if mask_reading.outside)

@@ -76,7 +76,9 @@ def decoder(side: int) -> MakeHead:
 
         def begin(masks: Sequence[PackedMask]) -> None:
             rows = [np.bincount(mask.labels.reshape(-1), minlength=IGNORED + 1)[:classes] for mask in masks]
+            # One more, because a class may be in no mask of the training part, and the logarithm of 0 is infinite.
             counts = np.sum(rows, axis=0) + 1
+            # In place: the loss reads this array.
             frequent[:] = np.log(counts / counts.sum())
 
         def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
@@ -100,9 +102,11 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
 
     logs = tf.transpose(logits, (3, 0, 1, 2))
     if logs.shape[-1] != labels.shape[-1]:
+        # TensorFlow resizes only with the classes as the last axis; two products of matrices resize planes.
         rows = _bilinear(logs.shape[-1], labels.shape[-1])
         logs = rows @ logs @ rows.T
     counts = tf.cast(labels != IGNORED, tf.float32)
+    # Powers of differences from the largest logit cannot overflow, and the loss is the same.
     most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
     planes = [plane - most for plane in tf.unstack(logs)]
     wanted = [tf.cast(labels == number, tf.float32) for number in range(len(planes))]

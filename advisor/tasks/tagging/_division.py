@@ -29,6 +29,7 @@ def deal_out(
     first = [""] * count
     for place, number in enumerate(unit.tolist()):
         digest = hashlib.sha256(f"{seed}:{hashes[place]}".encode()).hexdigest()
+        # The least digest stands for the group, so that the order of its images changes nothing.
         first[number] = min(first[number] or digest, digest)
     # Large groups come first: what is left is then small enough to fill the parts evenly.
     waiting = sorted(range(count), key=lambda number: (-sizes[number], first[number]))
@@ -37,11 +38,13 @@ def deal_out(
     part = np.zeros(count, np.int64)
     while waiting:
         left = (labels[waiting] > 0).sum(axis=0)
+        # A label of which nothing is left is not the rarest one.
         rarest = int(np.where(left > 0, left, count + 1).argmin())
         chosen = [number for number in waiting if not left.any() or labels[number, rarest]]
         dealt = set(chosen)
         for number in chosen:
             lack = wanted[:, rarest] if left.any() else room
+            # Rounded, because equal needs differ in their last digits, and the room must decide between them.
             place = max(range(len(shares)), key=lambda side: (round(float(lack[side]), 9), room[side]))
             part[number] = place
             wanted[place] -= labels[number]

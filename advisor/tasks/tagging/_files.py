@@ -70,6 +70,7 @@ class TagScores:
     def _range(self, value: float, without: Doubles) -> Interval:
         """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""
         units = units_of(self.groups, len(without))
+        # Without its only image a label has no figure; such an image counts as one that moves nothing.
         moved = np.where(np.isfinite(without), without - value, 0.0)
         return of_other_images(value, value + sums_of_units(moved, units))
 

@@ -184,6 +184,7 @@ def calibrate_logits(logits: Floats, truth: Truth) -> tuple[Floats, Floats]:
         best = int(f1.argmax())
         # Half of the best F1 is the threshold that reaches it (Z. Lipton et al., "Optimal Thresholding of Classifiers
         # to Maximize F1 Measure", 2014).
+        # Cut off, because the logit of 0 is infinite.
         threshold = min(max(float(f1[best]) / 2, 1e-4), 1 - 1e-4)
         slopes[label] = slope
         shifts[label] = shift - float(logit(threshold))
@@ -200,6 +201,7 @@ def _fit_platt(values: NDArray[np.float64], there: NDArray[np.bool_]) -> tuple[f
     wanted = np.where(there, high, low)
 
     def loss(place: NDArray[np.float64]) -> float:
+        # As a power the slope stays positive: a negative one would reverse the order of the images.
         scaled = np.exp(place[0]) * values + place[1]
         return float((np.logaddexp(0.0, scaled) - wanted * scaled).mean())
 

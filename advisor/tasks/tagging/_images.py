@@ -146,6 +146,7 @@ def divide_tags(read: TagSurvey, seed: int, alike: tuple[Pair, ...] | None = Non
         return division
     split = division.split
     parts = (split.train, split.validation, split.holdout)
+    # The first division gives the sizes of the parts alone: its strata know only the rarest label of an image.
     shares = [len(part) / len(read.truth) for part in parts]
     hashes = [image.sha256 for image in dataset.images]
     part = deal_out(read.truth, division.groups, hashes, shares, seed)

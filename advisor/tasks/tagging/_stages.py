@@ -51,6 +51,7 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
         rows = materials.part(read_role).rows_of(part)
+        # Without groups, each image is one.
         groups = part.groups or part.indices
         learnt = (rows, part.objects, groups, part.hashes, materials.question.seed)
         return partial(fit_head, results[source].path, read.files(results), *learnt, folders.model)

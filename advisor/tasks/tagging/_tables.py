@@ -98,6 +98,7 @@ def list_tags(path: Path) -> TagListing:
 def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the tables of a folder that name images, each with the part that its name or its folder says."""
     for folder, part in dict.fromkeys([(root, ""), *part_folders(root)]):
+        # Systems list a folder in different orders, and neither errors nor rows may depend on it.
         for file in sorted(folder.iterdir()):
             if file.suffix.lower() in SUFFIXES and file.is_file() and _titles_of(file).keys() & {*IMAGE_COLUMNS}:
                 yield file, part or part_of(file.stem)
@@ -112,12 +113,14 @@ def _list_table(table: Path, part: str) -> TagListing:
     titles = _titles_of(table)
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
     stated = {*IMAGE_COLUMNS, *(name for names in SPLIT.values() for name in names)}
+    # The prefix keeps the columns of classes apart from the others, whatever a class is named.
     others = {} if labels else {f"{_COLUMN}{title}": (title,) for title in titles if title not in stated}
     names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}
     wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT)
     rows = defaultdict[Path, list[tuple[int, Entry, Mapping[str, str]]]](list)
     for number, row in read_rows(table, wanted):
         image = entry_of(table, number, {**row, "label": row["label"].strip()}, wanted)
+        # A table that states the part of each image knows more than the name of its folder.
         image = image if image.part else replace(image, part=part)
         rows[image.path].append((number, image, row))
     listing = _read_labels(table, rows) if labels else _read_columns(table, rows)
@@ -210,6 +213,7 @@ def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
         cells = [(number, row[column].strip()) for number, row in answers]
         stated = [cell for _, cell in cells if cell]
         wrong = [(number, cell) for number, cell in cells if cell.casefold() not in _FLAGS]
+        # Mostly other values: a column of numbers or notes. A few among flags are mistakes, which are named below.
         if len(wrong) > (1 - CLASS_SHARE) * len(stated):
             continue
         name = titles[column.removeprefix(_COLUMN)].strip()
