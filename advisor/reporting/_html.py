@@ -142,9 +142,7 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
         where = f" on {devices.pop()}"
     # The sentence beside the plot has the figure of the hold-out, which few files have.
     accuracy_title = f"{view.metric} on validation, %" if view.dataset else f"{view.metric}, %"
-    scale = ", logarithmic" if wide else ""
-    latency_title = f"latency{where}, ms{scale}"
-    return (blocks.Chart(caption, latency_title, accuracy_title, (), dots, text.name(pick), wide),)
+    return (blocks.Chart(caption, f"latency{where}, ms", accuracy_title, (), dots, text.name(pick), wide),)
 
 
 def _mistakes(view: RunView) -> list[pages.Photo]:
