@@ -44,7 +44,7 @@ for path in models:
     agent.set_inputs(interpreter)
     interpreter.invoke()
     found[path] = [interpreter.get_tensor(each["index"]).tolist() for each in interpreter.get_output_details()]
-timed = agent.measure_series(models[:1], [1], agent.EFFORTS["load"], "default", None)
+timed = agent.measure_series(models[:1], [1], agent.map_efforts()["load"], "default", None)
 print(json.dumps({"machine": platform.machine(), "outputs": found, "timed": timed}))
 """
 
