@@ -109,7 +109,7 @@ def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> N
     found, expected, keras = run(filled, image), run(converted, image), model(image, training=False)
     for output in ("probabilities", "features"):
         scale = np.abs(expected[output]).max()
-        # All constants agree within 2e-7. With random weights, MobileNetV3 makes 1.5e-4 of that on some processors.
+        # Constants agree within 2e-7, of which random weights make up to 1.5e-4 on some processors.
         assert np.abs(found[output] - expected[output]).max() <= 2e-4 * scale
         assert np.abs(found[output] - np.asarray(keras[output])).max() <= 1e-3 * scale
 

@@ -36,8 +36,7 @@ spec = importlib.util.spec_from_file_location("agent", sys.argv[1])
 agent = importlib.util.module_from_spec(spec)
 sys.modules["agent"] = agent
 spec.loader.exec_module(agent)
-found = {}
-models = sys.argv[2:]
+found, models = {}, sys.argv[2:]
 for path in models:
     interpreter = agent.new_interpreter(path, 1, "default")
     interpreter.allocate_tensors()

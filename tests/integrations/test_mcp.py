@@ -129,7 +129,8 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
 def test_a_search_sends_progress_and_answers(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tools import mcp_transcript
+    with capsys.disabled():  # mcp keeps the standard error of its import, which must be a file
+        from tools import mcp_transcript
 
     (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "weights").symlink_to(cache_root() / "weights")
