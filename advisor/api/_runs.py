@@ -63,7 +63,7 @@ DEMO_LIMIT_S = 105.0
 """Seconds of a demonstration that has a core for itself: an answer in two minutes."""
 
 MOST_WAITING = 3.0
-"""How many times as long a demonstration may take beside other programs: five minutes."""
+"""Largest factor on this limit beside other programs: five minutes."""
 
 SHORT_WORK_S = 0.5
 """CPU seconds of work from which on its wait for a core shows how busy the machine is."""

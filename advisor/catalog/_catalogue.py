@@ -139,7 +139,7 @@ def read_catalogue_file(
 
 @dataclass(frozen=True)
 class _Listener:
-    # Not compared: whoever listens, the cards are the same.
+    # The listener is not compared, because it does not change the cards.
     tell: Callable[[str], None] | None = field(compare=False)
 
 

@@ -123,7 +123,7 @@ def count_graph(card: Card) -> Counts:
 
         graph_file = graph_of(card)
         values = sum(prod(shape) for shape in graph_file.shapes.values())
-        # Whatever the weights are: MACs follow from the shapes.
+        # Random weights are enough, because MACs follow from the shapes.
         data = graph_file.fill_constants(graph_file.draw_tensors())
         return Counts(graph_file.params, values, count(read(data)).macs)
     import keras

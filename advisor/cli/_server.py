@@ -202,7 +202,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        # It tells that the server starts or ends, and has no address that could be refused.
+        # This event tells that the server starts or ends. It has no address that could be refused.
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return

@@ -40,7 +40,7 @@ SIDE = 160
 """Side of an image in pixels."""
 
 SCALE = 2
-"""How much larger an image is drawn, so that edges become smooth."""
+"""Factor by which an image is drawn larger, so that edges become smooth."""
 
 MUTED = 0.4
 """Share of a random colour in that of a table; the rest is grey."""

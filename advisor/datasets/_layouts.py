@@ -60,7 +60,7 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     if chosen != ALL_FOLDERS:
         images = list(filter(chosen.includes_names, scan.images))
         scan = replace(scan, images=images, folders=list(filter(chosen.includes_names, scan.folders)))
-    # Who says which folders are the classes needs no guess about masks and tables.
+    # If the user says which folders are the classes, nothing about masks and tables is guessed.
     scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan.images)
     if any(table.stem.casefold() == METADATA for table in tables):

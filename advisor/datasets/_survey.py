@@ -159,7 +159,7 @@ def _measure_quality(size: ImageStats, grey: Image.Image, jpeg_quality: int) -> 
         size,
         brightness=float(values.mean()),
         contrast=contrast,
-        # Over the contrast, so that it is low for a blurred image of any contrast.
+        # Divided by the contrast, so that it is low for a blurred image of any contrast.
         sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
         framing=middle / edges if edges > 0 else 0.25,
         jpeg_quality=jpeg_quality,

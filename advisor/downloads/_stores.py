@@ -387,7 +387,7 @@ class _Fetch:
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             try:
-                # As a list: an error is raised where its result is taken.
+                # The list takes every result, because an error of a thread is raised only there.
                 list(pool.map(bring_object, self._objects))
             except BaseException:
                 self._stopped.set()

@@ -55,10 +55,10 @@ REFERENCES = 5
 """Phones, from slow to fast, on which the predictor says what a measurement moves."""
 
 RATIO = 1.25
-"""How much slower and faster than predicted the measured file is assumed to be on them."""
+"""Factor by which the measured file is assumed to be slower, and faster, than predicted on them."""
 
 LEAST_GAIN = 0.05
-"""A file that a measurement moves by less has a form that the predictor keeps apart from the measured one."""
+"""Least share by which a measurement moves a file of a related form: below it, the predictor keeps both forms apart."""
 
 
 def core_macs() -> dict[str, int]:

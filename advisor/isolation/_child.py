@@ -111,8 +111,8 @@ def leave_network() -> None:
     group = os.getegid()
     try:
         unshare = ctypes.CDLL(None).unshare
-    # Not Linux.
     except (OSError, AttributeError):
+        # The call exists on Linux alone.
         return
     if user == 0:
         unshare(_CLONE_NEWNET)
@@ -132,8 +132,8 @@ def give_up_files(folders: Sequence[str]) -> bool:
     """
     try:
         call = ctypes.CDLL(None, use_errno=True).syscall
-    # Not Linux.
     except (OSError, AttributeError):
+        # The call exists on Linux alone.
         return False
     version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
@@ -192,7 +192,7 @@ def main() -> None:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _end_with_parent(os.getppid())
     for module in os.environ.get(IMPORTS, "").split():
-        # The call that needs it says so.
+        # If the module is missing, the call that needs it fails with the reason.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     # A closed connection is the usual end: the parent stops its children so.

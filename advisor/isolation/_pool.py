@@ -172,7 +172,7 @@ class Worker:
         return connection.recv()
 
     def _describe_death(self, process: ChildProcess) -> str:
-        # The system may write a core file first.
+        # A process that crashed ends only when the system has written its core file.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.popen.wait(timeout=60)
         code = process.popen.returncode
@@ -242,11 +242,11 @@ def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
 
     For example, ``TF_USE_LEGACY_KERAS=1`` is another Keras, and ``keras.json`` may say that channels come first.
     """
-    kept = {}
+    environment = {}
     for name, value in variables.items():
         if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS):
-            kept[name] = value
-    return kept
+            environment[name] = value
+    return environment
 
 
 class Children(Protocol):
@@ -341,7 +341,7 @@ class Trainers(ChildPool):
 
     def __init__(self, log: Path | None, driver: Path = GPU_DRIVER) -> None:
         training = {
-            # None, where nobody set it, removes the -1 by which other children see no GPU.
+            # None removes the variable: other children have -1 there, so that they see no GPU.
             "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES"),
             "TF_ENABLE_ONEDNN_OPTS": "1",
             "TF_NUM_INTRAOP_THREADS": "2",

@@ -123,7 +123,7 @@ def _read_quota(folder: Path) -> list[float]:
             allowed = (folder / "cpu.cfs_quota_us").read_text("ascii")
             period = (folder / "cpu.cfs_period_us").read_text("ascii")
         cores = int(allowed) / int(period)
-    # A group that is not there, or "max" in place of a number.
+    # The group may not exist, or its file may have "max" in place of a number.
     except (OSError, ValueError, ZeroDivisionError):
         return []
     # Version 1 writes -1 where there is no quota.

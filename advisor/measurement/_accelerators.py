@@ -237,7 +237,7 @@ def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
             continue
         if not isinstance(wanted, Limits):
             if value not in wanted:
-                # The text of no axes is empty.
+                # An empty list of axes has an empty text, which a reader would not see.
                 allowed = " or ".join(str(choice) or "none" for choice in wanted)
                 return f"{name} {str(value) or 'none'}, {allowed} only"
         elif wanted.most is not None and float(value) > wanted.most:

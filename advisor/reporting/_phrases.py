@@ -263,7 +263,7 @@ def rank_begun(view: RunView) -> tuple[Evaluation, ...]:
     def rank(row: Evaluation) -> tuple[int, float]:
         key = row.configuration.key
         ok = row.status is Status.OK
-        # The last one takes every row, so that each has a group.
+        # The last group takes every row, so that each row has one.
         groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
         return groups.index(True), -accuracy_of(row)
 

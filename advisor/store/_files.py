@@ -324,7 +324,7 @@ def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[
     """Return the wanted rows of a block; none if the block is missing or damaged."""
     import numpy as np
 
-    # A pipe would be waited for.
+    # Opening a pipe would wait for a writer without end.
     if not (folder / NAMES).is_file() or not (folder / ROWS).is_file():
         return []
     try:

@@ -174,7 +174,7 @@ def _write_layer(
 ) -> Floats:
     """Replace kernel and bias of a linear layer, in the types that it has; return its results (N, C) on rows (N, F)."""
     source, kernel, bias = (graph.tensors[index] for index in layer.inputs)
-    # Refuses a kernel that cannot be read.
+    # This call refuses a kernel that cannot be read.
     _real(model, kernel)
     if kernel.type == _TYPES.FLOAT32:
         kernel.buffer = add_buffer(model, np.ascontiguousarray(weights.T, "<f4").tobytes())

@@ -202,7 +202,7 @@ class _Relayout:
         # An input without a counterpart needs a transpose first, which pays only where it moves no value.
         if not all(tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC) for tensor in images):
             return False
-        # The operator itself stays as it was, for the case that its axes cannot be moved.
+        # A copy, because the operator must stay as it was if its axes cannot be moved.
         moved = copy.copy(operator)
         moved.inputs = []
         for tensor in map(int, operator.inputs):

@@ -175,7 +175,7 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
     last_use = dict[int, int]()
     for place, operator in enumerate(operators):
         last_use.update((int(index), place) for index in operator.inputs)
-    # The input is the first one.
+    # Layer 0 is the input itself.
     layer = 0
     reach = last_use.get(int(graph.inputs[0]), 0)
     for place, operator in enumerate(operators):

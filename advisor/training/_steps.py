@@ -40,8 +40,8 @@ def list_gpus() -> tuple[str, ...]:
     for device in devices:
         try:
             tf.config.experimental.set_memory_growth(device, True)
-        # It is in use, with the memory that it took.
         except RuntimeError:
+            # The GPU is in use already, so its memory cannot be changed any more.
             break
     names = []
     for device in devices:

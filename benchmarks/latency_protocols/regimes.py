@@ -47,7 +47,7 @@ class Scored:
 
 def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
     """Return the standardised errors by regime."""
-    found: dict[str, list[Scored]] = defaultdict(list)
+    scored: dict[str, list[Scored]] = defaultdict(list)
     for result in results:
         column, estimated = result.column, result.estimate
         unit = column.core if result.reference == "core" else column.silicon
@@ -57,8 +57,8 @@ def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
             regime = regime_of(column, result.reference, result.anchors, SUPPORT[support])
             name = f"{column.device}:{column.target}:{column.precision}"
             source = runtime_family(column.runtime)
-            found[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
-    return found
+            scored[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
+    return scored
 
 
 def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Calibration:
@@ -74,8 +74,8 @@ def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Ca
     pools = _pool_unmeasured(errors)
     if not pools:
         raise ValueError("there are no measurements to estimate the errors of predictions")
-    shared = {key: found for key, found in pools.items() if "/" not in key}
-    enough = {key: found for key, found in {**errors, **shared}.items() if len(found) >= LEAST or key == EVERYTHING}
+    shared = {key: scored for key, scored in pools.items() if "/" not in key}
+    enough = {key: scored for key, scored in {**errors, **shared}.items() if len(scored) >= LEAST or key == EVERYTHING}
     mixed = {key: _borrow_errors(key, _sample_errors(enough[key], key), pools) for key in sorted(enough)}
     return Calibration(
         data_hash,
@@ -88,11 +88,11 @@ def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Ca
 def _pool_unmeasured(errors: Mapping[str, Sequence[Scored]]) -> dict[str, list[Scored]]:
     """Return the errors without measurements on the target: of all kinds, of each kind, of each reference of a kind."""
     pools: dict[str, list[Scored]] = defaultdict(list)
-    for regime, found in errors.items():
+    for regime, scored in errors.items():
         kind, reference, rest = regime.split("/")
         if rest.startswith("0-"):
             for key in (EVERYTHING, kind, f"{kind}/{reference}"):
-                pools[key].extend(found)
+                pools[key].extend(scored)
     return pools
 
 
@@ -127,37 +127,37 @@ def _of_any_source(key: str) -> bool:
     return "/runtime/" in key or "/" not in key
 
 
-def _independent(key: str, found: Sequence[Scored]) -> float:
+def _independent(key: str, scored: Sequence[Scored]) -> float:
     """Return the number of independent errors of a regime.
 
     Errors on one silicon (or design of cores) are alike, and those of one source if another one is predicted. Without
     any measurement on the silicon, they share its level: then it counts once.
     """
-    values = [each.value for each in found]
-    numbers = [effective_number(values, [each.unit for each in found])]
+    values = [each.value for each in scored]
+    numbers = [effective_number(values, [each.unit for each in scored])]
     if _of_any_source(key):
-        numbers.append(effective_number(values, [each.source for each in found]))
+        numbers.append(effective_number(values, [each.source for each in scored]))
     level_unknown = "/" not in key or (
         "/0-" in key and not any(f"/{known}/" in key for known in ("release", "version"))
     )
-    return min([*numbers, len({each.unit for each in found})] if level_unknown else numbers)
+    return min([*numbers, len({each.unit for each in scored})] if level_unknown else numbers)
 
 
-def _sample_errors(found: Sequence[Scored], key: str) -> _Sample:
+def _sample_errors(scored: Sequence[Scored], key: str) -> _Sample:
     """Return the errors of a regime or a kind with their weights.
 
     For any source, each source counts once, and in it each target. Without a measurement on the target, each error
     counts with both signs: whether the few machines that were hidden are slower or faster than the others is chance.
     """
-    units = _independent(key, found)
+    units = _independent(key, scored)
     if "/0-" in key or "/" not in key:
-        found = [*found, *(replace(error, value=-error.value) for error in found)]
-    values = np.array([each.value for each in found])
+        scored = [*scored, *(replace(error, value=-error.value) for error in scored)]
+    values = np.array([each.value for each in scored])
     if not _of_any_source(key):
         return _Sample(values, np.full(len(values), 1 / len(values)), units)
-    per_target = Counter((each.source, each.target) for each in found)
+    per_target = Counter((each.source, each.target) for each in scored)
     per_source = Counter(source for source, _ in per_target)
-    weights = np.array([1 / per_target[each.source, each.target] / per_source[each.source] for each in found])
+    weights = np.array([1 / per_target[each.source, each.target] / per_source[each.source] for each in scored])
     return _Sample(values, weights / weights.sum(), units)
 
 
@@ -181,11 +181,11 @@ def effective_number(values: Sequence[float], groups: Sequence[str]) -> float:
         values: (n,) the errors.
         groups: (n,) the group of each, such as its silicon.
     """
-    found, (_, of) = np.array(values), np.unique(np.array(groups), return_inverse=True)
+    scored, (_, of) = np.array(values), np.unique(np.array(groups), return_inverse=True)
     sizes = np.bincount(of).astype(np.float64)
-    size = float((sizes**2).sum() / len(found))
-    correlation = max(_intraclass(_ranks(each), of, sizes) for each in (found, np.abs(found - np.median(found))))
-    return float(max(1.0, len(found) / (1 + (size - 1) * correlation)))
+    size = float((sizes**2).sum() / len(scored))
+    correlation = max(_intraclass(_ranks(each), of, sizes) for each in (scored, np.abs(scored - np.median(scored))))
+    return float(max(1.0, len(scored) / (1 + (size - 1) * correlation)))
 
 
 def _ranks(values: Floats) -> Floats:

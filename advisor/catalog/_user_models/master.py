@@ -135,7 +135,7 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     """
     data, conversion = as_tflite(file, size)
     name = str(file)
-    # Read first: the edits below drop the description.
+    # The metadata is read first, because the edits below drop it.
     metadata = read_metadata(data, name) or Metadata("", (), (), ())
     data = with_channels_last(with_shapes(data, name), name)
     keeps_form = finished or bool(classifier.list_quantized(read(data, name)))
@@ -162,8 +162,8 @@ def with_shapes(data: bytes, name: str) -> bytes:
         plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=plain)
         interpreter.allocate_tensors()
-    # What is checked next says why.
     except (RuntimeError, ValueError):
+        # The checks that follow say what is wrong with the file.
         return data
     model = unpack(data, name)
     for detail in interpreter.get_tensor_details():

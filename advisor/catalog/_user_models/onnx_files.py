@@ -188,7 +188,7 @@ def fix_input(model: ModelProto, size: int | None, file: Path) -> Image:
         raise UsageError(f"{file}: it has {len(outputs)} outputs: {named}", _ONE_IMAGE)
     del model.graph.output[:]
     model.graph.output.extend(entries)
-    # They have shapes of the open batch.
+    # The shapes that the file states are those of an open batch.
     del model.graph.value_info[:]
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")

@@ -139,7 +139,7 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
             rejected.append(Rejected(file, f"image {place} has no file_name"))
             continue
         if "/" not in image["file_name"]:
-            # Written on Windows.
+            # Files that were written on Windows separate folders by a backslash.
             image["file_name"] = image["file_name"].replace("\\", "/")
         if by_id.setdefault(key, image) is not image:
             rejected.append(Rejected(file, f"image {place} has the id {key} of an image before it"))

@@ -77,7 +77,7 @@ def read_stated_size(width: Any, height: Any) -> tuple[int, int] | None:
     """Return the size of an image as a file states it, None if it states none."""
     across = read_number(width)
     down = read_number(height)
-    # Neither infinity nor what is no number is in this range.
+    # Infinity and NaN fail these comparisons, too.
     if not 1 <= across < _MOST_PIXELS or not 1 <= down < _MOST_PIXELS:
         return None
     return int(across), int(down)

@@ -32,7 +32,7 @@ _MIRRORED = {
     7: (True, True),
     8: (False, True),
 }
-"""Whether the width and the height of the upright image run against the stored ones (EXIF 2.32, tag 0x0112)."""
+"""By orientation (EXIF 2.32, tag 0x0112): True if the width, or height, runs against that of the stored image."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from advisor.devices._latency.base import Base, Indices
 from advisor.devices._latency.speeds import ENOUGH_TARGETS, is_limited, locate_cpus
 from advisor.devices._latency.table import (
     MAJOR,
+    XNNPACK,
     Column,
     Floats,
     LatencyTable,
@@ -64,7 +65,6 @@ _REWRITTEN = 1.5
 """The same of TensorFlow Lite: MobileNet V2 on a Raspberry Pi 4 took 324 ms with TensorFlow Lite 1.15, and 62 to 88 ms
 with kernels of the releases after it. No other pair is known, so the deviation is as large as that gap."""
 
-_XNNPACK = "xnnpack"
 _TFLITE = "litert"
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
@@ -292,7 +292,7 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
 
 def _find_major_deviation(column: Column, steps: int) -> float:
     """Return the deviation (log) that another major release of a target's build adds, ``steps`` minor ones away."""
-    if steps < MAJOR or column.kernels == _XNNPACK:
+    if steps < MAJOR or column.kernels == XNNPACK:
         return 0.0
     return _REWRITTEN if runtime_family(column.runtime) == _TFLITE else _OTHER_MAJOR
 

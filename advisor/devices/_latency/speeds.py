@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from advisor.devices._latency.table import Column, Floats, is_x86
+from advisor.devices._latency.table import XNNPACK, Column, Floats, is_x86
 
 ENOUGH_TARGETS = 8  # With fewer known targets, nothing is learnt from them
 
@@ -16,9 +16,10 @@ into blocks for the caches. So four bytes serve six multiply-accumulates each ti
 served by a cache."""
 
 _OVERLAP = 1.5
-"""Power in which the times of arithmetic and memory add up: 1 if one waits for the other, more if they overlap."""
+"""Power in which the times of arithmetic and memory add up: 1 if one waits for the other, more if they overlap.
 
-_LIMITED_KERNELS = "xnnpack"
+This and the constant above were chosen on Pixel 1 to 3a, Raspberry Pi 2, 3 and Zero W, and rows of ruy ("What a core
+copies", ``docs/studies/latency.md``)."""
 
 
 def locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats]:
@@ -62,4 +63,4 @@ def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Fl
 
 def is_limited(cpu: Column) -> bool:
     """Return whether the kernels of a target read float32 weights from the memory again and again."""
-    return cpu.kernels == _LIMITED_KERNELS and cpu.precision != "int8" and not is_x86(cpu)
+    return cpu.kernels == XNNPACK and cpu.precision != "int8" and not is_x86(cpu)

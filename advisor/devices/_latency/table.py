@@ -38,6 +38,8 @@ REFERENCES = ("release", "same", "version", "runtime", "core")
 """Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
 silicon only, in the runtime's version, in the runtime, or in the design of the core."""
 
+XNNPACK = "xnnpack"  # Kernels of LiteRT's usual build for CPUs
+
 MAJOR = 10  # Minor releases that a major one counts as
 UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
 

@@ -114,7 +114,7 @@ class DevicePredictor:
     def _prediction(self, device: TargetDevice, form: str, model: ModelFeatures | None) -> Prediction | str:
         if model is None:
             return "its MACs and parameters are not known, so its latency cannot be predicted"
-        # By the content of the profile: new measurements change it, and its name stays.
+        # The key has the content of the profile, because new measurements do not change its name.
         key = (device.profile.fingerprint(), device.target.name, form, model)
         if key not in self._known:
             try:

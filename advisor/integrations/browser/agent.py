@@ -95,7 +95,7 @@ class BrowserPage:
         me = psutil.Process()
         spent = 0.0
         for process in (me, *me.children(recursive=True)):
-            # The browser ends processes whenever it likes.
+            # The browser ends processes at any time.
             with suppress(psutil.Error):
                 spent += sum(process.cpu_times()[:2])
         return spent
@@ -105,7 +105,7 @@ class BrowserPage:
         """The process of the page: of all renderers the largest, once a runtime was started."""
         sizes: dict[psutil.Process, int] = {}
         for process in psutil.Process().children(recursive=True):
-            # It has ended: the browser ends processes whenever it likes.
+            # The process may have ended: the browser ends processes at any time.
             with suppress(psutil.Error):
                 if "--type=renderer" in process.cmdline():
                     sizes[process] = process.memory_full_info().uss

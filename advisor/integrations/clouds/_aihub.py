@@ -26,7 +26,7 @@ from advisor.integrations.clouds._cloud import Cloud, Order, Outcome
 
 TITLE = "Qualcomm AI Hub"
 
-# Called late, because the class is defined below.
+# A lambda, because the class is defined below.
 CLOUD = Cloud(TITLE, lambda: AiHubClient())
 
 TAKES_TFLITE = "framework:tflite"

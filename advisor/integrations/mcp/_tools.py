@@ -73,7 +73,7 @@ class AssistantFolders:
         try:
             # Resolved first: a link, or a path with "..", may lead out of the folders.
             path = (self.roots[0] / given).resolve()
-        # A link to itself, a NUL character.
+        # A link to itself or a NUL character in a path raises one of these.
         except (OSError, RuntimeError, ValueError) as error:
             raise ToolError(f"{name}: {given!r} cannot be a path: {error}") from error
         if not any(path.is_relative_to(root) for root in self.roots):
@@ -190,7 +190,7 @@ class Tools:
         environment = {**os.environ, "NO_COLOR": "1"}
         try:
             opened = await anyio.open_process(command, cwd=self.folders.roots[0], env=environment)
-        # Too long, or with a NUL character.
+        # A path that is too long or has a NUL character raises one of these.
         except (OSError, ValueError) as error:
             raise ToolError(f"an argument cannot be passed on: {error}") from error
         async with opened as process:

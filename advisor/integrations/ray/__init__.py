@@ -35,7 +35,7 @@ ANSWER_S = 60.0
 CLIENT_PORT = 10001
 
 OWN = {
-    # Despite its name, it makes nodes bind to 127.0.0.1 on every system.
+    # With this variable nodes bind to 127.0.0.1 on every system, not only on those of its name.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # Importing Ray's agents is slow on a busy machine.
     "RAY_agent_register_timeout_ms": "200000",
@@ -89,7 +89,7 @@ def connect(address: str, cores: int) -> Any:
 
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
-    # From Ray, gRPC or a socket: Ray defines no error class for it.
+    # Ray, gRPC or a socket raises it, and Ray defines no class for it.
     except Exception as error:
         if cluster:
             raise _unreachable(cluster, message_of(error)) from None
@@ -278,7 +278,7 @@ class RayExecutor:
             result: CallResult = self._ray.get(reference)
         except StageError:
             raise
-        # Of Ray or gRPC: the node, the worker or the connection is gone.
+        # Ray or gRPC raises it if the node, the worker or the connection is gone.
         except Exception as error:
             raise StageError(f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}") from None
         finally:

@@ -129,7 +129,7 @@ class Outgoing:
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
             return [FileRef(key, position) for position in range(len(paths))]
-        # Some exist and are read, others are written.
+        # Of several paths, some exist and are read, and others are written by the call.
         if len(paths) > 1:
             references = list[object]()
             for path in paths:

@@ -116,7 +116,7 @@ class Reevaluations:
             try:
                 command = _command(["reevaluate", str(run), *options])
                 self._process = ChildProcess(command, environment=_environment())
-            # A NUL character.
+            # A NUL character in a path raises it.
             except ValueError as error:
                 raise UsageError(
                     f"{device!a} is not the name of a device ({error})", "choose one of the list"

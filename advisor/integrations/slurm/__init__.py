@@ -178,7 +178,7 @@ class SlurmExecutor:
             self._closed = True
             jobs = list(itertools.chain.from_iterable(queue.jobs for queue in self._queues.values()))
         for job in jobs:
-            # It may have ended.
+            # A job that has ended cannot be cancelled any more.
             with contextlib.suppress(Exception):
                 job.cancel(check=False)
         shutil.rmtree(self.calls.path, ignore_errors=True)
@@ -203,7 +203,7 @@ class SlurmExecutor:
             why = f"the batch system gives no answer: {error.message}"
             self._queues[name].broken = why
             raise StageError(why) from None
-        # Of submitit or of sbatch: a wrong partition, an account without hours.
+        # submitit or sbatch raises it: the partition may be wrong, or the account without hours.
         except Exception as error:
             raise StageError(f"the batch system refused a job: {last_line(str(error))}") from None
 

@@ -232,7 +232,7 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
             timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
             timed = [replace(files[0], timing=timing)]
         complete = [_complete_file(file, plan, say) for file in timed]
-    # The user gave a file that the runtime cannot run.
+    # This is an error of the user's file, and no failed step of ours.
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
     compared = compare_with_first(_list_results(complete))
@@ -312,7 +312,7 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
             steps = time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels)
             file = replace(file, pipeline=steps)
         except StageError:
-            # It counts only if an image was given: the input may be no image.
+            # Without an image of the user's, the input of the network may be something else than an image.
             if plan.image is not None:
                 raise
     if plan.contended:

@@ -76,7 +76,7 @@ def decoder(side: int) -> MakeHead:
 
         def begin(masks: Sequence[PackedMask]) -> None:
             rows = [np.bincount(mask.labels.reshape(-1), minlength=IGNORED + 1)[:classes] for mask in masks]
-            # One more, because a class may be in no mask of the training part, and the logarithm of 0 is infinite.
+            # 1 is added, because a class may be in no mask of the training part, and the logarithm of 0 is infinite.
             counts = np.sum(rows, axis=0) + 1
             # In place: the loss reads this array.
             frequent[:] = np.log(counts / counts.sum())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 Images = KeptMaps[Any] | Photographs[Any]
-"""What a training learns from."""
+"""Images of a training: kept maps, or photographs that are decoded in each epoch."""
 
 WARMUP = 0.05
 """Share of the steps in which the rate rises."""
@@ -251,7 +251,7 @@ class _Training:
     def _update(self, gradients: Sequence[tf.Tensor], decay: tf.Tensor) -> None:
         import tensorflow as tf
 
-        # By one norm for all weights, whichever optimizer moves them.
+        # All weights share one norm, although two optimizers move them.
         clipped, _ = tf.clip_by_global_norm(gradients, 10.0)
         remaining = iter(clipped)
         for optimizer, weights in self._optimizers:

@@ -148,7 +148,7 @@ def list_weak_classes(page: RunPage) -> list[WeakClass]:
     classes = []
     for place, (label, row) in enumerate(zip(page.classes, counts, strict=False)):
         images = sum(row)
-        # Counts that cannot be are left out.
+        # A damaged run may state impossible counts.
         if images > 0 and 0 <= row[place] <= images:
             classes.append(WeakClass(label, row[place], images))
     return sorted(classes, key=lambda weak: (weak.right / weak.images, weak.images))
