@@ -51,9 +51,7 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
     assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
 
 
-def test_images_that_take_the_whole_limit_are_no_weights_that_are_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_that_take_the_limit_are_no_late_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.engine._run._end_of_preparation", lambda *_: 0.0)
     with pytest.raises(OutOfTime, match="--time-limit 100s ended before the first job") as raised:
         run_search(resolve({"candidates": [CARD], "time_limit": "100s", "out": str(tmp_path)}), Progress())

@@ -351,6 +351,8 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     assert whole_s - left_s == pytest.approx(judging_s, abs=1.0)
     late_s = present(loop._evaluating_left(grace=0.6))
     assert late_s - left_s == pytest.approx(0.6 * judging_s, abs=1.0), "what runs may take a part of it"
+    search.plan = loop._plan = changed(plan(), images=100, holdout=9)
+    assert present(loop._answer_left()) - present(loop._evaluating_left(grace=0.6)) == pytest.approx(2.0, abs=0.5)
 
 
 def test_the_hold_out_needs_a_smaller_reserve_where_a_file_of_the_card_has_run(tmp_path: Path) -> None:
