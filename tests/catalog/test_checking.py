@@ -12,6 +12,8 @@ from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph
 from advisor.core import UsageError
 from tests.tables import with_cases
 
+pytestmark = pytest.mark.integration
+
 SHIPPED = tuple(load_catalogue().values())
 
 TEAM = (Path(__file__).parent / "team_cards.yaml").read_text(encoding="utf-8")

@@ -4,11 +4,14 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, strategies as st
 
 from advisor.datasets import Entry, Listing, survey
 from advisor.datasets._dataset import LEAST, SPARED, draw_files
 from tests.datasets.folders import make
+
+pytestmark = pytest.mark.integration
 
 
 def listing(counts: dict[str, int], root: Path = Path("photos"), part: str = "", group: int = 0) -> Listing:

@@ -9,6 +9,8 @@ from advisor.core import UsageError
 from advisor.datasets import DEMO_NOTE, _demo, divide_survey, draw_demo, survey
 from advisor.datasets._demo import ABOUT, draw_fruit, list_fruits
 
+pytestmark = pytest.mark.integration
+
 
 def test_the_images_are_a_folder_for_each_class_that_says_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

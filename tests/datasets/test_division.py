@@ -10,6 +10,8 @@ from advisor.core import UsageError
 from advisor.datasets import PARTS, _division as division, divide_survey, survey
 from tests.datasets.folders import fill, make
 
+pytestmark = pytest.mark.integration
+
 COPIES = {
     "train/cat/000.jpg": ImageOps.mirror,
     "train/cat/001.jpg": lambda image: image.rotate(90, expand=True),

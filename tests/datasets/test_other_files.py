@@ -13,6 +13,8 @@ from advisor.datasets import list_files, load, open_image
 from advisor.datasets._survey import read_file
 from tests.datasets.folders import image, make
 
+pytestmark = pytest.mark.integration
+
 SIDE = 32
 
 

@@ -36,6 +36,8 @@ from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import checked_otherwise, ran, replace_artefact
 from tests.run_folders import write_run
 
+pytestmark = pytest.mark.integration
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

@@ -16,6 +16,8 @@ from advisor.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer,
 from advisor.fleet._choice import choose_files, total_value
 from tests.fleet.fleets import PHONES, fleet_run, rows
 
+pytestmark = pytest.mark.integration
+
 VALUES = arrays(
     np.float64,
     st.tuples(st.integers(1, 6), st.integers(1, 7)),

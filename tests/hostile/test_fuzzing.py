@@ -58,6 +58,8 @@ from tests.devices.test_adb import PRINTED
 from tests.measurement import small_models
 from tests.run_folders import images, write_run
 
+pytestmark = pytest.mark.integration
+
 FEW = 20
 MANY = int(os.environ.get("FUZZ_CASES", "10000"))
 COUNTS = pytest.mark.parametrize(

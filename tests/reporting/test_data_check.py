@@ -18,6 +18,8 @@ from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
 from tests.makers.browsers import Open
 
+pytestmark = pytest.mark.integration
+
 EVIL = "<script>alert(1)\u202e"  # a script, and a sign that turns the text behind it
 
 

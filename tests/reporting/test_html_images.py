@@ -22,6 +22,8 @@ from advisor.reporting._pages import CHANGED_SHOWN
 from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, with_pick
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -29,6 +29,8 @@ from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
 from tests.tables import with_cases
 
+pytestmark = pytest.mark.integration
+
 BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
 LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
 

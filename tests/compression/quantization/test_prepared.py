@@ -13,6 +13,8 @@ from advisor.compression._quantization.observe import observe_activations
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.tflite import add_buffer, pack, read, unpack
 
+pytestmark = pytest.mark.integration
+
 GRIDS = (BYTES, Grids(Grid(8), None))
 
 

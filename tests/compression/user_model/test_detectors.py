@@ -15,6 +15,8 @@ from advisor.tflite import OPERATOR, read, read_metadata
 from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 
+pytestmark = pytest.mark.integration
+
 HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 
 

@@ -19,7 +19,7 @@ from tests.tflite.graphs import edited, foreign_detector
 
 IMAGE, POSE = (16, 16, 3), (6,)
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

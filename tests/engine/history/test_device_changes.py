@@ -14,6 +14,8 @@ from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, rows
 from tests.run_folders import write_run
 
+pytestmark = pytest.mark.integration
+
 KIOSK = "our-kiosk"
 
 

@@ -21,7 +21,7 @@ from tests.makers.searches import Searched
 from tests.predictor import REQUEST, rows
 from tests.run_folders import write_run
 
-pytestmark = pytest.mark.usefixtures("own_folders")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.engine.plans import planned
 from tests.makers.searches import SMALLEST, Searched, search
 from tests.requirements import skip_or_fail
 
+pytestmark = pytest.mark.integration
+
 PLAN = planned(load_catalogue().select([SMALLEST]), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 

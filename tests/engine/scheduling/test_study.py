@@ -40,6 +40,8 @@ from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import planned
 
+pytestmark = pytest.mark.integration
+
 CARDS = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
 PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 

@@ -32,6 +32,8 @@ from tests.processes import until
 from tests.run_folders import write_run
 from tests.tables import read_table
 
+pytestmark = pytest.mark.integration
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

@@ -19,6 +19,8 @@ from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import ENDED
 from tests.run_folders import write_run
 
+pytestmark = pytest.mark.integration
+
 
 def listed(page: str) -> list[str]:
     """Return the kinds of the runs in the list: the end of their names."""

@@ -14,6 +14,8 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.anomaly._images import survey_faults
 from tests.tasks.anomaly.parts import part, parts
 
+pytestmark = pytest.mark.integration
+
 
 def divided(data: Path) -> Images:
     images = read_images(resolve({"task": ANOMALY.name, "data": str(data)}).question, lambda _: None)

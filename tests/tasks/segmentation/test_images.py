@@ -16,6 +16,8 @@ from advisor.tasks.segmentation._masks import Mask, survey_masks
 from tests.tables import with_cases
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
+pytestmark = pytest.mark.integration
+
 
 def divided(data: Path) -> Images:
     images = read_images(resolve({"task": SEGMENTATION.name, "data": str(data)}).question, lambda _: None)

@@ -8,6 +8,8 @@ from advisor.training._head import Head, divide_groups
 from advisor.training._head.trials import GRID, STRONGER, WEAKER
 from tests.tables import with_cases
 
+pytestmark = pytest.mark.integration
+
 
 def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
     """Features of classes that lie around centres of their own, badly scaled and far from zero."""

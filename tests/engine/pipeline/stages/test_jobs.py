@@ -40,6 +40,8 @@ from tests.measurement import small_models
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier as temperature_classifier, form
 from tests.training import nets
 
+pytestmark = pytest.mark.integration
+
 SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
 SPEC = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
 METADATA = Metadata("small", ("a", "b", "c", "d"), (127.5,), (127.5,))
