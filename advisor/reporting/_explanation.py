@@ -88,7 +88,7 @@ def _right(view: RunView, pick: Evaluation) -> str:
         return ""
     if view.request.question.data is None:
         return f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
-    ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
+    ends = "" if reached.low is None or reached.high is None else f" (95 %: {reached.low:.0f} to {reached.high:.0f})"
     is_judged = top1_on_parts(pick)[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:

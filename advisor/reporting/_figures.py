@@ -117,8 +117,11 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     if drop is not None and evaluation.configuration.compression != FLOAT:
         allowed = f"of {limit:g} allowed" if limit is not None else ""
         allowed = ", ".join(filter(None, (allowed, show_met(budget, evaluation).get("drop"))))
-        remark = _join(allowed, text.confidence(drop), text.provenance(drop))
-        yield Figure("Lost by compression", f"{text.points(drop)} points", remark, _share(drop, limit))
+        is_gain = drop.value < 0
+        change = text.as_gain(drop) if is_gain else drop
+        label = "Gained by compression" if is_gain else "Lost by compression"
+        remark = _join(allowed, text.confidence(change), text.provenance(drop))
+        yield Figure(label, f"{text.points(change)} points", remark, _share(drop, limit))
 
 
 def _limit(limit: float | None, show: Callable[[float], str]) -> str:

@@ -348,7 +348,11 @@ def _compression(evaluation: Evaluation) -> Risk:
     level = Level.LOW if drop.value <= SMALL_DROP and worst <= LARGE_DROP else Level.SOME
     if drop.value > LARGE_DROP:
         level = Level.HIGH
-    said = f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against float32."
+    if drop.value < 0:
+        gain = text.as_gain(drop)
+        said = f"{recipe} gains {text.points(gain)} points{text.confidence(gain, ' (', ')')} against float32."
+    else:
+        said = f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against float32."
     return Risk("Compression", level, said)
 
 

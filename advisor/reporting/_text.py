@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -99,6 +99,14 @@ def points(quantity: Quantity | None) -> str:
     """Format a loss of accuracy in points; a gain is negative."""
     # Adding zero makes 0.0 of -0.0.
     return MISSING if quantity is None else f"{round(quantity.value, 1) + 0.0:.1f}"
+
+
+def as_gain(loss: Quantity) -> Quantity:
+    """Return what was gained in place of lost, with its interval."""
+    # A loss of 0.0 is no gain of -0.0.
+    low = None if loss.high is None else 0.0 - loss.high
+    high = None if loss.low is None else 0.0 - loss.low
+    return replace(loss, value=-loss.value, low=low, high=high)
 
 
 def provenance(quantity: Quantity | None, device: str = "") -> str:

@@ -374,11 +374,11 @@ class CacheContents:
 
     @property
     def by_kind(self) -> Mapping[str, tuple[CacheEntry, ...]]:
-        """The entries of each kind, the largest kind first."""
+        """The entries of each kind, the largest kind first; of equal size, by name."""
         kinds: dict[str, list[CacheEntry]] = defaultdict(list)
         for entry in self.entries:
             kinds[entry.kind].append(entry)
-        largest_first = sorted(kinds, key=lambda kind: -sum_bytes(kinds[kind]))
+        largest_first = sorted(kinds, key=lambda kind: (-sum_bytes(kinds[kind]), kind))
         return {kind: tuple(kinds[kind]) for kind in largest_first}
 
     def used_by(self, use: CacheUse) -> tuple[CacheEntry, ...]:

@@ -100,7 +100,8 @@ def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str)
     pick = present(view.decision.pick)
     held = replace(present(pick.holdout_accuracy), value=accuracy, low=98.0, high=100.0)
     decision = replace(view.decision, pick=replace(pick, holdout_accuracy=held))
-    assert f"Right on {right} of 100 images like yours (98 to 100)." in opening_lines(replace(view, decision=decision))
+    said = opening_lines(replace(view, decision=decision))
+    assert f"Right on {right} of 100 images like yours (95 %: 98 to 100)." in said
 
 
 def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() -> None:
@@ -108,7 +109,7 @@ def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() ->
     decision = replace(view.decision, pick=replace(present(view.decision.pick), holdout_accuracy=None))
     file, right, *_ = opening_lines(replace(view, decision=decision))
     assert file.endswith("; it did not run on the hold-out.")
-    assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(\d+ to \d+\)\.", right)
+    assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(95 %: \d+ to \d+\)\.", right)
 
 
 def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() -> None:
@@ -117,7 +118,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     file, right, time, unknown = opening_lines(view)
     assert file.startswith(f"Ship {view.folder}/{pick.artefact} (")
     held = present(pick.holdout_accuracy)
-    assert right == f"Right on {held.value:.0f} of 100 images like yours ({held.low:.0f} to {held.high:.0f})."
+    assert right == f"Right on {held.value:.0f} of 100 images like yours (95 %: {held.low:.0f} to {held.high:.0f})."
     assert time.endswith(" measured on 2 CPU threads of this machine.")
     assert "the latency on your device (the budget was checked here; name yours: --device)" in unknown
     assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch --all).")

@@ -105,6 +105,11 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     tied = re.search(r"statistically tied with (\d+) other", decision.reason)
     files = {variant_of(row) for row in decision.ties}
     assert tied is None or int(tied[1]) == len(files)
+    elsewhere = re.search(r"; (\d+) more in the report", text)
+    marked = max(0, text.count("≈") - 1)  # the legend has the sign, too
+    assert marked + int(elsewhere[1] if elsewhere else 0) == len(files), (
+        "the table has all ties, or says how many it lacks"
+    )
     assert all(f"with {len(files)} other model file" in each for each in list_foundations(view, pick) if "tied" in each)
     if decision.why_not_faster:
         assert "tied too" in decision.why_not_faster

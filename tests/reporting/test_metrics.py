@@ -89,7 +89,7 @@ def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str])
     print_answer(view)
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"
-    assert "Right on 85 of 100 images like yours (81 to 89). 75 % macro F1." in opening_lines(view)
+    assert "Right on 85 of 100 images like yours (95 %: 81 to 89). 75 % macro F1." in opening_lines(view)
     limited = dict(limits(metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))))
     assert (limited["macro F1"], limited["worst-group top-1"]) == ("≥ 50.0 %", "≥ 60.0 %")
     assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")

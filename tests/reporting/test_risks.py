@@ -61,6 +61,11 @@ def test_what_compression_costs(drop: float, level: Level) -> None:
     assert level_of("Compression", evaluation("one"))[0] is Level.LOW  # float32 loses nothing
 
 
+def test_a_negative_loss_is_said_as_a_gain() -> None:
+    row = replace(evaluation("one", "int8"), drop=Quantity(-1.7, "points", Provenance.MEASURED, -5.0, 0.0))
+    assert "gains 1.7 points (95 %: 0.0–5.0)" in level_of("Compression", row)[1]
+
+
 def test_capture_conditions_name_the_worst() -> None:
     capture = CaptureAccuracy((ConditionAccuracy("blur", 1, 70.0), ConditionAccuracy("dark", 2, 58.0)))
     row = replace(evaluation("one", accuracy=80), capture=capture)
