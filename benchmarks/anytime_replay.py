@@ -33,10 +33,10 @@ from advisor.core import (
     wilson,
 )
 from advisor.engine._pipeline.graph import ALWAYS
-from advisor.engine._scheduling import belief, losses, prices, worth
+from advisor.engine._scheduling import belief, expected_gain, losses, prices
 from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
-from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.plan import Plan, most_promising_first
 from benchmarks import anytime_table as table
 from benchmarks.tables import Row, keep
@@ -177,8 +177,8 @@ def by_rule(search: Search) -> None:
     limit = TimeLimit(
         lambda: search.limit_s - search.spent_s, lambda _name: actual_s / expected_s if expected_s else 1.0
     )
-    rule = WorthRule(search.recorded.plan, BALANCED, BUDGET, LEAST, limit)
-    while chosen := rule.next():
+    rule = SearchRule(search.recorded.plan, BALANCED, BUDGET, LEAST, limit)
+    while chosen := rule.choose_steps():
         for step in chosen:
             price_s, before_s = rule.prices.seconds((step,)), search.spent_s
             found = search.evaluate(step)
@@ -186,7 +186,7 @@ def by_rule(search: Search) -> None:
                 return
             expected_s, actual_s = expected_s + price_s, actual_s + search.spent_s - before_s
             rule.prices.finished.update(rule.prices.stages(step))
-            rule.tell(found)
+            rule.condition_on(found)
 
 
 def chain(card: str, trainings: Sequence[str]) -> list[FormStep]:
@@ -251,7 +251,7 @@ def sensitivity(sets: Mapping[str, Recorded]) -> str:
 
     as_it_is, found = behind(), {}
     for name, factor in product(CONSTANTS, (0.5, 2.0)):
-        owners = [module for module in (belief, worth, prices, losses) if hasattr(module, name)]
+        owners = [module for module in (belief, expected_gain, prices, losses) if hasattr(module, name)]
         with ExitStack() as patches:
             for module in owners:
                 patches.enter_context(patch.object(module, name, getattr(module, name) * factor))

@@ -7,10 +7,10 @@ from typing import Any
 from advisor.core import BALANCED, Budget, Configuration, Evaluation, Provenance, Quantity, Status, wilson
 from advisor.engine import StageName
 from advisor.engine._scheduling.belief import FormStep
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.scheduler import Scheduler
 from advisor.engine._scheduling.study import Study
 from advisor.engine._scheduling.suggesting import Admits, parameters
-from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.plan import Plan
 from benchmarks.cost_table import VALIDATION, Problem, Row
 
@@ -45,7 +45,7 @@ def searched(problem: Problem, method: str, seed: int, least: float = 0.0) -> It
     """
     plan = problem.plan
     study = _GPStudy(plan, seed) if method == GP else Study(storage(), "replay", plan, Budget(), method, seed, done=())
-    rule = WorthRule(plan, BALANCED, Budget(), least)
+    rule = SearchRule(plan, BALANCED, Budget(), least)
     scheduler = Scheduler(study, rule, plan.size, 1, method == ADVISOR and least > 0)
     while chosen := scheduler.next(()):
         for configuration in chosen:
@@ -55,7 +55,7 @@ def searched(problem: Problem, method: str, seed: int, least: float = 0.0) -> It
                 rule.prices.finished.update(rule.prices.stages(FormStep.of(configuration)))
             found = _skipped(configuration) if row is None else evaluation(problem, configuration, row)
             study.tell(found)
-            rule.tell(found)
+            rule.condition_on(found)
 
 
 def _skipped(configuration: Configuration) -> Evaluation:

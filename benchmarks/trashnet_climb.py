@@ -19,8 +19,8 @@ from unittest.mock import patch
 
 from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine import run_search
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.search_loop import SearchLoop
-from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space import resolved as images
 from advisor.engine._space.resolved import Resolved
 from benchmarks.cost_table import FIRST_LOOK
@@ -107,7 +107,7 @@ def every_card_on(rung: str) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Resolved, "trainings", (rung,)))
         stack.enter_context(patch.object(images, "SUBSET_IMAGES", FIRST_LOOK))
-        stack.enter_context(patch.object(WorthRule, "may_begin", lambda *_: True))
+        stack.enter_context(patch.object(SearchRule, "may_begin", lambda *_: True))
         stack.enter_context(patch.object(SearchLoop, "judge", unjudged))
         yield
 

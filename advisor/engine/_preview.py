@@ -25,8 +25,8 @@ from advisor.engine._pipeline.walker import CachedResults, Lookup, Point
 from advisor.engine._question import Request
 from advisor.engine._rules import rules_of
 from advisor.engine._scheduling.belief import AccuracyBelief, FormStep
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
-from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.forecast import CardForecast, Course, Forecast, PlanView
 from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
@@ -138,11 +138,11 @@ class _SearchSpace:
             return None
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
-        rule = WorthRule(plan, question.preference, question.limits, least, limit)
+        rule = SearchRule(plan, question.preference, question.limits, least, limit)
         done = {stage for results in self.cached.values() for stage in results.done}
         # Cached stages cost nothing, so the course is that of the next search and not that of one with an empty cache.
         rule.prices.finished = set(done)
-        steps = [step for some in rule.course() for step in some]
+        steps = [step for some in rule.forecast_steps() for step in some]
         left = (configuration for configuration in plan.configurations() if configuration not in self.filtered)
         chosen = tuple(configuration for configuration in left if FormStep.of(configuration) in steps)
         stages = {stage for step in steps for stage in rule.prices.stages(step)}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from advisor.core import Configuration
 from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.engine._scheduling.stopping import COMPLETE, end_early
 from advisor.engine._scheduling.suggesting import Admits
-from advisor.engine._scheduling.worth import WorthRule
 
 if TYPE_CHECKING:
     from advisor.engine._scheduling.study import Study
@@ -24,7 +24,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, study: Study, rule: WorthRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
+        self, study: Study, rule: SearchRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
     ) -> None:
         self._study = study
         self._rule = rule
@@ -41,7 +41,7 @@ class Scheduler:
         if not self.trials_left or len(begun) >= self._cores + (not self._chooses):
             return []
         if self._chooses:
-            steps = self._rule.next(begun)
+            steps = self._rule.choose_steps(begun)
             # One step makes a file for every device and number of threads: its configurations start together.
             chosen = [
                 configuration for configuration in self._study.not_started if FormStep.of(configuration) in steps
@@ -86,7 +86,7 @@ class Scheduler:
             if not CardTraining.of(configuration).tuned:
                 continue
             self._study.leave_out(configuration)
-            yield configuration, self._rule.reason(CardTraining.of(configuration))
+            yield configuration, self._rule.explain_refusal(CardTraining.of(configuration))
 
     def _admits(self, begun: Collection[FormStep]) -> Admits:
         """Return what may start if everything is to be evaluated."""

@@ -18,12 +18,12 @@ from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._question import Request
 from advisor.engine._scheduling.belief import CardTraining
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
 from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.engine._scheduling.stopping import PickSoFar, end_early, finalists, list_named_files, score
 from advisor.engine._scheduling.study import Study
-from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.plan import (
     ANSWER_CPU_S,
     ANSWER_S,
@@ -96,7 +96,7 @@ class SearchLoop:
         self._started = started
         self._waits = 1.0  # as long as on a free processor, when it was looked at
         self._looked_at = -math.inf
-        self._rule: WorthRule | None = None
+        self._rule: SearchRule | None = None
         self._plan: Plan | None = None
         self.finished = set[Stage[Any]]()
         self.places = dict[str, float]()
@@ -113,7 +113,7 @@ class SearchLoop:
         rule = self._rule_of(plan)
         self._plan = plan
         self._rule = rule
-        self._tell_earlier(rule, plan)
+        self._learn_from_earlier(rule, plan)
         so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
         trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
         chooses = execution.least_gain(self._question) > 0
@@ -124,7 +124,7 @@ class SearchLoop:
             # A file must do on every device of the question, so the study and the rule learn from its slowest device.
             worst = evaluator.on_worst_device(evaluation)
             study.tell(worst)
-            rule.tell(without_holdout(worst))  # it decides nothing in a search that goes on
+            rule.condition_on(without_holdout(worst))  # it decides nothing in a search that goes on
             self._progress.evaluated(evaluation)
 
         running: dict[asyncio.Future[Any], Configuration] = {}
@@ -153,7 +153,7 @@ class SearchLoop:
             so_far.look()
             ended = stopped.done() or self._evaluating_left(answered, GRACE) == 0
         left = study.unevaluated
-        late = execution.time_limit is not None and rule.out_of_time
+        late = execution.time_limit is not None and rule.is_out_of_time
         # While something still ran, a time limit or an interrupt ended the search: a resumed run may start the rest.
         if not running:
             self._record_refused(scheduler, plan)
@@ -181,20 +181,20 @@ class SearchLoop:
             self._run.append(skipped)
             self._progress.evaluated(skipped)
 
-    def _tell_earlier(self, rule: WorthRule, plan: Plan) -> None:
+    def _learn_from_earlier(self, rule: SearchRule, plan: Plan) -> None:
         """Tell the rule what the run has of the plan already."""
         known = frozenset(plan.configurations())
         for evaluation in self._run.evaluations():
             if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
-                rule.tell(without_holdout(evaluation))
+                rule.condition_on(without_holdout(evaluation))
 
-    def _rule_of(self, plan: Plan) -> WorthRule:
+    def _rule_of(self, plan: Plan) -> SearchRule:
         """Return the rule of this search, which knows what is left of its time."""
         question = self._question
         least = self._execution.least_gain(self._question)
         limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall, self._time_left)
         limited = limit if self._execution.time_limit_s else None
-        rule = WorthRule(plan, question.preference, question.limits, least, limited)
+        rule = SearchRule(plan, question.preference, question.limits, least, limited)
         rule.prices.finished = self.finished
         return rule
 

@@ -11,10 +11,10 @@ from advisor.catalog import load_catalogue
 from advisor.core import ADVISOR, BALANCED, Budget, Configuration, Evaluation, Preference, Provenance, Quantity
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
 from advisor.engine._scheduling.study import Study
-from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation
 from tests.engine.plans import changed, planned
@@ -65,7 +65,7 @@ class Search:
     ) -> None:  # fmt: skip
         self.plan, self.accuracy, self.now, self.left_s = plan, accuracy, 0.0, left_s
         limit = None if left_s is None else TimeLimit(lambda: left_s - self.now)
-        self.rule = WorthRule(plan, preference, budget, least, limit)
+        self.rule = SearchRule(plan, preference, budget, least, limit)
         self.study = Study(InMemoryStorage(), "scheduling", plan, budget, sampler, seed=0, done=())
         self.scheduler = Scheduler(
             self.study, self.rule, trials, cores, sampler == ADVISOR and not everything, trainings
@@ -88,7 +88,7 @@ class Search:
         for configuration in ended:
             made = result(self.plan, configuration, self.accuracy(CardTraining.of(configuration)))
             self.study.tell(made)
-            self.rule.tell(made)
+            self.rule.condition_on(made)
 
     def finish(self) -> Search:
         """Search to the end."""

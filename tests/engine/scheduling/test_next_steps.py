@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 from advisor.core import BALANCED, Budget, Evaluation, Status
 from advisor.core._preferences import parse_preference
 from advisor.engine import Question, StageName
-from advisor.engine._scheduling import worth
+from advisor.engine._scheduling import next_steps
 from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.next_steps import NO_TIME, SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
-from advisor.engine._scheduling.worth import NO_TIME, WorthRule
 from advisor.engine._space.plan import Plan
 from advisor.tasks.detection import DETECTION
 from tests.engine.plans import asking, changed
@@ -34,14 +34,14 @@ ACCURACIES = st.fixed_dictionaries({CardTraining(card, each): st.floats(30.0, 10
                                     for each in PLAN.trainings})  # fmt: skip
 
 
-def rule(plan: Plan = PLAN, left_s: float | None = None, budget: Budget = NO_LIMIT, least: float = 2.0) -> WorthRule:
-    return WorthRule(plan, BALANCED, budget, least, None if left_s is None else TimeLimit(lambda: left_s))
+def rule(plan: Plan = PLAN, left_s: float | None = None, budget: Budget = NO_LIMIT, least: float = 2.0) -> SearchRule:
+    return SearchRule(plan, BALANCED, budget, least, None if left_s is None else TimeLimit(lambda: left_s))
 
 
-def told(made: WorthRule, plan: Plan = PLAN, **accuracies: float) -> WorthRule:
+def told(made: SearchRule, plan: Plan = PLAN, **accuracies: float) -> SearchRule:
     """Tell the float32 heads of cards, by name."""
     for card, accuracy in accuracies.items():
-        made.tell(result(plan, plan.configuration(card, "float32", 1, "head"), accuracy))
+        made.condition_on(result(plan, plan.configuration(card, "float32", 1, "head"), accuracy))
     return made
 
 
@@ -80,9 +80,9 @@ def test_the_course_ends_and_is_what_the_search_does_with_expected_results(left_
     plan = changed(PLAN, images=images, validation=images // 5)
     made, now = rule(plan), 0.0
     if left_s is not None:
-        made = WorthRule(plan, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s - now))
-    first, foreseen = made.next(), list(made.course())
-    assert made.next() == first, "looking ahead changes nothing"
+        made = SearchRule(plan, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s - now))
+    first, foreseen = made.choose_steps(), list(made.forecast_steps())
+    assert made.choose_steps() == first, "looking ahead changes nothing"
     assert foreseen[:1] == ([first] if first else [])
     steps = [step for some in foreseen for step in some]
     assert len(steps) == len(set(steps)) <= len(plan.configurations())
@@ -92,7 +92,7 @@ def test_fewer_images_make_less_of_fine_tuning() -> None:
     def expected(images: int) -> float:
         plan = changed(PLAN, images=images, validation=images // 5)
         made = told(rule(plan), plan, **{BEST: 80.0})
-        return float(made.belief.mean[made.belief.place[CardTraining(BEST, TUNED)]])
+        return float(made.prospects.belief.mean[made.prospects.belief.place[CardTraining(BEST, TUNED)]])
 
     assert expected(2000) < expected(300) < expected(50)
 
@@ -130,9 +130,9 @@ def test_of_networks_that_promise_as_much_the_first_answer_comes_from_the_cheape
     quick, good = "efficientnet_lite0_224", "efficientnet_lite1_240"
     plan = of_cards(changed(PLAN, images=1416, validation=283), quick, good)
     begun = []
-    for early in (worth.EARLY, 0.0):
-        monkeypatch.setattr(worth, "EARLY", early)
-        begun.append(rule(plan, 240.0).next()[0].network.card)
+    for early in (next_steps.EARLY, 0.0):
+        monkeypatch.setattr(next_steps, "EARLY", early)
+        begun.append(rule(plan, 240.0).choose_steps()[0].network.card)
     assert begun == [quick, good]
 
 
@@ -148,23 +148,23 @@ def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -
     search = Search(left_s=45.0).finish()
     assert OTHER in search.heads
     assert not search.tuned
-    assert search.rule.out_of_time
-    assert search.rule.reason(CardTraining(OTHER, TUNED)).startswith(NO_TIME)
+    assert search.rule.is_out_of_time
+    assert search.rule.explain_refusal(CardTraining(OTHER, TUNED)).startswith(NO_TIME)
 
 
 def test_the_first_step_surely_ends_in_time_and_without_time_nothing_begins() -> None:
     needed = rule(left_s=1e6).prices.lasts_s([FormStep(CardTraining(OTHER, "head"), "float32")])
     first = [Search(left_s=times * needed, cores=2).finish().heads[0] for times in (1.3, 2.5)]
     assert first[0] == WEAK != first[1]
-    assert rule(left_s=0.0).next() == ()
+    assert rule(left_s=0.0).choose_steps() == ()
 
 
 def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() -> None:
     left_s = 1.5 * rule(left_s=1e6).prices.lasts_s([FormStep(CardTraining(WEAK, "head"), "float32")])
-    busy = WorthRule(PLAN, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s, lambda _name: 4.0))
-    (step,) = busy.next()
+    busy = SearchRule(PLAN, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s, lambda _name: 4.0))
+    (step,) = busy.choose_steps()
     assert step == FormStep(CardTraining(WEAK, "head"), "float32")
-    assert busy.next((step,)) == ()
+    assert busy.choose_steps((step,)) == ()
 
 
 def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
@@ -175,16 +175,16 @@ def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
 
 
 def test_more_is_evaluated_where_less_must_be_gained() -> None:
-    few, many = (len([*rule(least=least).course()]) for least in (100.0, 0.1))
+    few, many = (len([*rule(least=least).forecast_steps()]) for least in (100.0, 0.1))
     assert few < many
 
 
 def test_a_result_over_the_budget_is_no_pick_and_cards_that_break_it_come_last() -> None:
     made = rule(HEADS, budget=Budget(latency_ms=20.0))
-    made.tell(result(HEADS, HEADS.configuration(OTHER, "float32", 1), 99.0, slower=100.0))
-    assert made._pick().place == made.belief.place[CardTraining(OTHER, "head")]
-    made.tell(result(HEADS, HEADS.configuration(WEAK, "float32", 1), 60.0, slower=0.01))
-    assert made._pick().place == made.belief.place[CardTraining(WEAK, "head")]
+    made.condition_on(result(HEADS, HEADS.configuration(OTHER, "float32", 1), 99.0, slower=100.0))
+    assert made.prospects.find_pick().place == made.prospects.belief.place[CardTraining(OTHER, "head")]
+    made.condition_on(result(HEADS, HEADS.configuration(WEAK, "float32", 1), 60.0, slower=0.01))
+    assert made.prospects.find_pick().place == made.prospects.belief.place[CardTraining(WEAK, "head")]
     plan = of_cards(HEADS, BEST, WEAK, EXPENSIVE)
     heads = Search(plan, budget=Budget(latency_ms=15.0)).finish().heads
     assert heads
@@ -193,15 +193,15 @@ def test_a_result_over_the_budget_is_no_pick_and_cards_that_break_it_come_last()
 
 def test_a_detector_is_trained_alone_and_first_the_one_that_gains_most_for_each_second() -> None:
     made = rule(asking(HEADS, Question(DETECTION.name)))
-    first = made.next()
+    first = made.choose_steps()
     assert len(first) == 1
-    assert made.next(first) == ()
+    assert made.choose_steps(first) == ()
     made.prices.finished.update(made.prices.stages(first[0]))
-    assert made.next(first) != ()
+    assert made.choose_steps(first) != ()
     plan = of_cards(asking(HEADS, Question(DETECTION.name)), EXPENSIVE, OTHER, WEAK)
-    (first,) = rule(plan).next()
+    (first,) = rule(plan).choose_steps()
     assert first.network.card == WEAK
-    (only,) = rule(of_cards(plan, EXPENSIVE, OTHER)).next()
+    (only,) = rule(of_cards(plan, EXPENSIVE, OTHER)).choose_steps()
     assert only.network.card == OTHER
 
 
@@ -209,31 +209,31 @@ def test_a_detector_is_trained_alone_and_first_the_one_that_gains_most_for_each_
 def test_what_failed_is_not_tried_again_and_not_fine_tuned(status: Status) -> None:
     made = rule()
     for card in (BEST, OTHER):
-        made.tell(Evaluation(PLAN.configuration(card, "float32", 1, "head"), status, reason="because"))
-    course = [step for some in made.course() for step in some]
+        made.condition_on(Evaluation(PLAN.configuration(card, "float32", 1, "head"), status, reason="because"))
+    course = [step for some in made.forecast_steps() for step in some]
     assert {step.network.card for step in course} == {WEAK}
-    assert made.reason(CardTraining(BEST, TUNED)) == "no lighter training of this model was evaluated"
+    assert made.explain_refusal(CardTraining(BEST, TUNED)) == "no lighter training of this model was evaluated"
 
 
 def test_a_finished_file_teaches_nothing_and_without_a_limit_the_pace_of_the_machine_changes_nothing() -> None:
     made = rule()
     one = result(PLAN, PLAN.configuration(BEST, "float32", 1, "head"), 99.9)
-    before = made.belief
-    made.tell(replace(one, card_facts=replace(one.card_facts, as_it_is=True)))
-    assert made.belief is before
+    before = made.prospects.belief
+    made.condition_on(replace(one, card_facts=replace(one.card_facts, as_it_is=True)))
+    assert made.prospects.belief is before
     slow = replace(PLAN, pace=dict.fromkeys(StageName, 5.0))
-    assert list(rule(slow).course()) == list(rule().course())
-    assert list(rule(slow, left_s=400.0).course()) != list(rule(left_s=400.0).course())
+    assert list(rule(slow).forecast_steps()) == list(rule().forecast_steps())
+    assert list(rule(slow, left_s=400.0).forecast_steps()) != list(rule(left_s=400.0).forecast_steps())
 
 
 def test_why_a_network_is_not_fine_tuned_and_of_one_that_was_only_a_form_is_not_made() -> None:
     made = told(rule(), **{BEST: 96.0, OTHER: 50.0, WEAK: 96.0})
-    assert "and would not be picked" in made.reason(CardTraining(OTHER, TUNED))
-    worth = made.reason(CardTraining(WEAK, TUNED))
+    assert "and would not be picked" in made.explain_refusal(CardTraining(OTHER, TUNED))
+    worth = made.explain_refusal(CardTraining(WEAK, TUNED))
     assert worth.startswith("not fine-tuned: it is expected to reach 9")
     assert f"--training {TUNED}" in worth
-    made.tell(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 90.0))
-    worse = made.reason(CardTraining(WEAK, TUNED))
+    made.condition_on(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 90.0))
+    worse = made.explain_refusal(CardTraining(WEAK, TUNED))
     assert worse.startswith("form not made: the fine-tuned network has about 9")
     assert "not fine-tuned" not in worse
 
