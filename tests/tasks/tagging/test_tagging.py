@@ -19,7 +19,7 @@ from advisor.tasks.tagging._division import deal_out
 from advisor.tasks.tagging._files import TagScores
 from advisor.tasks.tagging._guarantees import keep_shares, list_wishes
 from advisor.tasks.tagging._head import fit_tag_head
-from advisor.tasks.tagging._images import check_tags, divide_tags, survey_tags
+from advisor.tasks.tagging._images import TagFault, check_tags, divide_tags, survey_tags
 from advisor.tasks.tagging._precision import list_precisions, list_precisions_without, mean_precision
 from tests.makers.once import make_once
 
@@ -117,6 +117,19 @@ def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) ->
     assert "rows 2 and 3 of 'tags.csv' give it different labels" in read.images.dataset.rejected[0].reason
     many = survey_tags(write_table(images, lambda n: "|".join(f"{(14 * n + k) % 200:03}" for k in range(14))))
     assert len(many.classes) == 200
+
+
+def test_images_and_labels_that_teach_nothing_are_named(images: Path) -> None:
+    rows = {5: "1,0,0,1", 6: "0,1,0,\n06.png,0,0,0,0"}
+    table = write_table(images, lambda n: rows.get(n, f"{flags(n)},0"), "path,r,g,b,lonely")
+    read = survey_tags(table)
+    assert read.classes == ("b", "g", "r")
+    assert read.notes == ("1 label is not used, as too few images have them: 'lonely' (1).",)
+    (contradiction,) = read.images.dataset.rejected
+    assert contradiction.reason == "rows 8 and 9 of 'tags.csv' contradict each other on 'g'"
+    messages = {finding.kind: finding.message for finding in check_tags(table, lambda _: None).findings}
+    assert messages[TagFault.NONE] == "8 images have no label"
+    assert "'lonely' (1)" in messages[TagFault.UNUSED]
 
 
 def test_parts_get_their_share_of_each_label_in_whole_groups(images: Path) -> None:
