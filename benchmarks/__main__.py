@@ -32,6 +32,7 @@ NAMES = (
     "other_conditions",
     "confidence",
     "updates",
+    "tagging",
     "trashnet_table",
     "trashnet_climb",
     "fleet",

@@ -54,11 +54,12 @@ class JudgedImage:
 
 @dataclass(frozen=True)
 class BoxGuarantee:
-    """A share that a detector's threshold was asked to keep, with a probability of 95 %, on new images."""
+    """A share that a threshold of boxes or of a label was asked to keep, with a probability of 95 %, on new images."""
 
-    of: str  #: ``precision``, of the found boxes, or ``recall``, of the true ones
+    #: ``precision``, of the found boxes or the images that show a label, or ``recall``, of the true ones
+    of: str
     wanted: float  #: the share (0-1)
-    kept: bool  #: True if validation guarantees it
+    kept: bool  #: True if images that were not learnt from guarantee it
     seen: Interval | None = None  #: the share (0-1) on the images of the part, with a 95 % interval
 
 
@@ -275,6 +276,8 @@ class ImageAnswers:
     #: allow, the one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
     figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
+    #: what the user asked of the thresholds of labels, by their names; empty for no wish.
+    label_guarantees: Mapping[str, BoxGuarantee] = field(default_factory=dict)
     overlays: Overlays | None = None  #: images with a colour for each pixel, of the hold-out alone
 
     @property

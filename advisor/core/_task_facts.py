@@ -39,6 +39,7 @@ class TaskFacts:
     retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
+    own_thresholds: bool = False  # each class has a threshold of its own, which keeps one share
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
     gain: Gain | None = None  # what fine-tuning gains where that was measured; None: what the recipe gains
     side: int = 0  # side of the input in pixels; 0 for that of each card

@@ -339,6 +339,11 @@ class FloatModel:
         """Return the file that a stage left in its folder."""
         return cls(folder / MODEL, read_cached_sha256(folder / MODEL))
 
+    @property
+    def notes(self) -> Any:
+        """What its training returned, None if it returned nothing."""
+        return read_result(self.path.parent)
+
 
 @dataclass(frozen=True)
 class Artefact:

@@ -320,10 +320,17 @@ def _refuse_input_size(question: Question) -> Refusals:
 
 
 def _contradicting_guarantees(question: Question) -> Refusals:
-    """Yield what one threshold for all classes cannot keep."""
+    """Yield what one threshold, for all classes or for each, cannot keep."""
     asked = question.guarantees
     task = question.of_task
     if task.probabilities or not task.guarantees:
+        return
+    if task.own_thresholds:
+        twice = asked.precision.by_class.keys() & asked.recall.by_class.keys()
+        both = asked.precision.plain is not None and asked.recall.plain is not None
+        for name in ["all labels"] if both else sorted(f"'{name}'" for name in twice):
+            why = f"{PRECISION} and {RECALL}: {name} cannot keep both with --task {task.name}"
+            yield why, f"a label has one threshold: leave one out, or write for example {RECALL} NAME=90%"
         return
     for option, shares in ((PRECISION, asked.precision), (RECALL, asked.recall)):
         for name in shares.by_class:

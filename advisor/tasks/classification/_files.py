@@ -146,7 +146,7 @@ class Classified:
     question: Question = field(default_factory=Question)  # what accuracy is, answers cost and thresholds shall keep
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        (file, floats, folds, _), question, metric = scored, self.question, self.question.metric
+        (file, floats, folds, *_), question, metric = scored, self.question, self.question.metric
         answers = accuracy.read_answers(file)
         part = images.part(Role.VALIDATION)
         measured = accuracy.measure_accuracy(answers, accuracy.read_answers(floats), part.labels, images.classes)

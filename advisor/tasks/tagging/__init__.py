@@ -16,4 +16,6 @@ TAGGING = Tagging(
     conditions=True,
     robust=True,
     linear=True,
+    guarantees=("--min-precision", "--min-recall"),
+    own_thresholds=True,
 )

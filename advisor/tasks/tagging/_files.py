@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core import ImageAnswers, Interval, Quantity
-from advisor.engine import Images, Role, percent
+from advisor.core import BoxGuarantee, ImageAnswers, Interval, Quantity, parse
+from advisor.engine import AccuracyVerdict, Images, Role, Scored, percent
 from advisor.exporting import Found, ShippedModel
-from advisor.measurement import Floats, of_other_images, sums_of_units, units_of
+from advisor.measurement import Floats, complete_guarantee, of_other_images, sums_of_units, units_of
+from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, JudgeByShares, overlays
+from advisor.tasks.tagging._guarantees import answers_of_label
 from advisor.tasks.tagging._precision import Doubles, Truth, list_precisions, list_precisions_without
 
 LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
@@ -92,6 +94,11 @@ class TagScores:
         wrong = (self.flags != (self.truth == 1)) & (self.truth >= 0)
         return np.asarray((wrong * (1 + np.abs(self.scores - LEAST))).sum(axis=1), np.float64)
 
+    def complete(self, label: int, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
+        """Return a guarantee of a label's threshold with what these images show of it."""
+        answers = answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
+        return complete_guarantee(answers, LEAST, chosen)
+
     def f1_scores(self) -> tuple[Interval, Interval, Interval]:
         """Return macro F1, micro F1, and the share of images of which all known labels are right."""
         there = (self.truth == 1).astype(float)
@@ -140,6 +147,16 @@ class ByPrecision(JudgeByShares[TagScores]):
         scores = np.load(answers, allow_pickle=False)[each]
         return TagScores(scores, np.array(part.objects, np.int8), part.groups)
 
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the figure on the validation part, and what the thresholds of the file that ships guarantee."""
+        verdict = super().verdict(scored, images, run, name)
+        guarantees = {
+            label: parse(BoxGuarantee, one)
+            for label, one in zip(images.classes, scored.notes or (), strict=False)
+            if one
+        }
+        return replace(verdict, answers=replace(verdict.answers, label_guarantees=guarantees))
+
     def compare_answers(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
         """Return the average precision of each label."""
         by_class = zip(images.classes, own.by_class.tolist(), strict=True)
@@ -155,12 +172,23 @@ class ByPrecision(JudgeByShares[TagScores]):
             "Exact sets": percent(exact, count, "the share of images with exactly the right labels"),
             **dict(_list_class_figures(own, images.classes)),
         }
+        guarantees = {
+            label: seen
+            for place, label in enumerate(images.classes)
+            if (seen := own.complete(place, chosen.label_guarantees.get(label)))
+        }
+
+        for label, one in guarantees.items():
+            if one.seen:
+                told = f"at least {100 * one.wanted:g} % {'is' if one.kept else 'cannot be'} guaranteed"
+                figures[f"{one.of.capitalize()} of {label}"] = percent(one.seen, count, told)
 
         def layers(_place: int) -> Iterator[bytes]:
             return iter((b"", b""))
 
         shown = overlays(images, -own.errors, lambda place: own.describe_errors(place, images.classes), layers, {})
-        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
+        answers = self.compare_answers(own, None, images)
+        return replace(answers, figures=figures, overlays=shown, label_guarantees=guarantees)
 
 
 def _list_class_figures(own: TagScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:

@@ -26,7 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.core import BoxGuarantee, Guarantees
 from advisor.tasks.tagging._division import deal_out
+from advisor.tasks.tagging._guarantees import keep_shares
 from advisor.tasks.tagging._precision import mean_precision
 from advisor.training import find_space
 
@@ -54,6 +56,7 @@ class TagHead:
 
     weights: Floats
     bias: Floats
+    guarantees: tuple[BoxGuarantee | None, ...] = ()  # what the threshold of each label keeps; None for no wish
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +69,22 @@ class _Trial:
 
 
 def fit_tag_head(
-    features: Floats, truth: Truth, groups: Sequence[int], hashes: Sequence[str], seed: int, last: int = 0
+    features: Floats,
+    truth: Truth,
+    groups: Sequence[int],
+    hashes: Sequence[str],
+    seed: int,
+    last: int = 0,
+    wishes: Sequence[Guarantees] = (),
+    batch: float = 0.0,
 ) -> TagHead:
     """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
 
     The first ``last`` features are those of the last layer; 0 for one kind of features alone. Images of one number in
-    ``groups`` stay in one fold, unless there are fewer groups than folds.
+    ``groups`` stay in one fold, unless there are fewer groups than folds. ``wishes`` are what is asked of the threshold
+    of each label, for ``batch`` times as many new images.
     """
+    from scipy.special import expit, logit
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     # Photographs of one long series are one group, and a fold with all of them leaves nothing to learn from.
@@ -89,9 +101,13 @@ def fit_tag_head(
         kernel, offset = _fit_strengths(inside, truth, [best.strength])[best.strength]
     read, bias = space.leave(kernel, offset)
     slope, shift = calibrate_logits(best.logits, truth)
+    scores = expit(best.logits.astype(np.float64) * slope + shift)
+    thresholds, guarantees = keep_shares(truth, scores, groups, wishes, batch)
+    for label, threshold in thresholds.items():
+        shift[label] -= float(logit(threshold))
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
     weights[: best.width] = read * slope
-    return TagHead(weights, (bias * slope + shift).astype(np.float32))
+    return TagHead(weights, (bias * slope + shift).astype(np.float32), guarantees)
 
 
 def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int) -> _Trial:

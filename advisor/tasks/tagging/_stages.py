@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from advisor.catalog import Card
+from advisor.core import Guarantees, to_json
 from advisor.datasets import InputSpec
 from advisor.engine import (
     FloatModel,
@@ -29,10 +32,24 @@ from advisor.engine import (
     versions,
 )
 from advisor.measurement import Floats, Runner
+from advisor.tasks.tagging._guarantees import list_wishes
 from advisor.tflite import FEATURES
 
 VERSION = "2"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
+
+
+@dataclass(frozen=True)
+class LearntTags:
+    """The images that a head learns, and what is asked of its thresholds."""
+
+    rows: Sequence[int]  # their places among the features
+    truth: Sequence[Sequence[int]]
+    groups: Sequence[int]
+    hashes: Sequence[str]
+    seed: int
+    wishes: tuple[Guarantees, ...] = ()  # of each label; empty if nothing is asked
+    batch: float = 0.0  # images of the hold-out over theirs
 
 
 def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
@@ -46,15 +63,29 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
         learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
-        return {"features": read.key(materials, results), **learnt, **versions("numpy", "scipy")}
+        asked = _wishes(materials)
+        wished = (
+            {"wishes": [[one.precision.plain, one.recall.plain] for one in asked], "batch": _batch(materials, role)}
+            if asked
+            else {}
+        )
+        return {"features": read.key(materials, results), **learnt, **wished, **versions("numpy", "scipy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
         rows = materials.part(read_role).rows_of(part)
         # Without groups, each image is one.
         groups = part.groups or part.indices
-        learnt = (rows, part.objects, groups, part.hashes, materials.question.seed)
-        return partial(fit_head, results[source].path, read.files(results), *learnt, folders.model)
+        learnt = LearntTags(
+            rows,
+            part.objects,
+            groups,
+            part.hashes,
+            materials.question.seed,
+            _wishes(materials),
+            _batch(materials, role),
+        )
+        return partial(fit_head, results[source].path, read.files(results), learnt, folders.model)
 
     return Stage(
         StageName.HEAD,
@@ -69,25 +100,36 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     )
 
 
-def fit_head(
-    backbone: Path,
-    files: Sequence[Path],
-    rows: Sequence[int],
-    truth: Sequence[Sequence[int]],
-    groups: Sequence[int],
-    hashes: Sequence[str],
-    seed: int,
-    path: Path,
-) -> None:
-    """Fit a head to rows of features, and write the backbone with it."""
+def _wishes(materials: Materials) -> tuple[Guarantees, ...]:
+    """Return what is asked of each label; empty if nothing is asked."""
+    asked = materials.question.guarantees
+    return list_wishes(asked, materials.require_images().classes) if asked.options else ()
+
+
+def _batch(materials: Materials, role: Role) -> float:
+    """Return the number of images of the hold-out over those with a role."""
+    return len(materials.part(Role.HOLDOUT).paths) / len(materials.part(role).paths)
+
+
+def fit_head(backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Path) -> list[dict[str, Any] | None]:
+    """Fit a head to rows of features, write the backbone with it, and return what each threshold guarantees."""
     from advisor.tasks.tagging._head import fit_tag_head
     from advisor.tflite import attach_head, last_width
     from advisor.training import join_parts
 
     data = backbone.read_bytes()
-    values = join_parts(files, np.asarray(rows))
-    head = fit_tag_head(values, np.array(truth, np.int8), groups, hashes, seed, last_width(data))
+    head = fit_tag_head(
+        join_parts(files, np.asarray(learnt.rows)),
+        np.array(learnt.truth, np.int8),
+        learnt.groups,
+        learnt.hashes,
+        learnt.seed,
+        last_width(data),
+        learnt.wishes,
+        learnt.batch,
+    )
     path.write_bytes(attach_head(data, head.weights, head.bias, SCORES))
+    return [to_json(one) if one else None for one in head.guarantees]
 
 
 class Tagger(Runner[Floats]):

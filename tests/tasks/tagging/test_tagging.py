@@ -12,12 +12,14 @@ import pytest
 from PIL import Image
 
 from advisor.api import export, predict
-from advisor.core import Status, UsageError
+from advisor.core import Guarantees, Shares, Status, UsageError
+from advisor.engine import resolve
 from advisor.store import RunFolder
 from advisor.tasks.tagging._division import deal_out
 from advisor.tasks.tagging._files import TagScores
+from advisor.tasks.tagging._guarantees import keep_shares, list_wishes
 from advisor.tasks.tagging._head import fit_tag_head
-from advisor.tasks.tagging._images import check_tags, divide_tags, survey_tags
+from advisor.tasks.tagging._images import TagFault, check_tags, divide_tags, survey_tags
 from advisor.tasks.tagging._precision import list_precisions, list_precisions_without, mean_precision
 from tests.makers.once import make_once
 
@@ -117,6 +119,19 @@ def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) ->
     assert len(many.classes) == 200
 
 
+def test_images_and_labels_that_teach_nothing_are_named(images: Path) -> None:
+    rows = {5: "1,0,0,1", 6: "0,1,0,\n06.png,0,0,0,0"}
+    table = write_table(images, lambda n: rows.get(n, f"{flags(n)},0"), "path,r,g,b,lonely")
+    read = survey_tags(table)
+    assert read.classes == ("b", "g", "r")
+    assert read.notes == ("1 label is not used, as too few images have them: 'lonely' (1).",)
+    (contradiction,) = read.images.dataset.rejected
+    assert contradiction.reason == "rows 8 and 9 of 'tags.csv' contradict each other on 'g'"
+    messages = {finding.kind: finding.message for finding in check_tags(table, lambda _: None).findings}
+    assert messages[TagFault.NONE] == "8 images have no label"
+    assert "'lonely' (1)" in messages[TagFault.UNUSED]
+
+
 def test_parts_get_their_share_of_each_label_in_whole_groups(images: Path) -> None:
     truth = (RNG(0).random((900, 12)) < np.linspace(0.02, 0.4, 12)).astype(np.int8)
     groups = RNG(1).integers(0, 300, 900)
@@ -162,18 +177,54 @@ def test_a_head_learns_each_label_from_what_is_known_of_it(groups: Sequence[int]
     assert min(macro.value, micro.value) > 0.85 > 0.6 < exact.value
 
 
+@pytest.mark.parametrize("wish", [Guarantees(Shares(0.8)), Guarantees(recall=Shares(0.9))])
+@pytest.mark.parametrize("size", [1, 3])
+def test_thresholds_keep_their_share_on_new_images(wish: Guarantees, size: int) -> None:
+    kept = []
+    for draw in range(100):
+        # Images of one group show nearly the same.
+        hidden = np.repeat(RNG(draw).normal(size=(800 // size, 1)), size, axis=0)
+        noise = np.repeat(RNG(draw + 900).normal(size=hidden[::size].shape), size, axis=0)
+        truth = (hidden + noise / 3 > 0.5).astype(np.int8)
+        scores = 1 / (1 + np.exp(-2 * hidden))
+        groups = np.arange(len(hidden)) // size
+        half = len(hidden) // 2
+        thresholds, _ = keep_shares(truth[:half], scores[:half], groups[:half].tolist(), [wish], 1.0)
+        if thresholds:
+            shown = scores[half:] >= thresholds[0]
+            of = shown if wish.precision else truth[half:] == 1
+            kept.append(truth[half:][of].mean() >= 0.8 if wish.precision else shown[of].mean() >= 0.9)
+    assert len(kept) > 50
+    assert np.mean(kept) >= 0.93
+
+
+def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
+    wishes = list_wishes(Guarantees(Shares(0.8), Shares(None, {"a": 0.9})), ["a", "b"])
+    assert wishes == (Guarantees(recall=Shares(0.9)), Guarantees(Shares(0.8)))
+    for both in (
+        {"min_precision": ["80%"], "min_recall": ["80%"]},
+        {"min_precision": ["a=80%"], "min_recall": ["a=90%"]},
+    ):
+        with pytest.raises(UsageError, match="cannot keep both"):
+            resolve({"data": "tags.csv", "task": "image-tagging", **both})
+
+
 @pytest.mark.integration
 def test_a_search_judges_reports_and_ships_a_tagger(shared_folder: Path, search_small: Callable[..., None]) -> None:
     data = make_once(
         shared_folder / "tags", lambda folder: write_table(write_images(folder), lambda n: "|".join(labels_of(n)))
     )
-    runs = make_once(shared_folder / "tagging", partial(search_small, data, task="image-tagging"))
+    runs = make_once(
+        shared_folder / "tagging", partial(search_small, data, task="image-tagging", min_recall=["r=60%", "g=99%"])
+    )
     run = RunFolder((runs / "latest").resolve())
     rows = run.evaluations()
     assert {(row.configuration.training, row.status) for row in rows} == {("head", Status.OK)}
     judged = next(row for row in rows if row.holdout_answers)
     assert min(row.accuracy.value for row in rows) > 80
-    assert {"Macro F1", "Micro F1", "Exact sets", "AP of r"} <= set(judged.holdout_answers.figures)
+    assert {"Macro F1", "Micro F1", "Exact sets", "AP of r", "Recall of r"} <= set(judged.holdout_answers.figures)
+    assert {name: one.kept for name, one in judged.answers.label_guarantees.items()} == {"g": False, "r": True}
+    assert "No threshold can guarantee what was asked of these labels" in (run.path / "report.html").read_text()
     assert "Image by image" in (run.path / "report.html").read_text()
     (answer,) = predict(run.path, [data / "07.png"])
     bundle = export(run.path, data.parent / "bundle", web=False).path

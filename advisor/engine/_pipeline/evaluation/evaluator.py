@@ -177,11 +177,18 @@ class Evaluator:
         )
         trained = None if recipe_of(stages.training).quick_head else stages.head
         folds = (await self.walker.run(trained)).answers if trained else None
-        scored = Scored(answers, floats, folds, recipe_of(stages.training).learns)
+        learns = recipe_of(stages.training).learns
+        question = self._workload.question
+        task = question.of_task
+        notes = None
+        if learns and stages.made_here and task.own_thresholds and question.guarantees.options:
+            shipped = task.model(stages.card, stages.training, Purpose.SHIP, self._workload)
+            notes = (await self.walker.run(shipped)).notes
+        scored = Scored(answers, floats, folds, learns, notes)
         verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)
         if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
-        if not self._workload.question.robust:
+        if not question.robust:
             return verdict
         files = await asyncio.gather(*(self.walker.run(variant.captured) for variant in (stages, stages.reference)))
         captured = (asyncio.to_thread(self._judge.captured, file, images, Role.VALIDATION) for file in files)

@@ -236,12 +236,14 @@ class Scored(NamedTuple):
 
     ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
     head was not cross-validated. ``trained`` is False for a user's own file that is not trained here.
+    ``notes`` are what the training of the float file that ships returned.
     """
 
     own: Path
     floats: Path
     folds: Path | None = None
     trained: bool = True
+    notes: Any = None
 
 
 class Judge(Protocol):
