@@ -57,10 +57,21 @@ MOST_PRINTED_BYTES = 4_000_000
 
 KEYS = "put your keys where the client keeps them: aws configure"
 _ABOUT_KEYS = (
-    "UnrecognizedClient", "InvalidSignature", "SignatureDoesNotMatch", "ExpiredToken", "AccessDenied",
-    "InvalidClientTokenId", "IncompleteSignature", "NoCredentials", "PartialCredentials", "CredentialRetrieval",
-    "ProfileNotFound", "TokenRetrieval", "UnauthorizedSSOToken", "SSOTokenLoad",
-)  # fmt: skip
+    "UnrecognizedClient",
+    "InvalidSignature",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "AccessDenied",
+    "InvalidClientTokenId",
+    "IncompleteSignature",
+    "NoCredentials",
+    "PartialCredentials",
+    "CredentialRetrieval",
+    "ProfileNotFound",
+    "TokenRetrieval",
+    "UnauthorizedSSOToken",
+    "SSOTokenLoad",
+)
 
 
 @dataclass
