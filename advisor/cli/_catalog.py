@@ -255,7 +255,7 @@ def list_devices(
     phones: Annotated[
         bool, option("", "List the phones that are known by their names, predicted or measured.", "--phones")
     ] = False,
-    cloud: Annotated[str, option("NAME", "List the devices of this device cloud: aihub.")] = "",
+    cloud: Annotated[str, option("NAME", "List the devices of this device cloud: aihub or devicefarm.")] = "",
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,

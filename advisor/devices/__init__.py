@@ -17,6 +17,7 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.devices._calibration import QUIET, Calibrated
+    from advisor.devices._connections.adb import PhoneTool
     from advisor.devices._connections.agent import (
         HostConnection,
         SshConnection,
@@ -89,7 +90,6 @@ if TYPE_CHECKING:
     from advisor.devices._profiles.socs import Soc, clusters_of, read_socs
     from advisor.devices._profiles.values import (
         HOST,
-        MEASURABLE_RUNTIMES,
         MICRO_RUNTIME,
         NAME_PATTERN,
         TFLITE_RUNTIMES,
@@ -108,7 +108,6 @@ __all__ = [
     "HOST",
     "LITERT",
     "MAX_YAML_BYTES",
-    "MEASURABLE_RUNTIMES",
     "MICRO_RUNTIME",
     "NAME_PATTERN",
     "OWN",
@@ -133,6 +132,7 @@ __all__ = [
     "ModelFeatures",
     "NewDevice",
     "PackagedRuntime",
+    "PhoneTool",
     "Prediction",
     "Predictor",
     "Profiles",

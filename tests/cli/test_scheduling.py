@@ -176,3 +176,23 @@ def test_the_action_comments_and_fails_with_four_once(
 
 def test_no_input_of_the_action_becomes_a_part_of_a_script(action: dict[str, Any]) -> None:
     assert not [step["name"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")]
+
+
+def test_a_phone_that_is_missing_that_day_keeps_its_answer(
+    advisor: Advisor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without keys, the cloud does not say what its phones are."""
+    run = write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
+    cloud = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none"}
+    nightly = ["reevaluate", "--all", "--since-last", "--device"]
+    first = ended(advisor(*nightly, "devicefarm:Google Pixel 8", **cloud), 4)
+    assert (
+        "devicefarm:Google Pixel 8 is predicted: AWS Device Farm: Unable to locate credentials"
+        in first.err + caplog.text
+    )
+    kept = sorted(path.name for path in run.path.parent.iterdir())
+    for device, code in (("Google Pixel 8", 0), ("Phone of Nobody", 2)):
+        caplog.clear()
+        again = ended(advisor(*nightly, f"devicefarm:{device}", **cloud), code)
+        assert "Unable to locate credentials" in again.err + caplog.text
+    assert sorted(path.name for path in run.path.parent.iterdir()) == kept

@@ -18,6 +18,7 @@ MAKERS = (
     "tests.makers.kotlin",
     "tests.makers.networks",
     "tests.makers.phones",
+    "tests.makers.devicefarm",
     "tests.makers.searches",
     "tests.makers.bundles",
     "tests.makers.servers",

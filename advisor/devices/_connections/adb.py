@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from advisor.core import StageError, UsageError, plural
 from advisor.devices._connections.attached import INSTALL, QUICK_S, find_serial
 from advisor.devices._connections.protocol import MeasurementJob, Timing, needs_export
-from advisor.devices._connections.tool import check_tool, find_tool
+from advisor.devices._connections.tool import check_tool, fetch_tool, find_tool
+from advisor.downloads import FetchOptions
 from advisor.isolation import run_program
 
 if TYPE_CHECKING:
@@ -167,6 +168,32 @@ def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
     return tuple(rows)
 
 
+class PhoneTool:
+    """``benchmark_model`` for those who bring it to a phone themselves, as a device cloud does."""
+
+    @staticmethod
+    def fetch(abi: str) -> Path:
+        """Return the published tool for an instruction set, fetched once; UsageError: it is nowhere."""
+        return fetch_tool(abi, FetchOptions()).path
+
+    @staticmethod
+    def arguments(tool: str, model: str, threads: int, unit: str = "cpu", effort: str = "quick") -> list[str]:
+        """Return the command with its arguments, by the paths of tool and model on the phone."""
+        return [
+            tool,
+            f"--graph={model}",
+            f"--num_threads={threads}",
+            f"--num_runs={_RUNS.get(effort, _RUNS['quick'])}",
+            *_SHORT.get(effort, ()),
+            "--report_peak_memory_footprint=true",
+            "--enable_op_profiling=true",
+            *DELEGATES[unit],
+        ]
+
+    #: See :func:`parse_output`.
+    read = staticmethod(parse_output)
+
+
 def check_serial(serial: str) -> None:
     """Refuse what is not the serial of a phone: another character than serials have, or the beginning of an option."""
     if not _SERIAL.fullmatch(serial) or serial.startswith("-"):
@@ -240,14 +267,7 @@ class AdbConnection:
     def _build_command(self, job: MeasurementJob, folder: str, remote: str, threads: int) -> str:
         """Return the command for the phone's shell, with every part quoted."""
         argv = [
-            f"{folder}/benchmark_model",
-            f"--graph={remote}",
-            f"--num_threads={threads}",
-            f"--num_runs={_RUNS.get(job.effort, _RUNS['quick'])}",
-            *_SHORT.get(job.effort, ()),
-            "--report_peak_memory_footprint=true",
-            "--enable_op_profiling=true",
-            *DELEGATES[self.unit],
+            *PhoneTool.arguments(f"{folder}/benchmark_model", remote, threads, self.unit, job.effort),
             *self.arguments,
         ]
         return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CLOUDS = "advisor.device_clouds"
 """Entry points of :class:`DeviceCloud`, by the name that stands before a device: ``aihub:Samsung Galaxy S24``."""
 
-CLOUD_NAMES = ("aihub",)
+CLOUD_NAMES = ("aihub", "devicefarm")
 """The names of those entry points. They are listed here because the schema of profiles names them, and a build makes it
 before the package with its entry points is installed."""
 

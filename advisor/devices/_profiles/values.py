@@ -93,6 +93,11 @@ class DeviceTarget:
     forms: tuple[str, ...] = field(default=(), repr=False)
     kernels: str = ""  #: what its build computes with on a CPU, one of :data:`KERNELS`; empty if it is not known
 
+    @property
+    def measurable(self) -> bool:
+        """True if the agent or ``benchmark_model`` measures its runtime over a connection."""
+        return self.runtime in MEASURABLE_RUNTIMES
+
     def of(self, device: str) -> Target:
         """Return the target that evaluations on ``device`` carry; its kernels are a part of the version."""
         # The kernels change latencies as a release does, so evaluations must tell them apart.

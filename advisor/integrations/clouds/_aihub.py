@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from advisor.core import StageError, UsageError, install_extra
-from advisor.integrations.clouds._cloud import Cloud, Order, Outcome
+from advisor.integrations.clouds._cloud import Cloud, Order, Outcome, RunFigures
 
 TITLE = "Qualcomm AI Hub"
 
@@ -130,7 +130,7 @@ def read_profile(profile: Mapping[str, Any], outputs: Mapping[str, Sequence[Any]
         for layer in profile["execution_detail"]
     ]
     return Outcome(
-        runs_ms=[run_us / 1e3 for run_us in runs],
+        runs=RunFigures.of([run_us / 1e3 for run_us in runs]),
         load_ms=(summary.get("warm_load_time") or summary.get("first_load_time") or 0) / 1e3,
         memory_bytes=int(memory) if memory else None,
         operators=operators,

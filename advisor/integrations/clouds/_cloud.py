@@ -16,7 +16,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.core import StageError, UsageError, plural, show_seconds
-from advisor.devices import MEASURABLE_RUNTIMES, MeasurementJob, Timing
+from advisor.devices import MeasurementJob, Timing, needs_export
 from advisor.integrations.clouds._answers import Answers, compare_answers, find_images, run_here
 from advisor.store import sha256_file
 
@@ -46,15 +46,36 @@ class Order:
 
 
 @dataclass(frozen=True)
+class RunFigures:
+    """The latency of the runs of a file, in ms."""
+
+    median: float
+    first: float  # the first run
+    count: int  # timed runs
+    p90: float | None  # 90th percentile, None if the cloud does not tell
+
+    @classmethod
+    def of(cls, runs_ms: Sequence[float]) -> RunFigures:
+        """Return the figures of all timed runs, the first one too; StageError if there are none."""
+        if not runs_ms:
+            raise StageError("invalid response from the cloud: no runs")
+        steady = sorted(runs_ms)
+        p90 = statistics.quantiles(steady, n=10)[-1] if len(steady) > 1 else steady[0]
+        return cls(statistics.median(steady), runs_ms[0], len(steady), p90)
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The results of an order."""
 
-    runs_ms: Sequence[float]  # each timed run, the first one too
+    runs: RunFigures  # how long the timed runs took
     load_ms: float  # time to load the file
     memory_bytes: int | None  # memory that the file added, None if the cloud does not tell
     #: operators in run order, each with ``kind``, ``name``, ``unit`` (a key of :data:`UNITS`) and ``mean_ms`` or None
     operators: Sequence[Mapping[str, Any]]
     outputs: Sequence[Sequence[Any]] = ()  # the outputs for each input of the order
+    #: operators that the asked unit ran, and all, where a cloud tells no unit of each operator; None to count these
+    placed: tuple[int, int] | None = None
 
 
 class CloudClient(Protocol):
@@ -119,7 +140,7 @@ class CloudConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`. UsageError, and nothing is sent, without leave to send."""
         job.check()
-        if job.runtime not in MEASURABLE_RUNTIMES:
+        if needs_export(job.runtime):
             raise UsageError(f"{self.cloud.title} runs .tflite files, not {job.runtime}", "name a target with tflite")
         self.settings.require_leave(job.models, len(job.threads))
         # Before anything is sent: a folder without images, or a file that does not run here, costs no job.
@@ -181,45 +202,51 @@ class CloudConnection:
 
     def _make_timing(self, order: Order, outcome: Outcome, remarks: tuple[str, ...]) -> Timing:
         """Return the timing; StageError if it is none, or if the unit ran no operator."""
-        if not outcome.runs_ms:
-            raise StageError(f"{self.label}: invalid response from the cloud: no runs")
-        total = len(outcome.operators)
-        taken = sum(operator["unit"] == order.unit for operator in outcome.operators)
+        taken, total = outcome.placed or _count_placed(order.unit, outcome.operators)
         if order.unit != "cpu" and total and not taken:
             raise StageError(
                 f"{order.file.name} did not run on the {UNITS[order.unit]}, which took none of its "
                 f"{plural(total, 'operator')}",
                 "its latency there is that of another unit",
             )
-        steady = sorted(outcome.runs_ms)
+        runs = outcome.runs
         try:
             return Timing(
                 model=order.file,
                 threads=order.threads,
-                median_ms=statistics.median(steady),
-                runs=len(steady),
-                first_ms=outcome.runs_ms[0],
+                median_ms=runs.median,
+                runs=runs.count,
+                first_ms=runs.first,
                 load_ms=outcome.load_ms,
                 runtime="tflite",
                 memory_bytes=outcome.memory_bytes,
                 details={
-                    "p90_ms": statistics.quantiles(steady, n=10)[-1] if len(steady) > 1 else steady[0],
+                    **({} if runs.p90 is None else {"p90_ms": runs.p90}),
                     "delegated": (taken, total) if order.unit != "cpu" else None,
                     "operators": tuple(outcome.operators),
                 },
-                placement=self._describe_placement(order.unit, outcome.operators),
+                placement=_describe_placement(order.unit, outcome),
                 remarks=remarks,
             )
         except ValueError as problem:
             raise StageError(f"{self.label}: invalid response from the cloud: {problem}") from problem
 
-    def _describe_placement(self, unit: str, operators: Sequence[Mapping[str, Any]]) -> str:
-        """Return how many operators each unit ran, in words, the asked one first; empty if the CPU ran all."""
-        if not operators:
-            return "" if unit == "cpu" else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
-        counts = Counter(operator["unit"] for operator in operators)
-        if counts["cpu"] == len(operators):
-            return ""
-        others = [f"{counts[name]} on the {UNITS[name]}" for name in UNITS if name != unit and counts[name]]
-        asked = f"{counts[unit]} of {plural(len(operators), 'operator')} ran on the {UNITS[unit]}"
-        return ", ".join((asked, *others))
+
+def _count_placed(unit: str, operators: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return how many operators a unit ran, and all."""
+    return sum(operator["unit"] == unit for operator in operators), len(operators)
+
+
+def _describe_placement(unit: str, outcome: Outcome) -> str:
+    """Return how many operators each unit ran, in words, the asked one first; empty if the CPU ran all."""
+    taken, total = outcome.placed or _count_placed(unit, outcome.operators)
+    if not total:
+        return "" if unit == "cpu" else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
+    counts = Counter(operator["unit"] for operator in outcome.operators)
+    if unit == "cpu" and (outcome.placed or counts["cpu"] == total):
+        return ""
+    asked = f"{taken} of {plural(total, 'operator')} ran on the {UNITS[unit]}"
+    if outcome.placed:
+        return asked
+    others = [f"{counts[name]} on the {UNITS[name]}" for name in UNITS if name != unit and counts[name]]
+    return ", ".join((asked, *others))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 from advisor.core import AdvisorError, Provenance, Quantity, StageError, UsageError, plural, show_bytes
 from advisor.devices import (
-    MEASURABLE_RUNTIMES,
     Connection,
     HostConnection,
     MeasurementJob,
@@ -69,7 +68,7 @@ def benchmark_on_device(
             rows = [_with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)]
     else:
         is_local = profile.name in local_runtimes()
-        if not is_local and target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
+        if not is_local and not target.measurable and not needs_export(target.runtime):
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",

@@ -6,6 +6,9 @@ import json
 import re
 import ssl
 import threading
+from collections.abc import Iterator
+from functools import reduce
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +98,44 @@ def test_requests_of_others_are_refused(client: Client) -> None:
         below = path[1:] if path.startswith("//") else f"{client.access.root}{path}"
         whole = below.replace("{token}", TOKEN).replace("{short}", TOKEN[:-1])
         assert client.request(method, whole, headers=stated).status_code == status, (method, path)
+
+
+def hostile_cases() -> Iterator[tuple[str, str, bytes, dict[str, str], int]]:
+    """Yield requests made from good ones: method, path, body, further headers, and the status of the answer."""
+    letters = (TOKEN[:place] + "u" + TOKEN[place + 1 :] for place in range(len(TOKEN)))
+    for token in (*letters, *(TOKEN[:length] for length in range(0, len(TOKEN), 4)), TOKEN.upper(), f"{TOKEN}t"):
+        yield "GET", f"/{token}/", b"", {}, 403
+    hosts = ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", "[::]", "2130706433", "a b")
+    for host, port in product(hosts, ("", ":8000", ":80", ":8000@evil.example")):
+        yield "GET", "{root}/", b"", {"host": f"{host}{port}"}, 403
+    good = json.dumps(read_posted())
+    for place in range(0, len(good), len(good) // 40):  # of a phone that goes away half-way
+        yield "POST", "{root}/timings", good[:place].encode(), {}, 400
+    fields = ("form", "threads", "runtime_ms", "load_ms", "first_ms")
+    places: list[list[Any]] = [["device", "cores"], *(["series", one, name] for one in (0, 1) for name in fields)]
+    places += [["series", 0, "blocks", block, "elapsed_ms"] for block in range(8)]
+    places += [["series", 1, "blocks", 0, "times", one] for one in range(3)]
+    for (*path, name), value in product(places, ("NaN", "Infinity", "-1", "1e400", '"1"', "null", "{}", "-1e-9")):
+        posted: Any = read_posted()
+        reduce(lambda part, key: part[key], path, posted)[name] = "PLACE"
+        yield "POST", "{root}/timings", json.dumps(posted).replace('"PLACE"', value).encode(), {}, 400
+
+
+def test_hundreds_of_hostile_requests_change_nothing(run: RunFolder) -> None:
+    require_runtime(LITERT)
+    pages = pages_of(run, 5000)
+    client = Client(pages.app(), pages.server)
+    before = sorted(run.path.parent.rglob("*"))
+    cases = list(hostile_cases())
+    for method, path, body, headers, status in cases:
+        own = {"origin": client.own} if method == "POST" else {}
+        answer = client.request(
+            method, path.replace("{root}", client.access.root), headers={**own, **headers}, content=body
+        )
+        assert answer.status_code == status, (method, path, body[-90:], headers, answer.text)
+    assert len(cases) >= 300
+    assert sorted(run.path.parent.rglob("*")) == before
+    assert client.change("/timings", json.dumps(read_posted()).encode()).status_code == 200
 
 
 def test_only_so_many_requests_are_answered(client: Client) -> None:

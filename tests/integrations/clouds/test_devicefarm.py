@@ -1,0 +1,65 @@
+"""A file runs on a phone of AWS Device Farm by its real client, against a server of its protocol and the real adb."""
+
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import advisor
+from advisor import devices
+from advisor.core import Provenance, UsageError
+from tests.makers.devicefarm import SECRET, DeviceFarm
+from tests.tables import with_cases
+
+pytestmark = pytest.mark.integration  # it starts adb
+
+DEVICE = "devicefarm:Google Pixel 8"
+
+
+def test_a_file_is_sent_as_it_is_and_timed(devicefarm: DeviceFarm, float_model: Path, tmp_path: Path) -> None:
+    benchmark = advisor.benchmark_device(float_model, device=f"{DEVICE}:tflite-cpu-x4", threads=[4], upload=True)
+    (row,) = benchmark.rows
+    assert row.latency is not None
+    assert (row.latency.value, row.load_ms, row.first_ms) == (11.85, 17.187, 35.123)
+    assert row.reason.startswith("job r-1 of 20")
+    assert "--num_threads=4" in (tmp_path / "called").read_text()
+    with zipfile.ZipFile(BytesIO(devicefarm.files[0])) as package:
+        assert package.read("model.tflite") == float_model.read_bytes()
+    (run,) = (asked for call, asked in devicefarm.calls if call == "ScheduleRun")
+    (chosen,) = run["deviceSelectionConfiguration"]["filters"]
+    assert [arn[-16:] for arn in chosen["values"]] == ["Google Pixel 8 0", "Google Pixel 8 1"]
+    assert not list((devicefarm.phone.root / "data" / "local" / "tmp").iterdir()), "the phone is left as it was"
+
+
+def test_nothing_is_sent_without_leave_and_no_image_ever(
+    devicefarm: DeviceFarm, brightness_model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="1 file of .* would be sent to AWS Device Farm"):
+        advisor.benchmark_device(brightness_model, device=DEVICE)
+    Image.new("RGB", (8, 8)).save(tmp_path / "0.png")
+    (row,) = advisor.benchmark_device(brightness_model, device=DEVICE, upload=True, upload_images=tmp_path).rows
+    assert "answers no images" in row.reason
+    assert not devicefarm.files
+
+
+@with_cases
+def test_a_farm_that_fails_leaves_the_prediction(
+    devicefarm: DeviceFarm, float_model: Path, capsys: pytest.CaptureFixture[str], state: dict[str, object], said: str
+) -> None:
+    for name, value in state.items():
+        setattr(devicefarm, name, value)
+    device = f"{DEVICE}:tflite-npu"
+    (row,) = advisor.benchmark_device(float_model, device=device, upload=True, cloud_limit="1s").rows
+    assert row.latency is not None
+    assert row.latency.provenance is Provenance.PREDICTED
+    assert row.reason.startswith("not measured: ")
+    assert said in row.reason
+    assert SECRET not in repr(row) + "".join(capsys.readouterr())
+
+
+def test_devices_are_listed_and_the_nearest_is_named(devicefarm: DeviceFarm) -> None:
+    assert [phone.name for phone in devices.list_devices(cloud="devicefarm")] == [DEVICE]
+    with pytest.raises(UsageError, match="did you mean 'Google Pixel 8'"):
+        devices.show("devicefarm:Google Pixel 9")
