@@ -78,8 +78,8 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
         _picked(kept["picks"]["picks"]),
         _judged(kept["judging"]),
         _cold(kept["cold"]["cold"]),
-        f"Fit {speed['fit_s']:.2f} s; one model on one target {speed['one_ms']:.2f} ms; 10,000 models on 100 targets "
-        f"{speed['many_s']:.1f} s.",
+        f"CPU time: fit {speed['fit_s']:.2f} s; one model on one target {speed['one_ms']:.2f} ms; 10,000 models on 100 "
+        f"targets {speed['many_s']:.1f} s.",
         "## All figures\n\n"
         + _table(("protocol", "condition", "method", *NAMES.values(), "predictions"), map(_cells, rows)),
     ]
