@@ -18,7 +18,6 @@ print(*sorted(name for name in sys.modules if name.startswith("advisor")))
 print(advisor.catalog.show("squeezenet_1.1_227").name, advisor.devices.show("host").name)
 """
 AFTER = "import advisor.engine._run, advisor.reporting._answer, advisor.exporting._bundle, advisor.cli._main, advisor\n"
-NO_RUN = "'nope' is not a run folder (no request.yaml)\nhint: runs are under runs/, the newest at runs/latest"
 
 
 @pytest.mark.integration

@@ -61,9 +61,8 @@ def test_the_wheel_holds_every_shipped_file(wheel: Path, project: Path) -> None:
 def test_a_request_file_names_the_schema_in_the_wheel(installed: Path, tmp_path: Path) -> None:
     run(installed, str(installed / "bin" / "advisor"), "init", "--budget", "50ms", cwd=tmp_path)
     line = (tmp_path / "advisor.yaml").read_text(encoding="utf-8").partition("\n")[0]
-    assert (
-        tmp_path / line.partition("$schema=")[2]
-    ).resolve() == installed / "advisor/_data/schemas/request.schema.json"
+    named = tmp_path / line.partition("$schema=")[2]
+    assert named.resolve() == installed / "advisor/_data/schemas/request.schema.json"
 
 
 def test_the_long_description_and_the_metadata_work_outside_the_repository(wheel: Path, project: Path) -> None:

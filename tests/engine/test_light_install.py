@@ -118,14 +118,9 @@ def said(places: dict[str, Path]) -> Said:
     return found
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "a candidate"])
 def test_what_is_promised_runs(command: str, said: Said) -> None:
     code, errors, _ = said[command]
-    assert code == 0, errors
-
-
-def test_a_candidate_is_made_and_judged(said: Said) -> None:
-    code, errors, _ = said["a candidate"]
     assert code == 0, errors
 
 

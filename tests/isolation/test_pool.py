@@ -333,24 +333,17 @@ def switching() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def _together(worker: Worker) -> list[BaseException]:
-    """Stop a worker from many threads at once, and return what they raised."""
-    start, raised = threading.Barrier(THREADS), []
+def stop_together(worker: Worker) -> None:
+    """Stop a worker from many threads at once, and raise what one of them raised."""
+    start = threading.Barrier(THREADS)
 
-    def stop() -> None:
+    def stop(_thread: int) -> None:
         start.wait()
-        try:
-            for _ in range(CALLS):
-                worker.stop()
-        except Exception as error:
-            raised.append(error)
+        for _ in range(CALLS):
+            worker.stop()
 
-    threads = [threading.Thread(target=stop) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return raised
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(stop, range(THREADS)))
 
 
 @pytest.mark.usefixtures("switching")
@@ -358,27 +351,22 @@ def test_many_threads_may_stop_one_worker(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "log", {})
     for _ in range(ROUNDS):
         pid = worker.call("os:getpid", limits=CallLimits())
-        assert _together(worker) == []
+        stop_together(worker)
         assert not psutil.pid_exists(pid)
 
 
 def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path) -> None:
-    worker, raised = Worker(tmp_path / "log", {}), []
+    worker = Worker(tmp_path / "log", {})
     worker.call("os:getpid", limits=CallLimits())
-
-    def sleep() -> None:
-        try:
-            worker.call("time:sleep", 60, limits=CallLimits())
-        except StageError as error:
-            raised.append(error)
-
-    caller = threading.Thread(target=sleep)
-    caller.start()
-    while caller.is_alive():
-        worker.stop()
-        caller.join(0.01)
+    with ThreadPoolExecutor(1) as thread:
+        call = thread.submit(worker.call, "time:sleep", 60, limits=CallLimits())
+        while not call.done():
+            worker.stop()
+            time.sleep(0.01)
     worker.stop()
-    assert [error.message for error in raised] == ["killed by the system (SIGKILL), most likely because memory ran out"]
+    with pytest.raises(StageError) as caught:
+        call.result()
+    assert caught.value.message == "killed by the system (SIGKILL), most likely because memory ran out"
 
 
 def test_a_program_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,10 +35,8 @@ def agrees(path: Path) -> bool:
 
     A busy machine can disturb all attempts of a profile, which then is of the builtin kernels and says so.
     """
-    told, tried = (
-        delegate_operators(read(path), accelerator("xnnpack")),
-        (profile(path, with_roofline=False) for _ in range(9)),
-    )
+    told = delegate_operators(read(path), accelerator("xnnpack"))
+    tried = (profile(path, with_roofline=False) for _ in range(9))
     seen = next(each for each in tried if each.kernels == "default")
     builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
     return ({row.index for row in told.refused}, told.partitions) == (builtin, seen.partitions)

@@ -23,7 +23,6 @@ from tests.processes import PATIENCE_S, children_with, has_ended, until
 from tests.tables import with_cases
 
 PROCESSORS = len(os.sched_getaffinity(0))
-LOWEST = "'powersave' holds the processors at their lowest frequency"
 
 
 def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_what_the_speed_depends_on() -> None:

@@ -10,6 +10,7 @@ from advisor.measurement._processes import run_json
 from tests.processes import has_ended, until
 
 pytestmark = pytest.mark.integration
+DIE = "import os, signal; os.kill(os.getpid(), signal.{})"
 
 
 @pytest.fixture
@@ -26,14 +27,20 @@ def test_the_document_is_returned_and_an_exception_told_by_its_last_line(script:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("SIGKILL", "was killed (SIGKILL), most likely because memory ran out"), ("SIGSEGV", "died (SIGSEGV)")],
+    ("code", "said"),
+    [
+        (DIE.format("SIGKILL"), "was killed (SIGKILL), most likely because memory ran out"),
+        (DIE.format("SIGSEGV"), "died (SIGSEGV)"),
+        ("print('not json')", "ended with status 0 and printed: not json"),
+        ("print()", "ended with status 0 and printed: nothing"),
+        ("print([1, 2])", "printed no JSON object"),
+    ],
 )
-def test_a_death_names_its_signal(script: Path, name: str, said: str) -> None:
-    script.write_text(f"import os, signal; os.kill(os.getpid(), signal.{name})")
+def test_a_death_with_its_signal_and_other_output_are_one_clear_line(script: Path, code: str, said: str) -> None:
+    script.write_text(code)
     with pytest.raises(StageError) as caught:
         run_json([str(script)], 30, "model.tflite")
-    assert said in caught.value.message
+    assert caught.value.message.startswith(f"model.tflite: the measuring process {said}")
     assert "\n" not in caught.value.message
 
 
@@ -48,11 +55,3 @@ def test_a_hang_ends_with_the_whole_process_group(script: Path, tmp_path: Path) 
     with pytest.raises(StageError, match=r"no result after 5 s"):
         run_json([str(script)], 5, "model.tflite")
     until(partial(has_ended, int(note.read_text())))
-
-
-@pytest.mark.parametrize("printed", ["not json", "", "[1, 2]"])
-def test_other_output_is_one_clear_line(script: Path, printed: str) -> None:
-    script.write_text(f"print({printed!r})")
-    with pytest.raises(StageError) as caught:
-        run_json([str(script)], 30, "model.tflite")
-    assert caught.value.message.startswith("model.tflite: the measuring process")

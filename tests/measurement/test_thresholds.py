@@ -120,10 +120,8 @@ def test_the_precision_at_a_coverage_is_kept_in_nineteen_of_twenty_draws(wanted:
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=60), st.floats(0.5, 0.9), st.floats(0.01, 0.09))
 def test_more_recall_needs_a_lower_score(steps: list[int], wanted: float, more: float) -> None:
     scores = np.array(steps) / 256
-    (low, less), (high, greater) = (
-        confidence.find_reached(scores, wanted + more),
-        confidence.find_reached(scores, wanted),
-    )
+    low, less = confidence.find_reached(scores, wanted + more)
+    high, greater = confidence.find_reached(scores, wanted)
     assert low <= high
     assert less >= greater
     assert (scores >= high).mean() >= greater
@@ -135,10 +133,8 @@ def test_more_precision_leaves_fewer_answers(seed: int, wanted: float, more: flo
     draw = np.random.default_rng(seed)
     sure = draw.beta(4, 1, 200)
     right = draw.random(200) < sure
-    easy, hard = (
-        confidence.find_threshold(sure, right, wanted),
-        confidence.find_threshold(sure, right, min(wanted + more, 0.99)),
-    )
+    easy = confidence.find_threshold(sure, right, wanted)
+    hard = confidence.find_threshold(sure, right, min(wanted + more, 0.99))
     assert hard is None or (easy is not None and easy.images >= hard.images)
 
 
@@ -236,10 +232,8 @@ def test_each_image_is_calibrated_by_others() -> None:
 
 def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_large_one() -> None:
     probabilities, labels = drawn(4000, 2.0)
-    before, after = (
-        confidence.assess_reliability(probabilities, labels),
-        confidence.assess_reliability(confidence.crossfit_probabilities(probabilities, labels), labels),
-    )
+    before = confidence.assess_reliability(probabilities, labels)
+    after = confidence.assess_reliability(confidence.crossfit_probabilities(probabilities, labels), labels)
     assert before.error.value > 0.1
     assert after.error.value < 0.04  # perfect probabilities have 0.03 in 15 bins of 267 images
     assert after.brier.value < before.brier.value

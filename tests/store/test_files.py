@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core import Configuration, Evaluation, ImageAnswers, StageError, Status, Target, UsageError
+from advisor.core import Evaluation, ImageAnswers, StageError, Status, UsageError
 from advisor.store import (
     CHANGED,
     OLD,
@@ -107,18 +107,14 @@ def test_a_child_that_met_the_full_disk_says_so_and_others_do_not(tmp_path: Path
 
 def test_what_was_evaluated_before_the_disk_was_full_is_kept(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path, "full")
-    done = [_evaluation(threads) for threads in (1, 2)]
+    files = (evaluation(threads=threads).configuration for threads in (1, 2))
+    done = [Evaluation(configuration, Status.FAILED, "family", reason="because") for configuration in files]
     run.append(done[0])
     with files_at_most(run.evaluations_file.stat().st_size + 10), pytest.raises(StageError, match="the disk is full"):
         run.append(done[1])
     assert run.evaluations() == (done[0],)
     run.append(done[1])
     assert run.evaluations() == tuple(done)
-
-
-def _evaluation(threads: int) -> Evaluation:
-    target = Target("host", "ai-edge-litert", "cpu", threads)
-    return Evaluation(Configuration("card", "head", "float32", target), Status.FAILED, "family", reason="because")
 
 
 def test_codes_of_a_full_disk_are_known_and_others_are_not_taken_for_it() -> None:

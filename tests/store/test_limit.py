@@ -1,14 +1,12 @@
 """The cache has a limit: the least recently used results go, and what is in use or kept stays."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
 from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
+from tests.store.test_files import files_at_most
 from tests.tables import with_cases
 
 MEGABYTE = 1_000_000
@@ -252,21 +251,9 @@ def test_a_killed_cleaner_leaves_whole_results_and_the_next_one_ends_its_work(ro
     assert find_changed_file(folders[0]) is None
 
 
-@contextmanager
-def no_room() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 def test_a_full_disk_can_be_cleaned(root: Path) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(3)]
-    with no_room():
+    with files_at_most(0):
         done = evict_results(root, 1_500_000)
     assert numbers(root, folders) == [2]
     assert done.count == 2
@@ -274,7 +261,7 @@ def test_a_full_disk_can_be_cleaned(root: Path) -> None:
 
 def test_on_a_full_disk_a_cached_result_is_still_used(root: Path) -> None:
     folder, hold = make(root, 1), Lease(root)
-    with no_room():
+    with files_at_most(0):
         assert ArtifactCache(root / "artifacts", hold).get("head-5", {"number": 1}, filler(1)) == folder
     hold.release()
 

@@ -48,14 +48,6 @@ def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
     assert len(run.evaluations_file.read_text().splitlines()) == 1
 
 
-def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) -> None:
-    run.append(with_artefact(run, evaluation()))
-    with run.evaluations_file.open("ab") as file:
-        file.write(b'{"configuration": {"card": "half')
-    run.append(with_artefact(run, evaluation("other")))
-    assert [e.configuration.card for e in run.evaluations()] == ["mobilenet_v2_1.0_224", "other"]
-
-
 def test_a_folder_that_is_no_run_and_one_of_a_newer_schema_are_refused(tmp_path: Path, run: RunFolder) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         RunFolder.open(tmp_path)

@@ -14,16 +14,9 @@ from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, rows
 from tests.run_folders import write_run
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 KIOSK = "our-kiosk"
-
-
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use a cache and a settings folder for this test only."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "settings"))
 
 
 @pytest.fixture

@@ -226,11 +226,9 @@ class _Made(dict[Stage[Any], Any]):
 
 def _keys(folder: Path) -> dict[str, list[str]]:
     workload = Workload(TRAININGS, ("float32", "int8", "float16"), image_counts(1000, 200, 250))
-    given, made, found = (
-        materials(folder, two_classes(), weights={CARD.name: None}),
-        _Made(folder),
-        dict[str, list[str]](),
-    )
+    given = materials(folder, two_classes(), weights={CARD.name: None})
+    made = _Made(folder)
+    found = dict[str, list[str]]()
     for training, form in ((each, form) for each in TRAININGS for form in workload.recipes_of(each)):
         for stage in with_all_before(VariantStages(CARD, training, form, workload).evaluation):
             words = sorted(stage.inputs(given, Results(made)))

@@ -96,11 +96,9 @@ def test_a_final_head_of_other_labels_is_another_one(tmp_path: Path, purpose: Pu
 
 
 def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_its_form() -> None:
-    onnx, chrome, micro = (
-        LocalTarget("host:onnxruntime", DeviceTarget("cpu-x1", "onnxruntime", "cpu", precisions=("float32", "int8"))),
-        LocalTarget("chromium", DeviceTarget("litert-wasm", "litert-web", "cpu", precisions=("float32", "int8"))),
-        LocalTarget("stm32h743", DeviceTarget("tflm", "tflite-micro", "cpu", precisions=("int8",))),
-    )
+    onnx = LocalTarget("host:onnxruntime", DeviceTarget("cpu-x1", "onnxruntime", "cpu", precisions=("float32", "int8")))
+    chrome = LocalTarget("chromium", DeviceTarget("litert-wasm", "litert-web", "cpu", precisions=("float32", "int8")))
+    micro = LocalTarget("stm32h743", DeviceTarget("tflm", "tflite-micro", "cpu", precisions=("int8",)))
     workload = replace(TRAINED, local_targets=(onnx, chrome, micro, replace(micro, device="esp32-s3")))
     floats, rounded = (VariantStages(CARD, HEAD, form, workload) for form in ("float32", "int8"))
     assert [names(floats)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 0]
@@ -152,10 +150,8 @@ def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> Non
 def test_a_recipe_that_decides_on_scores_decides_on_the_file_that_is_compared() -> None:
     ships = variant(CARD, HEAD, "mixed_int8", Purpose.SHIP, TRAINED)
     assert variant(CARD, HEAD, "mixed_int8", Purpose.COMPARE, TRAINED) in ships.after
-    assert (
-        variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED)
-        not in variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED).after
-    )
+    plain = variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED)
+    assert variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED) not in plain.after
 
 
 def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_file() -> None:

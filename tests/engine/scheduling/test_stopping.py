@@ -70,13 +70,9 @@ def test_finalists(rows: list[Evaluation], names: list[str]) -> None:
 
 
 def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on_each_other_network() -> None:
-    def form(card: str, recipe: str, threads: int = 1) -> Evaluation:
-        made = evaluation(card, compression=recipe, threads=threads)
-        return replace(made, artefact_sha256=f"{card}-{recipe}")
-
     chosen = (
-        form("a", "int8"), form("a", "int8", 2), form("a", "float16"), form("a", "float32"),
-        form("b", "int8"), form("b", "float16"), form("b", "int8", 2),
+        _form("a", "int8"), _form("a", "int8", threads=2), _form("a", "float16"), _form("a", "float32"),
+        _form("b", "int8"), _form("b", "float16"), _form("b", "int8", threads=2),
     )  # fmt: skip
     tried = [
         [(e.artefact_sha256, e.configuration.target.threads) for e in pick_capture_finalists(chosen, each)]
@@ -87,9 +83,7 @@ def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on
 
 
 def test_reasons_say_what_was_left() -> None:
-    late, counted = (
-        end_early(StopKind.TIME_LIMIT, "at --time-limit 10min", 3),
-        end_early(StopKind.MAX_TRIALS, "at --max-trials 40", 1),
-    )
+    late = end_early(StopKind.TIME_LIMIT, "at --time-limit 10min", 3)
+    counted = end_early(StopKind.MAX_TRIALS, "at --max-trials 40", 1)
     assert late.text == "stopped at --time-limit 10min: 3 configurations not evaluated"
     assert counted.text == "stopped at --max-trials 40: 1 configuration not evaluated"

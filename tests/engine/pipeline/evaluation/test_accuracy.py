@@ -51,10 +51,8 @@ def test_published_figures_are_quoted_for_their_own_form_alone() -> None:
 
 def test_changed_answers_cost_as_much_as_float_was_sure_of_them() -> None:
     floats = [(0, 0.9), (1, 0.1)]
-    doubtful, sure = (
-        find_published_top1(V2, "int8", [(0, 0.9), (7, 0.1)], floats),
-        find_published_top1(V2, "int8", [(7, 0.9), (1, 0.1)], floats),
-    )
+    doubtful = find_published_top1(V2, "int8", [(0, 0.9), (7, 0.1)], floats)
+    sure = find_published_top1(V2, "int8", [(7, 0.9), (1, 0.1)], floats)
     assert present(doubtful.accuracy).value == pytest.approx(0.9 * 71.8)
     assert present(sure.accuracy).value == pytest.approx(0.1 * 71.8)
 

@@ -3,6 +3,7 @@
 The order before anything was evaluated. Hypervolume against Optuna's, and what points add to it.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 
@@ -36,7 +37,9 @@ def _pool(seed: int) -> tuple[np.random.Generator, Floats, Floats, list[dict[str
     return rng, prior, known, features
 
 
-def _fitted(design_of: tuple[Floats, Floats, list[dict[str, float | str]]], truth: Floats, rows: range) -> Surrogate:
+def _fitted(
+    design_of: tuple[Floats, Floats, list[dict[str, float | str]]], truth: Floats, rows: Iterable[int]
+) -> Surrogate:
     surrogate = Surrogate(make_design(*design_of))
     for row in rows:
         surrogate.add(row, float(truth[row]))
@@ -85,9 +88,7 @@ def test_what_was_never_seen_is_less_certain() -> None:
     rng, prior, known, features = _pool(0)
     truth = prior + 10 * np.array([_level(each) for each in features]) + rng.normal(0, 1, COUNT)
     seen = [row for row in range(COUNT) if features[row]["family"] != "f5"]
-    surrogate = Surrogate(make_design(prior, known, features))
-    for row in seen:
-        surrogate.add(row, float(truth[row]))
+    surrogate = _fitted((prior, known, features), truth, seen)
     unseen = np.array([row for row in range(COUNT) if row not in set(seen)])
     assert surrogate.deviations(unseen).min() > 2 * surrogate.deviations(np.array(seen)).max()
 
