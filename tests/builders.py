@@ -1,13 +1,18 @@
-"""Values for tests of the pure core."""
+"""Values for tests of the pure core, and the error of a call that must fail."""
 
 import hashlib
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+import pytest
 from hypothesis import strategies as st
 
-from advisor.core import Configuration, Evaluation, Provenance, Quantity, Status, Target
+from advisor.core import Configuration, Evaluation, Provenance, Quantity, Status, Target, UsageError
 
+E = TypeVar("E", bound=Exception)
+P = ParamSpec("P")
 T = TypeVar("T")
 RUNTIME = "ai-edge-litert==2.3.0"
 
@@ -60,3 +65,12 @@ def present(value: T | None) -> T:
 def interval(found: Quantity) -> tuple[float, float, float]:
     """Return the lower end, the value and the upper end of a quantity that has an interval."""
     return present(found.low), found.value, present(found.high)
+
+
+def must_fail(kind: type[E], pattern: str, call: Callable[P, object], /, *args: P.args, **options: P.kwargs) -> E:
+    """Return the error of a call, whose text has a pattern; that of a wrong use has a hint, too."""
+    with pytest.raises(kind) as caught:
+        call(*args, **options)
+    assert re.search(pattern, str(caught.value)), f"{pattern!r} is not in {str(caught.value)!r}"
+    assert not isinstance(caught.value, UsageError) or caught.value.hint
+    return caught.value

@@ -12,6 +12,7 @@ from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -93,10 +94,8 @@ def test_names_families_and_globs_select_in_order_and_others_name_the_nearest(ca
     assert names[0].startswith("mobilenet_v1_0.25")
     assert len(names) == 7
     assert {card.family for card in chosen} == {"mobilenet_v1", "squeezenet"}
-    with pytest.raises(UsageError, match=r"'mobilnet_v2'.*did you mean 'mobilenet_v2'"):
-        catalogue.select(["mobilnet_v2"])
-    with pytest.raises(UsageError, match="'resnext_\\*'"):
-        catalogue.select(["resnext_*"])
+    must_fail(UsageError, r"'mobilnet_v2'.*did you mean 'mobilenet_v2'", catalogue.select, ["mobilnet_v2"])
+    must_fail(UsageError, "'resnext_\\*'", catalogue.select, ["resnext_*"])
 
 
 @pytest.fixture
@@ -149,8 +148,7 @@ def test_cards_are_a_table_with_units_in_its_names_and_one_card_is_shown() -> No
     assert (card["input_px"], card["params"], card["weights_here"]) == (224, 3_504_872, False)
     assert 70 < card["top1_percent"] < 75
     assert catalog.show("mobilenet_v2_1.0_224").input_size == 224
-    with pytest.raises(UsageError, match="did you mean 'mobilenet_v2_1.0_224'"):
-        catalog.show("mobilenet_v2_1.0_225")
+    must_fail(UsageError, "did you mean 'mobilenet_v2_1.0_224'", catalog.show, "mobilenet_v2_1.0_225")
 
 
 def test_what_cannot_be_fetched_comes_with_the_reason() -> None:
@@ -161,8 +159,7 @@ def test_what_cannot_be_fetched_comes_with_the_reason() -> None:
 
 @pytest.mark.parametrize(("names", "everything"), [((), False), (("mobilenet_v2",), True)])
 def test_to_fetch_names_or_everything_must_be_said(names: tuple[str, ...], everything: bool) -> None:
-    with pytest.raises(UsageError, match="name the cards to fetch"):
-        catalog.fetch(*names, everything=everything)
+    must_fail(UsageError, "name the cards to fetch", catalog.fetch, *names, everything=everything)
 
 
 def test_a_broken_file_is_found_by_the_check(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from advisor.datasets import InputSpec
 from advisor.store import shipped_folder
 from advisor.tflite import count, read
 from advisor.training._finetune.network import level_layers
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32
 
@@ -151,8 +152,7 @@ def test_a_linear_layer_takes_the_offset_before_it(tiny: tuple[GraphFile, dict[s
 def test_a_checkpoint_that_does_not_fit_is_refused_by_the_tensor(graph: GraphFile, change: Any, words: str) -> None:
     tensors = graph.draw_tensors()
     change(tensors)
-    with pytest.raises(WeightsError, match=words):
-        graph.fill_constants(tensors)
+    must_fail(WeightsError, words, graph.fill_constants, tensors)
 
 
 def test_counters_of_training_are_no_part_of_the_graph(graph: GraphFile) -> None:
@@ -162,8 +162,7 @@ def test_counters_of_training_are_no_part_of_the_graph(graph: GraphFile) -> None
 
 def test_a_graph_file_that_changed_is_refused() -> None:
     changed = replace(SMALL, arguments=(("file", str(SMALL.keywords["file"])), ("sha256", "0" * 64)))
-    with pytest.raises(UsageError, match=r"lcnet_050.* has changed: its sha256 is"):
-        graph_of(changed)
+    must_fail(UsageError, r"lcnet_050.* has changed: its sha256 is", graph_of, changed)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"x" * 5000, "changed"])
@@ -173,16 +172,14 @@ def test_a_damaged_graph_file_is_refused(tmp_path: Path, content: bytes | str) -
         whole[100:140] = bytes(40)
         content = bytes(whole)
     (tmp_path / "a.graph").write_bytes(content)
-    with pytest.raises(UsageError, match="a.graph is not a graph file"):
-        read_graph(tmp_path / "a.graph")
+    must_fail(UsageError, "a.graph is not a graph file", read_graph, tmp_path / "a.graph")
 
 
 def test_a_graph_file_without_constants_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.graph", "w") as archive:
         archive.writestr(GRAPH, b"")
         archive.writestr(CONSTANTS, "[]")
-    with pytest.raises(UsageError, match="is not a graph file"):
-        read_graph(tmp_path / "a.graph")
+    must_fail(UsageError, "is not a graph file", read_graph, tmp_path / "a.graph")
 
 
 def test_graph_files_and_cards_belong_together() -> None:

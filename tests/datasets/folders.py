@@ -1,8 +1,10 @@
 """Data folders made for tests: real image files, small."""
 
+import io
 import struct
+import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,15 @@ def make(root: Path, **classes: int) -> Path:
     for number, (name, count) in enumerate(classes.items()):
         fill(root / name, count, first=100 * number)
     return root
+
+
+def tarred(path: Path, files: Iterable[tuple[str, bytes]]) -> Path:
+    with tarfile.open(path, "w") as file:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    return path
 
 
 def claims(width: int, height: int) -> bytes:

@@ -1,17 +1,36 @@
+import errno
 import os
 import shutil
+import zipfile
+from collections import Counter
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, features
 from skimage import data
 
-from advisor.core import StageError, UsageError
-from advisor.datasets import Dataset, InputSpec, Survey, draw_captures, load, random_capture, require_unchanged, survey
+from advisor.core import ContentError, StageError, UsageError
+from advisor.datasets import (
+    Dataset,
+    InputSpec,
+    Survey,
+    draw_captures,
+    list_files,
+    load,
+    open_image,
+    random_capture,
+    require_unchanged,
+    survey,
+)
 from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply_condition
+from advisor.datasets._read_errors import reason_of
+from advisor.datasets._survey import read_file
 from advisor.tasks.classification._images import read_others
+from tests.builders import must_fail
 from tests.datasets.folders import fill, image, make
+from tests.requirements import shared_case
 from tests.tables import with_cases
 
 SIZE = 32
@@ -102,17 +121,15 @@ def test_a_image_replaced_by_one_of_the_same_size_is_seen_by_its_time(dataset: D
     path = dataset.images[0].path
     path.write_bytes(path.read_bytes())
     os.utime(path, ns=(1, 1))
-    with pytest.raises(StageError, match="1 image changed"):
-        _require(dataset)
+    must_fail(StageError, "1 image changed", _require, dataset)
 
 
 def test_unchanged_images_pass_and_those_that_went_or_changed_are_told_of(dataset: Dataset) -> None:
     _require(dataset)
     dataset.images[2].path.unlink()
     image(1, (90, 60)).save(dataset.images[5].path)
-    with pytest.raises(StageError, match=r"2 images changed .*002\.jpg") as caught:
-        _require(dataset)
-    assert "search again" in caught.value.hint
+    caught = must_fail(StageError, r"2 images changed .*002\.jpg", _require, dataset)
+    assert "search again" in caught.hint
 
 
 @pytest.fixture(scope="module")
@@ -172,14 +189,12 @@ def test_low_light_darkens_and_a_colour_cast_shifts_grey_off_grey(image_of_captu
     "array", [np.zeros((8, 9, 3), np.uint8), np.zeros((8, 8), np.uint8), np.zeros((8, 8, 3), np.float32)]
 )
 def test_what_is_no_square_rgb_image_is_refused(array: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="square RGB"):
-        apply_condition(array, CONDITIONS[0], 1.0, 0)
+    must_fail(ValueError, "square RGB", apply_condition, array, CONDITIONS[0], 1.0, 0)
 
 
 @pytest.mark.parametrize("strength", [-1.0, float("nan")])
 def test_a_strength_below_zero_is_refused(strength: float, image_of_capture: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="strength"):
-        apply_condition(image_of_capture, CONDITIONS[0], strength, 0)
+    must_fail(ValueError, "strength", apply_condition, image_of_capture, CONDITIONS[0], strength, 0)
 
 
 def test_captures_are_all_tests_of_the_loaded_image(tmp_path: Path) -> None:
@@ -231,6 +246,164 @@ def test_others_are_read_at_any_depth_without_copies_of_known_images_or_damage(k
 def test_what_has_no_other_images_is_refused(known: Survey, tmp_path: Path, folder: str, message: str) -> None:
     draw(tmp_path / "others" / "1.jpg", 10)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match=message) as caught:
-        read_others(tmp_path / folder, known)
-    assert folder != "other" or "others" in caught.value.hint
+    caught = must_fail(UsageError, message, read_others, tmp_path / folder, known)
+    assert folder != "other" or "others" in caught.hint
+
+
+GREY = np.asarray(image(1).convert("L"))
+PLAIN = GREY.astype(np.float32)
+
+WIDE = {
+    "float of 0 to 1": (PLAIN / 255, "a.tif"),
+    "float of 0 to 255": (PLAIN, "a.tif"),
+    "12 bits in 16": ((PLAIN * 4095 / 255).round().astype(np.uint16), "a.png"),
+    "16 bits": ((PLAIN * 257).astype(np.uint16), "a.png"),
+    "8 bits in 32": (GREY.astype(np.int32), "a.tif"),
+    "16 bits in 32": ((PLAIN * 257).astype(np.int32), "a.tif"),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_photograph_of_any_range_has_the_brightness_of_eight_bits(tmp_path: Path, name: str) -> None:
+    values, file = WIDE[name]
+    Image.fromarray(values).save(tmp_path / file)
+    Image.fromarray(GREY).save(tmp_path / "plain.png")
+    expected = load(tmp_path / "plain.png", SIZE)
+    np.testing.assert_allclose(load(tmp_path / file, SIZE), expected, atol=1)
+
+
+@pytest.mark.parametrize("values", [PLAIN - 300, PLAIN * 1e6, np.full_like(PLAIN, np.nan)])
+def test_values_without_a_usual_range_are_refused_with_it(tmp_path: Path, values: np.ndarray) -> None:
+    Image.fromarray(values.astype(np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(StageError, match="its values go from .* save it with 8 bits, from 0 to 255"):
+        load(tmp_path / "a.tif", SIZE)
+
+
+def test_colours_of_twelve_bits_in_sixteen_are_refused(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    cv2.imwrite(str(tmp_path / "a.png"), np.asarray(image(1)).astype(np.uint16) * 16)
+    with pytest.raises(StageError, match="stores 12 bits or fewer in 16"):
+        load(tmp_path / "a.png", SIZE)
+
+
+def test_a_set_says_how_many_images_were_scaled_and_which_were_left_out(tmp_path: Path) -> None:
+    root = make(tmp_path, cat=3, dog=3)
+    for name in ("a", "b"):
+        Image.fromarray(PLAIN / 255).save(root / "cat" / f"{name}.tif")
+    Image.fromarray(PLAIN * -1).save(root / "dog" / "c.tif")
+    dataset = survey(root).dataset
+    assert dataset.notes == ("2 images have values from 0 to 1, scaled to 0 to 255.",)
+    assert [row.path.name for row in dataset.rejected] == ["c.tif"]
+    assert "its values go from" in dataset.rejected[0].reason
+
+
+def jpeg(**options: int) -> bytes:
+    """Return a photograph of noise, so that each pixel has bits of its own up to the last one."""
+    stored = BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(stored, "JPEG", quality=90, **options)
+    return stored.getvalue()
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_file_without_its_end_marker_is_the_whole_image(tmp_path: Path, missing: int, progressive: bool) -> None:
+    data = jpeg(progressive=progressive)
+    (tmp_path / "whole.jpg").write_bytes(data)
+    (tmp_path / "short.jpg").write_bytes(data[:-missing])
+    np.testing.assert_array_equal(load(tmp_path / "short.jpg", SIDE), load(tmp_path / "whole.jpg", SIDE))
+
+
+@pytest.mark.parametrize("missing", [40, 3000])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_file_without_its_last_pixels_is_refused(tmp_path: Path, missing: int, progressive: bool) -> None:
+    (tmp_path / "short.jpg").write_bytes(jpeg(progressive=progressive)[:-missing])
+    with pytest.raises(StageError, match="image file is truncated") as refused:
+        load(tmp_path / "short.jpg", SIDE)
+    assert "change" in refused.value.hint
+
+
+def test_a_set_says_how_many_files_lack_their_end(tmp_path: Path) -> None:
+    root = make(tmp_path, cat=3, dog=3)
+    (root / "cat" / "short.jpg").write_bytes(jpeg()[:-2])
+    (root / "cat" / "half.jpg").write_bytes(jpeg()[:-3000])
+    dataset = survey(root).dataset
+    assert dataset.notes == ("1 JPEG file lacks its end marker; all pixels are there.",)
+    assert [row.path.name for row in dataset.rejected] == ["half.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "rows", "reason"),
+    [
+        (b"", 0, "image file is truncated"),
+        (bytes(2998), 0, "a part of its pixels is broken"),
+        (np.random.default_rng(1).bytes(2998), 0, "a part of its pixels is broken"),
+        (bytes(2998), 1, "a part of its pixels is broken"),
+    ],
+)
+def test_an_image_whose_lower_part_is_missing_is_left_out(tmp_path: Path, tail: bytes, rows: int, reason: str) -> None:
+    root = make(tmp_path, cat=3, dog=3)
+    (root / "cat" / "broken.jpg").write_bytes(jpeg(restart_marker_rows=rows)[:-3000] + tail + b"\xff\xd9")
+    Image.new("RGB", (960, 800), "white").save(root / "dog" / "flat.jpg", optimize=True)
+    (row,) = survey(root).dataset.rejected
+    assert (row.path.name, row.reason) == ("broken.jpg", f"damaged: {reason}")
+
+
+def test_all_images_of_a_real_set_without_end_markers_are_used(tmp_path: Path) -> None:
+    case = shared_case("jpeg_without_end_marker.zip")
+    zipfile.ZipFile(case).extractall(tmp_path)
+    dataset = survey(tmp_path).dataset
+    assert not dataset.rejected
+    assert any("lack their end marker" in note for note in dataset.notes)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ContentError("row 3 has no image"), "row 3 has no image"),
+        (OSError(errno.EIO, "x"), "x"),
+        (zipfile.BadZipFile("Bad magic number for file header"), "Bad magic number for file header"),
+        (ValueError("buffer size must be a multiple of element size"), "its content is not valid"),
+        (RuntimeError("Unable to cast Python instance of type <class 'str'> to C++ type"), "its content is not valid"),
+        (MemoryError(), "it takes more memory than its reader may have"),
+        (RuntimeError("malloc of size 9223372036854775808 failed"), "it takes more memory than its reader may have"),
+        (UnicodeDecodeError("utf-8", b"a", 0, 1, "invalid start byte"), "its text is not UTF-8"),
+        (EOFError("marker not found"), "it ends too early"),
+    ],
+)
+def test_a_reason_is_in_our_words_and_not_in_those_of_a_library(error: Exception, words: str) -> None:
+    assert reason_of(error) == words
+
+
+def test_a_jpeg_of_108_megapixels_is_read_at_a_reduced_scale(tmp_path: Path) -> None:
+    Image.new("L", (12_000, 9_000), 90).save(tmp_path / "large.jpg")
+    assert (load(tmp_path / "large.jpg", SIZE) == 90).all()
+    assert not isinstance(read_file(tmp_path / "large.jpg"), str)
+    with pytest.raises(ValueError, match="above the limit of 80 megapixels"):
+        open_image(tmp_path / "large.jpg")
+
+
+def test_a_large_progressive_jpeg_is_refused(tmp_path: Path) -> None:
+    Image.new("L", (12_000, 9_000)).save(tmp_path / "progressive.jpg", progressive=True)
+    with pytest.raises(StageError, match="above the limit of 80 megapixels"):
+        load(tmp_path / "progressive.jpg", SIZE)
+
+
+def test_avif_is_read(tmp_path: Path) -> None:
+    if not features.check("avif"):
+        pytest.skip("this Pillow has no AVIF")
+    image(1).save(tmp_path / "a.avif", quality=90)
+    image(1).save(tmp_path / "a.png")
+    difference = load(tmp_path / "a.avif", SIZE).astype(int) - load(tmp_path / "a.png", SIZE)
+    assert np.abs(difference).mean() < 4
+
+
+def test_backslashes_in_a_zip_separate_folders(tmp_path: Path) -> None:
+    root = make(tmp_path / "photos", cat=2, dog=2)
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for file in sorted(root.rglob("*.jpg")):
+            info = zipfile.ZipInfo("photos")
+            info.filename = f"photos\\{file.parent.name}\\{file.name}"  # Its constructor would exchange them
+            archive.writestr(info, file.read_bytes())
+    listing = list_files(tmp_path / "photos.zip")
+    assert Counter(entry.label for entry in listing.entries) == {"cat": 2, "dog": 2}

@@ -1,6 +1,5 @@
 """Files that native code reads are opened in a child process, so that no damaged one ends this process."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from advisor.datasets._manifests import LABELLED
 from advisor.datasets._sources import tables
 from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD
-from tests.datasets.folders import image
+from tests.datasets.test_sources import PICTURES, arrow_stream, jpeg, parquet
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")
@@ -28,24 +27,9 @@ def reads_in_a_child(monkeypatch: pytest.MonkeyPatch, starts_processes: None) ->
     monkeypatch.delenv(IN_CHILD)
 
 
-def jpegs(count: int) -> list[bytes]:
-    stored = []
-    for seed in range(count):
-        stream = io.BytesIO()
-        image(seed).save(stream, "JPEG")
-        stored.append(stream.getvalue())
-    return stored
-
-
-def write_table(path: Path, count: int = 24) -> Path:
-    labels = [("cat", "dog")[number % 2] for number in range(count)]
-    table = pa.table({"image": jpegs(count), "label": labels})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-        return path
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
-    return path
+def write_table(path: Path) -> Path:
+    """Write 24 rows."""
+    return (parquet if path.suffix == ".parquet" else arrow_stream)(path, [*PICTURES] * 4)
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".parquet"])
@@ -123,7 +107,7 @@ def test_a_table_that_states_too_many_rows_is_refused_before_they_are_listed(
 
 @pytest.mark.parametrize("images", [True, False])
 def test_two_columns_of_one_name_are_refused_by_their_name(tmp_path: Path, images: bool) -> None:
-    column = pa.array(jpegs(4) if images else ["a.jpg", "b.jpg", "c.jpg", "d.jpg"])
+    column = pa.array([jpeg(seed) for seed in range(4)] if images else ["a.jpg", "b.jpg", "c.jpg", "d.jpg"])
     labels = pa.array(["cat", "dog"] * 2)
     names = ["image" if images else "path", "label", "label"]
     pq.write_table(pa.Table.from_arrays([column, labels, labels], names), tmp_path / "twice.parquet")

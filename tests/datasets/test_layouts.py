@@ -1,14 +1,21 @@
 import csv
+import json
 import os
 import sys
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from advisor.core import UsageError, install_extra
 from advisor.datasets import Dataset, list_files, survey
-from tests.datasets.folders import make, refusal
+from advisor.datasets._boxes import list_boxes
+from advisor.tasks.segmentation._masks import survey_masks
+from tests.builders import must_fail
+from tests.datasets.folders import fill, make, refusal, tarred
 from tests.tables import with_cases
+from tests.tasks.segmentation.shapes import folders
 
 
 def _manifest(path: Path, rows: list[dict[str, str]]) -> Path:
@@ -58,9 +65,8 @@ def test_a_parquet_manifest_reads_as_the_csv_does(root: Path) -> None:
 def test_a_parquet_manifest_without_its_package_names_the_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastparquet", None)
     (root.parent / "set.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UsageError, match=r"set\.parquet' is Parquet") as raised:
-        survey(root.parent / "set.parquet")
-    assert raised.value.hint == install_extra("parquet")
+    raised = must_fail(UsageError, r"set\.parquet' is Parquet", survey, root.parent / "set.parquet")
+    assert raised.hint == install_extra("parquet")
 
 
 def test_numbers_are_labels_too(root: Path) -> None:
@@ -126,8 +132,7 @@ def _nested(root: Path) -> Path:
 def test_folders_in_the_folders_of_a_split_are_refused_too(tmp_path: Path) -> None:
     for part in ("train", "test"):
         _nested(tmp_path / "data" / part)
-    with pytest.raises(UsageError, match="the 6 deeper folders"):
-        list_files(tmp_path / "data")
+    must_fail(UsageError, "the 6 deeper folders", list_files, tmp_path / "data")
     assert _parts(survey(tmp_path / "data" / "**").dataset) == {"train": 30, "validation": 0, "holdout": 30}
 
 
@@ -135,8 +140,7 @@ def test_deepest_folders_of_one_name_in_two_places_are_refused(tmp_path: Path) -
     root = _nested(tmp_path / "data")
     make(root / "Fruit", Other=5)
     make(root / "Packages", Other=5)
-    with pytest.raises(UsageError, match="'Other' would be several folders: 'Fruit/Other', 'Packages/Other'"):
-        list_files(root / "**")
+    must_fail(UsageError, "'Other' would be several folders: 'Fruit/Other', 'Packages/Other'", list_files, root / "**")
 
 
 def test_linked_folders_are_read_and_a_link_that_turns_back_is_not_followed(root: Path, tmp_path: Path) -> None:
@@ -148,3 +152,129 @@ def test_linked_folders_are_read_and_a_link_that_turns_back_is_not_followed(root
     listed = list_files(linked)
     assert len(listed.entries) == 24
     assert {entry.label for entry in listed.entries} == {"cat", "dog"}
+
+
+WINDOWS = ("cat\\000.jpg", "dog\\100.jpg")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return make(tmp_path, cat=2, dog=2)
+
+
+def rows(*names: str, delimiter: str = ",") -> str:
+    return "\n".join(delimiter.join((name, name.replace("\\", "/").partition("/")[0])) for name in names)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("names", [("cat/000.jpg", "dog/100.jpg"), WINDOWS])
+def test_a_mark_a_delimiter_and_the_paths_of_windows_are_read(
+    small: Path, encoding: str, delimiter: str, names: tuple[str, str]
+) -> None:
+    first = "" if delimiter == "," else f"sep={delimiter}\n"
+    text = f"{first}path{delimiter}label\n{rows(*names, delimiter=delimiter)}\n"
+    (small / "table.csv").write_text(text, encoding=encoding)
+    entries = list_files(small / "table.csv").entries
+    assert [(entry.label, entry.path.exists()) for entry in entries] == [("cat", True), ("dog", True)]
+
+
+@pytest.mark.parametrize(("in_table", "on_disk"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_accents_may_be_composed_in_the_table_or_on_the_disk(small: Path, in_table: str, on_disk: str) -> None:
+    (small / "cat" / "000.jpg").rename(small / "cat" / unicodedata.normalize(on_disk, "Kätzchen.jpg"))
+    table = small / "table.csv"
+    name = unicodedata.normalize(in_table, "cat/Kätzchen.jpg")
+    table.write_text(f"path,label\n{rows(name, 'dog/100.jpg')}\n", encoding="utf-8")
+    assert [entry.path.exists() for entry in list_files(table).entries] == [True, True]
+
+
+def test_an_image_of_several_classes_is_left_out(small: Path) -> None:
+    (small / "table.csv").write_text("path,label\ncat/000.jpg,cat\ncat/001.jpg,dog\ncat/000.jpg,dog\ndog/100.jpg,cat\n")
+    listing = list_files(small / "table.csv")
+    assert [entry.path.name for entry in listing.entries] == ["001.jpg", "100.jpg"]
+    assert [row.reason for row in listing.rejected] == ["of several classes: cat, dog"]
+
+
+BAD = {"NUL": "gl\0ass", "escape": "gl\x1b[31mass", "line": "gl\nass", "long": "g" * 65_536}
+
+
+def write_shard(folder: Path, label: str) -> Path:
+    """Write a shard of WebDataset with two images, one of a bad label."""
+    first, second = fill(folder / "images", 2)
+    said = [(f"{number}.json", json.dumps({"label": name}).encode()) for number, name in enumerate((label, "metal"))]
+    images = [(f"{number}.jpg", file.read_bytes()) for number, file in enumerate((first, second))]
+    return tarred(folder / "shard.tar", [images[0], said[0], images[1], said[1]])
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_label_of_an_archive_is_refused_before_any_work(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(UsageError, match="with a control character, bytes that are not UTF-8, or more than 1000"):
+        list_files(write_shard(tmp_path, BAD[kind]))
+
+
+@pytest.mark.parametrize("kind", ["escape", "line"])
+def test_a_class_folder_is_refused_in_the_same_way(tmp_path: Path, kind: str) -> None:
+    root = make(tmp_path, metal=2, **{BAD[kind]: 2})
+    with pytest.raises(UsageError, match="with a control character"):
+        list_files(root)
+
+
+def test_an_image_whose_name_is_not_utf8_is_left_out_and_named(tmp_path: Path) -> None:
+    root = make(tmp_path, metal=2, glass=2)
+    (root / "glass" / "100.jpg").rename(root / "glass" / "\udcff.jpg")
+    dataset = survey(list_files(root)).dataset
+    ((name, reason),) = [(dataset.show_path(row.path), row.reason) for row in dataset.rejected]
+    assert (name, reason) == (r"glass/\udcff.jpg", "its path has a name that is not UTF-8: rename it")
+
+
+def numbered(root: Path) -> Path:
+    """Write a table whose classes are numbers, which a list beside it names."""
+    files = fill(root, 4)
+    rows = [f"{file.name},{place % 2}" for place, file in enumerate(files)]
+    (root / "table.csv").write_text("\n".join(["path,label", *rows]))
+    return root / "table.csv"
+
+
+def boxed(root: Path) -> Path:
+    for file in fill(root, 2):
+        file.with_suffix(".txt").write_text("0 0.5 0.5 0.2 0.2")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [(numbered, list_files), (boxed, list_boxes), (lambda root: folders(root, names=()), survey_masks)],
+)
+def test_a_list_of_classes_that_is_a_link_out_of_its_folder_is_refused(
+    tmp_path: Path, make: Callable[[Path], Path], read: Callable[[Path], object]
+) -> None:
+    data = make(tmp_path / "data")
+    (tmp_path / "passwd").write_text("root:x:0:0\ndaemon:x:1:1\nbin:x:2:2\n")
+    (tmp_path / "data" / "classes.txt").symlink_to("../passwd")
+    with pytest.raises(UsageError, match="is a link out of its folder") as refused:
+        read(data)
+    assert refused.value.hint == "put a copy of the file there"
+
+
+def test_a_list_may_be_where_the_table_beside_it_is(tmp_path: Path) -> None:
+    table = numbered(tmp_path / "data")
+    (tmp_path / "blobs").mkdir()
+    for name, text in (("table.csv", table.read_text()), ("classes.txt", "cat\ndog\n")):
+        (tmp_path / "blobs" / name).write_text(text)
+        (table.parent / name).unlink(missing_ok=True)
+        (table.parent / name).symlink_to(f"../blobs/{name}")
+    assert {entry.label for entry in list_files(table).entries} == {"cat", "dog"}
+
+
+@with_cases
+def test_a_pipe_beside_nothing_is_no_data_set(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError):
+        list_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.zip", "metadata.csv", "labels.parquet"])
+def test_a_pipe_beside_class_folders_changes_nothing(tmp_path: Path, name: str) -> None:
+    root = make(tmp_path, cat=2, dog=2)
+    os.mkfifo(root / name)
+    assert len(list_files(root).entries) == 4

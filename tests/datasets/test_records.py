@@ -15,6 +15,7 @@ from advisor.core import AmbiguousInput, StageError, UsageError, _errors as erro
 from advisor.datasets import list_files, require_unchanged, survey
 from advisor.datasets._sources.records import _EXAMPLE, _mask_checksum
 from advisor.store import message_type
+from tests.builders import must_fail
 from tests.datasets.test_sources import CLASSES, PICTURES, jpeg
 
 pytest.importorskip("google_crc32c", reason="google-crc32c is an extra")
@@ -141,8 +142,7 @@ def test_a_damaged_length_ends_the_search_for_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"no such thing" * 100, framed(b"no message"), bytes(1000)])
 def test_a_file_that_has_no_records_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.tfrecord").write_bytes(data)
-    with pytest.raises(UsageError, match="cannot be read as TFRecord"):
-        list_files(tmp_path / "a.tfrecord")
+    must_fail(UsageError, "cannot be read as TFRecord", list_files, tmp_path / "a.tfrecord")
 
 
 def test_a_feature_of_another_type_is_named(tmp_path: Path) -> None:
@@ -166,9 +166,8 @@ def test_several_sets_of_tfds_are_not_mixed(folder: Path) -> None:
     other.mkdir()
     described(other, train=[6])
     written(other / "animals-train.tfrecord-00000-of-00001", examples(PICTURES))
-    with pytest.raises(AmbiguousInput, match=r"has 2 data sets of TFDS: '1\.0\.0', '1\.1\.0'") as caught:
-        list_files(folder.parent)
-    assert [reading.options["data"] for reading in caught.value.readings] == [str(folder), str(other)]
+    caught = must_fail(AmbiguousInput, r"has 2 data sets of TFDS: '1\.0\.0', '1\.1\.0'", list_files, folder.parent)
+    assert [reading.options["data"] for reading in caught.readings] == [str(folder), str(other)]
 
 
 def test_a_shard_that_is_written_again_is_noticed(folder: Path) -> None:
@@ -180,15 +179,13 @@ def test_a_shard_that_is_written_again_is_noticed(folder: Path) -> None:
 
 def test_another_format_of_tfds_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "animals-train.array_record-00000-of-00001").write_bytes(b"x")
-    with pytest.raises(UsageError, match="is in a format of TFDS that is not read") as caught:
-        list_files(tmp_path)
-    assert "tfrecord" in caught.value.hint
+    caught = must_fail(UsageError, "is in a format of TFDS that is not read", list_files, tmp_path)
+    assert "tfrecord" in caught.hint
 
 
 def test_damaged_files_beside_the_shards_are_named(folder: Path) -> None:
     (folder / "features.json").write_text('{"featuresDict": ')
-    with pytest.raises(UsageError, match=r"features\.json"):
-        list_files(folder)
+    must_fail(UsageError, r"features\.json", list_files, folder)
     (folder / "features.json").write_text('{"featuresDict": [1]}')
     assert len(list_files(folder).entries) == 8
 
@@ -196,13 +193,11 @@ def test_damaged_files_beside_the_shards_are_named(folder: Path) -> None:
 def test_without_the_extra_the_message_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(errors, "find_spec", lambda package: None if package == "google_crc32c" else found(package))
-    with pytest.raises(UsageError, match="needs google-crc32c, which is not installed") as caught:
-        list_files(folder)
-    assert install_extra("tfds") in caught.value.hint
+    caught = must_fail(UsageError, "needs google-crc32c, which is not installed", list_files, folder)
+    assert install_extra("tfds") in caught.hint
 
 
 def test_names_of_classes_behind_a_link_out_of_the_folder_are_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "label.labels.txt").rename(tmp_path / "elsewhere.txt")
     (folder / "label.labels.txt").symlink_to(tmp_path / "elsewhere.txt")
-    with pytest.raises(UsageError, match="is a link out of its folder"):
-        list_files(folder)
+    must_fail(UsageError, "is a link out of its folder", list_files, folder)

@@ -7,6 +7,7 @@ import json
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ from advisor.datasets._sources import base
 from advisor.datasets._sources.tables import ParquetTable
 from advisor.datasets._sources.zipped import INFLATED, SHARED
 from advisor.engine._data_check import check_data
-from tests.datasets.folders import image, make
+from tests.builders import must_fail
+from tests.datasets.folders import image, make, tarred
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")
@@ -54,15 +56,6 @@ def zipped(path: Path, pictures: Iterable[tuple[str, bytes]], below: str = "") -
     with zipfile.ZipFile(path, "w") as file:
         for number, (label, data) in enumerate(pictures):
             file.writestr(f"{below}{label}/{number}.jpg", data)
-    return path
-
-
-def tarred(path: Path, files: Iterable[tuple[str, bytes]]) -> Path:
-    with tarfile.open(path, "w") as file:
-        for name, data in files:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            file.addfile(info, io.BytesIO(data))
     return path
 
 
@@ -94,15 +87,9 @@ def parquet(path: Path, pictures: Pictures) -> Path:
     return path
 
 
-def arrow_stream(path: Path, pictures: Pictures) -> Path:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table(pictures).schema) as writer:
+def arrow_stream(path: Path, pictures: Pictures, form: Callable[..., Any] = pa.ipc.new_stream) -> Path:
+    with pa.OSFile(str(path), "wb") as sink, form(sink, table(pictures).schema) as writer:
         writer.write_table(table(pictures), max_chunksize=4)
-    return path
-
-
-def arrow_file(path: Path, pictures: Pictures) -> Path:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table(pictures).schema) as writer:
-        writer.write_table(table(pictures))
     return path
 
 
@@ -111,7 +98,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path, Pictures], Path]]] = {
     "shard": ("photos-000.tar", shard),
     "parquet": ("photos.parquet", parquet),
     "arrow stream": ("photos.arrow", arrow_stream),
-    "arrow file": ("photos.arrow", arrow_file),
+    "arrow file": ("photos.arrow", partial(arrow_stream, form=pa.ipc.new_file)),
 }
 
 
@@ -143,12 +130,10 @@ def test_a_rewritten_file_is_read_again(tmp_path: Path, name: str, write: Callab
     paths, stamps = [each.path for each in images], [each.stamp for each in images]
     require_unchanged(paths, stamps)
     write(file, [(label, jpeg(90 + number)) for number, (label, _) in enumerate(PICTURES)])
-    with pytest.raises(StageError, match="6 images changed or disappeared"):
-        require_unchanged(paths, stamps)
+    must_fail(StageError, "6 images changed or disappeared", require_unchanged, paths, stamps)
     assert sha256_of(paths[0]) != images[0].sha256
     file.unlink()
-    with pytest.raises(StageError, match="cannot be read"):
-        load(paths[0], 24)
+    must_fail(StageError, "cannot be read", load, paths[0], 24)
 
 
 def test_a_manifest_may_name_images_inside_files(tmp_path: Path) -> None:
@@ -206,11 +191,8 @@ def test_a_shard_that_ends_in_the_middle_gives_its_whole_images_and_says_so(tmp_
 def test_links_and_names_that_lead_out_of_a_tar_are_left_out(tmp_path: Path) -> None:
     secret = tmp_path / "secret.jpg"
     secret.write_bytes(jpeg(50))
-    with tarfile.open(tmp_path / "a.tar", "w") as file:
-        for number, (label, data) in enumerate(PICTURES):
-            info = tarfile.TarInfo(f"{label}/{number}.jpg")
-            info.size = len(data)
-            file.addfile(info, io.BytesIO(data))
+    tarred(tmp_path / "a.tar", [(f"{label}/{number}.jpg", data) for number, (label, data) in enumerate(PICTURES)])
+    with tarfile.open(tmp_path / "a.tar", "a") as file:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
             link = tarfile.TarInfo("cat/link.jpg")
             link.type, link.linkname = kind, str(secret)
@@ -239,9 +221,7 @@ def test_names_that_lead_out_of_a_zip_and_encrypted_members_are_left_out(tmp_pat
 
 def test_an_image_that_claims_to_be_huge_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MAX_IMAGE_BYTES", 2_000_000)
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
-        for label, data in PICTURES:
-            file.writestr(f"{label}/{len(file.namelist())}.jpg", data)
+    with zipfile.ZipFile(zipped(tmp_path / "a.zip", PICTURES), "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr("cat/bomb.jpg", bytes(3_000_000))
     rejected = survey(tmp_path / "a.zip").dataset.rejected
     assert [row.reason for row in rejected] == ["the image has 3 MB, above the limit of 2 MB"]
@@ -250,9 +230,8 @@ def test_an_image_that_claims_to_be_huge_is_not_read(tmp_path: Path, monkeypatch
 def test_a_compressed_tar_says_what_to_do(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w:gz") as file:
         file.addfile(tarfile.TarInfo("cat/1.jpg"))
-    with pytest.raises(UsageError, match="cannot be read as a tar file") as caught:
-        list_files(tmp_path / "a.tar")
-    assert "store it uncompressed" in caught.value.hint
+    caught = must_fail(UsageError, "cannot be read as a tar file", list_files, tmp_path / "a.tar")
+    assert "store it uncompressed" in caught.hint
 
 
 @pytest.mark.parametrize("name", ["photos.zip", "photos-000.tar", "photos.parquet", "photos.arrow"])
@@ -263,15 +242,13 @@ def test_a_file_that_is_cut_or_none_of_its_kind_is_refused(tmp_path: Path, name:
         damaged.append(data[: len(data) // 2])
     for content in damaged:
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(UsageError, match=f"'{tmp_path / name}' cannot be read as"):
-            list_files(tmp_path / name)
+        must_fail(UsageError, f"'{tmp_path / name}' cannot be read as", list_files, tmp_path / name)
 
 
 def test_a_parquet_column_of_another_type_is_named(tmp_path: Path) -> None:
     wrong = table(PICTURES).set_column(1, "label", pa.array([[0]] * 6))
     pq.write_table(wrong, tmp_path / "a.parquet")
-    with pytest.raises(UsageError, match=r"the column 'label' of .* has the type list"):
-        list_files(tmp_path / "a.parquet")
+    must_fail(UsageError, r"the column 'label' of .* has the type list", list_files, tmp_path / "a.parquet")
     feather = pa.table({"image": [1.5] * 6, "label": [0, 1] * 3})
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, feather.schema) as writer:
         writer.write_table(feather)
@@ -281,8 +258,7 @@ def test_a_parquet_column_of_another_type_is_named(tmp_path: Path) -> None:
 
 def test_a_table_without_labels_names_its_columns(tmp_path: Path) -> None:
     pq.write_table(table(PICTURES).rename_columns(["image", "kind_of_animal"]), tmp_path / "a.parquet")
-    with pytest.raises(UsageError, match=r"no column 'label', but .*'kind_of_animal' \(int64\)"):
-        list_files(tmp_path / "a.parquet")
+    must_fail(UsageError, r"no column 'label', but .*'kind_of_animal' \(int64\)", list_files, tmp_path / "a.parquet")
 
 
 def test_rows_without_label_or_bytes_are_left_out(tmp_path: Path) -> None:
@@ -330,9 +306,8 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda package: None if package == "pyarrow" else found(package))
     monkeypatch.setattr(errors, "find_spec", importlib.util.find_spec)
-    with pytest.raises(UsageError, match="is a table with images, which pyarrow reads") as caught:
-        list_files(file)
-    assert install_extra("arrow") in caught.value.hint
+    caught = must_fail(UsageError, "is a table with images, which pyarrow reads", list_files, file)
+    assert install_extra("arrow") in caught.hint
 
 
 @pytest.mark.parametrize(("name", "write"), [WRITERS["zip"], WRITERS["parquet"]], ids=["zip", "parquet"])
@@ -355,9 +330,8 @@ def test_a_manifest_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("place", ["az://container/photos", "hdfs://host/train.tar"])
 def test_another_object_store_says_what_to_do(place: str) -> None:
-    with pytest.raises(UsageError, match=f"'{place}' is in a store that is not read here") as caught:
-        list_files(Path(place))
-    assert "copy the files here" in caught.value.hint
+    caught = must_fail(UsageError, f"'{place}' is in a store that is not read here", list_files, Path(place))
+    assert "copy the files here" in caught.hint
 
 
 def test_images_whose_name_an_archive_has_twice_are_left_out(tmp_path: Path) -> None:
@@ -372,8 +346,7 @@ def test_images_whose_name_an_archive_has_twice_are_left_out(tmp_path: Path) -> 
         listing = list_files(tmp_path / archive)
         (rejected,) = listing.rejected
         assert (rejected.path.name, rejected.reason) == ("1.jpg", "the archive has several files of this name")
-        with pytest.raises(StageError, match="several files of this name"):
-            load(tmp_path / archive / "cat/1.jpg", 32)
+        must_fail(StageError, "several files of this name", load, tmp_path / archive / "cat/1.jpg", 32)
 
 
 def test_files_of_a_zip_that_share_bytes_or_are_bombs_are_left_out(tmp_path: Path) -> None:

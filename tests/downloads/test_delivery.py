@@ -14,6 +14,7 @@ import pytest
 from advisor.downloads import Unavailable, _delivery as delivery
 from advisor.downloads._delivery import extract_member
 from advisor.downloads._transport import Client, Transport, _resolve_redirect
+from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
 from tests.tables import with_cases
@@ -120,8 +121,7 @@ def test_another_part_than_was_asked_for_is_not_used(shelf: Shelf, tmp_path: Pat
 
 
 def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="503"):
-        fetch(shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
+    must_fail(Unavailable, "503", fetch, shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
     assert len(shelf.asked("/w")) == delivery.ATTEMPTS
 
 
@@ -133,8 +133,7 @@ def test_a_busy_server_is_asked_after_pauses(shelf: Shelf, tmp_path: Path, monke
 
 
 def test_a_missing_file_is_asked_for_once_and_a_silent_server_given_up(shelf: Shelf, tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="404"):
-        fetch(shelf.url + "/nothing", tmp_path / "w")
+    must_fail(Unavailable, "404", fetch, shelf.url + "/nothing", tmp_path / "w")
     assert len(shelf.asked("/nothing")) == 1
     with pytest.raises(Unavailable, match="time-out"):
         fetch(shelf.put("/w", Answer(BODY, delay_s=60.0)), tmp_path / "w", timeout_s=0.05)
@@ -250,8 +249,7 @@ def test_an_archive_with_more_or_other_than_the_file_is_refused(
 ) -> None:
     monkeypatch.setattr(delivery, "MAX_UNPACKED_BYTES", 100_000)
     (tmp_path / "a").write_bytes(data)
-    with pytest.raises(Unavailable, match=words):
-        extract_member(tmp_path / "a", member, tmp_path / "out", limit=100)
+    must_fail(Unavailable, words, extract_member, tmp_path / "a", member, tmp_path / "out", limit=100)
 
 
 def test_a_gzip_of_two_members_is_read_whole(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from advisor.store import RunFolder
 from advisor.tasks.classification._files import answers
 from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tflite import Metadata, write_metadata
-from tests.builders import evaluation
+from tests.builders import evaluation, must_fail
 from tests.makers import bundles
 
 FILES = {
@@ -165,11 +165,9 @@ def test_a_changed_or_gone_artefact_is_refused_and_others_can_be_shipped(copied:
     path = copied.path / bundles.evaluation_of(copied, "float32").artefact
     content = path.read_bytes()
     path.unlink()
-    with pytest.raises(UsageError, match=r"float32\.tflite is missing"):
-        bundles.export_form(copied, "float32", tmp_path / "b")
+    must_fail(UsageError, r"float32\.tflite is missing", bundles.export_form, copied, "float32", tmp_path / "b")
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(UsageError, match="has changed since it was measured"):
-        bundles.export_form(copied, "float32", tmp_path / "b")
+    must_fail(UsageError, "has changed since it was measured", bundles.export_form, copied, "float32", tmp_path / "b")
     assert not (tmp_path / "b").exists()
     assert bundles.export_form(copied, "float16", tmp_path / "b").files
 
@@ -177,11 +175,9 @@ def test_a_changed_or_gone_artefact_is_refused_and_others_can_be_shipped(copied:
 def test_random_weights_are_not_shipped_and_an_empty_run_has_none(copied: RunFolder, tmp_path: Path) -> None:
     pick = bundles.evaluation_of(copied, "float32")
     copied.append(replace(pick, card_facts=replace(pick.card_facts, weights="")))
-    with pytest.raises(UsageError, match="measured without its weights"):
-        bundles.export_form(copied, "float32", tmp_path / "b")
+    must_fail(UsageError, "measured without its weights", bundles.export_form, copied, "float32", tmp_path / "b")
     copied.evaluations_file.unlink()
-    with pytest.raises(UsageError, match="no candidate to ship"):
-        export(copied.path, tmp_path / "b")
+    must_fail(UsageError, "no candidate to ship", export, copied.path, tmp_path / "b")
 
 
 def test_hostile_labels_reach_all_files_harmless(
@@ -224,15 +220,13 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("x")
     for force in (False, True):
-        with pytest.raises(UsageError, match="is not a bundle of advisor"):
-            export(trained.path, tmp_path / "precious", force=force)
+        must_fail(UsageError, "is not a bundle of advisor", export, trained.path, tmp_path / "precious", force=force)
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
 
 
 def test_only_force_replaces_a_bundle_and_bytes_stay_the_same(bundle: Bundle, trained: RunFolder, own: Path) -> None:
     (own / "model.tflite").write_bytes(b"older")
-    with pytest.raises(UsageError, match="already holds a bundle"):
-        export(trained.path, own)
+    must_fail(UsageError, "already holds a bundle", export, trained.path, own)
     bundles.export_form(trained, "float16", own, force=True)
     assert contents(own) == contents(bundle.path)
 

@@ -19,6 +19,7 @@ from advisor.core import UsageError
 from advisor.exporting import Bundle, check
 from advisor.exporting._bundle import require_replaceable
 from advisor.store import RunFolder
+from tests.builders import must_fail
 from tests.makers.bundles import export_form, ran
 from tests.makers.searches import Searched
 
@@ -146,8 +147,7 @@ def test_a_folder_that_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
 def test_force_refuses_a_folder_with_files_of_others(signed: Path, name: str) -> None:
     (signed / name).parent.mkdir(exist_ok=True)
     (signed / name).write_text("mine")
-    with pytest.raises(UsageError, match=f"holds files that are not of the bundle: {name}"):
-        require_replaceable(signed, force=True)
+    must_fail(UsageError, f"holds files that are not of the bundle: {name}", require_replaceable, signed, force=True)
     assert (signed / name).read_text() == "mine"
 
 
@@ -159,8 +159,7 @@ def test_force_replaces_a_bundle_whose_code_has_run(signed: Path) -> None:
 
 def test_a_link_is_not_replaced(signed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(signed)
-    with pytest.raises(UsageError, match="is a link"):
-        require_replaceable(tmp_path / "link", force=True)
+    must_fail(UsageError, "is a link", require_replaceable, tmp_path / "link", force=True)
 
 
 def test_openssl_verifies_the_signature(signed: Path, keys: tuple[Path, Path]) -> None:
@@ -213,6 +212,5 @@ BAD_KEYS: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_what_is_no_private_ed25519_key_is_refused_at_once(trained: RunFolder, tmp_path: Path, kind: str) -> None:
     make, words = BAD_KEYS[kind]
     make(tmp_path / "key.pem")
-    with pytest.raises(UsageError, match=words):
-        export_form(trained, "float16", tmp_path / "refused", sign=tmp_path / "key.pem")
+    must_fail(UsageError, words, export_form, trained, "float16", tmp_path / "refused", sign=tmp_path / "key.pem")
     assert not (tmp_path / "refused").exists()

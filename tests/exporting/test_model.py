@@ -33,7 +33,7 @@ from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.classification._files import answers
 from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
-from tests.builders import evaluation
+from tests.builders import evaluation, must_fail
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.makers.kotlin import compile_kotlin
 from tests.run_folders import candidates, write_run
@@ -139,10 +139,8 @@ def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) ->
     assert read_metadata(artefact) is not None
     bare = select_output(artefact, "probabilities")
     assert read_metadata(bare) is None
-    with pytest.raises(UsageError, match="has no metadata with labels"):
-        prepare_model(bare, "bare")
-    with pytest.raises(UsageError, match=r"half\.tflite is not a usable"):
-        prepare_model(artefact[: len(artefact) // 2], "half.tflite")
+    must_fail(UsageError, "has no metadata with labels", prepare_model, bare, "bare")
+    must_fail(UsageError, r"half\.tflite is not a usable", prepare_model, artefact[: len(artefact) // 2], "half.tflite")
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
@@ -160,8 +158,7 @@ def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_s
     poor = evaluation("poor", accuracy=10, half_width=1, latency=40, size=9e6)
     assert choose_candidate(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
     failed = replace(evaluation("bad"), status=Status.FAILED, reason="converter crashed")
-    with pytest.raises(UsageError, match="converter crashed"):
-        choose_candidate(stored(tmp_path, failed), failed.configuration.key)
+    must_fail(UsageError, "converter crashed", choose_candidate, stored(tmp_path, failed), failed.configuration.key)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +170,7 @@ def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_s
     ],
 )
 def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        choose_candidate(stored(tmp_path), pick)
+    must_fail(UsageError, message, choose_candidate, stored(tmp_path), pick)
 
 
 @pytest.mark.parametrize("training", choosable())

@@ -12,7 +12,7 @@ from advisor.api import experiment_log
 from advisor.core import UsageError
 from advisor.integrations import mlflow
 from advisor.integrations.mlflow import log_run
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.reporting.views import infeasible_view, run_view
 from tests.requirements import skip_or_fail
 
@@ -60,9 +60,8 @@ def test_question_figures_and_files_are_kept(store: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("place", ["wandb:project", "mlflow:", "sqlite:///x.db"])
 def test_another_place_is_refused_with_an_example(place: str) -> None:
-    with pytest.raises(UsageError, match="unknown place") as refused:
-        experiment_log(place)
-    assert "mlflow:sqlite:///experiments.db" in refused.value.hint
+    refused = must_fail(UsageError, "unknown place", experiment_log, place)
+    assert "mlflow:sqlite:///experiments.db" in refused.hint
 
 
 def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: str, tmp_path: Path) -> None:
@@ -79,7 +78,6 @@ def test_an_unusable_place_is_named_before_any_work(store: str, monkeypatch: pyt
         silent.listen()
         address = "nothing://here" if answers else f"http://u:secret@127.0.0.1:{silent.getsockname()[1]}"
         words = "unsupported URI" if answers else "'http://127.0.0.1:.*' does not answer within 0 s"
-        with pytest.raises(UsageError, match=f"--log-to: .*{words}") as refused:
-            experiment_log(f"mlflow:{address}")
-    assert "secret" not in refused.value.message + refused.value.hint
+        refused = must_fail(UsageError, f"--log-to: .*{words}", experiment_log, f"mlflow:{address}")
+    assert "secret" not in refused.message + refused.hint
     assert experiment_log(f"mlflow:{store}")[1] == store

@@ -18,6 +18,7 @@ from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tflite import read, read_metadata
+from tests.builders import must_fail
 from tests.tflite.graphs import foreign_detector, tiny_features
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -96,9 +97,6 @@ def test_it_trains_judges_and_reports(tmp_path: Path, photographs: Path, search_
 
 def test_what_it_lacks_and_a_misspelt_name_are_refused_with_a_reason(installed_tasks: None, tmp_path: Path) -> None:
     brightness = TASKS["brightness"]
-    with pytest.raises(UsageError, match="there is no bundle for brightness"):
-        brightness.shipping()
-    with pytest.raises(UsageError, match="there are no checks for brightness"):
-        brightness.check(tmp_path, None, print)
-    with pytest.raises(UsageError, match="did you mean 'brightness'"):
-        resolve({"task": "brightnes"})
+    must_fail(UsageError, "there is no bundle for brightness", brightness.shipping)
+    must_fail(UsageError, "there are no checks for brightness", brightness.check, tmp_path, None, print)
+    must_fail(UsageError, "did you mean 'brightness'", resolve, {"task": "brightnes"})

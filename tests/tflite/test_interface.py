@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import attach_head, fold_normalization, read, to_float16, to_float_io, unpack, with_fixed_batch
 from advisor.tflite._values import Model, Quantization
+from tests.builders import must_fail
 from tests.tables import with_cases
 from tests.tflite.graphs import Graph, edited, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
@@ -89,8 +90,7 @@ def absolute(dtype: int) -> bytes:
 
 
 def test_float_io_refuses_other_types_and_leaves_indices_as_they_are() -> None:
-    with pytest.raises(StageError, match="'image' is neither float32 nor quantized"):
-        to_float_io(absolute(schema.TensorType.UINT8))
+    must_fail(StageError, "'image' is neither float32 nor quantized", to_float_io, absolute(schema.TensorType.UINT8))
     found = read(to_float_io(absolute(schema.TensorType.INT32)))
     assert [tensor.dtype for tensor in (*found.inputs, *found.outputs)] == ["int32", "int32"]
 
@@ -108,13 +108,11 @@ def test_a_folded_normalization_takes_raw_values(classifier: bytes, quantized: b
 def test_a_normalization_that_does_not_fit_is_refused(
     classifier: bytes, mean: tuple[float, ...], std: tuple[float, ...], reason: str
 ) -> None:
-    with pytest.raises(StageError, match=reason):
-        fold_normalization(unpack(classifier), mean, std)
+    must_fail(StageError, reason, fold_normalization, unpack(classifier), mean, std)
 
 
 def test_a_normalization_needs_an_image() -> None:
-    with pytest.raises(StageError, match="one float32 image input"):
-        fold_normalization(unpack(tiny_features()), MEAN, STD)
+    must_fail(StageError, "one float32 image input", fold_normalization, unpack(tiny_features()), MEAN, STD)
 
 
 @pytest.fixture(scope="module")
@@ -223,5 +221,4 @@ def test_the_float32_content_is_gone() -> None:
 
 def test_a_model_without_float_constants_is_not_for_this_recipe(halved: bytes) -> None:
     for data in (tiny_features(), halved):
-        with pytest.raises(UnsupportedRecipe, match="no float32 constants"):
-            to_float16(data)
+        must_fail(UnsupportedRecipe, "no float32 constants", to_float16, data)

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from advisor.core import StageError, UsageError
 from advisor.tflite import Metadata, one_line, read, read_metadata, select_output, write_metadata
-from tests.builders import CHARACTERS, present
+from tests.builders import CHARACTERS, must_fail, present
 from tests.tables import with_cases
 from tests.tflite.graphs import Graph, tiny_features
 
@@ -96,8 +96,7 @@ def test_a_description_that_does_not_fit_is_refused(
 
 
 def test_only_image_classifiers_are_described() -> None:
-    with pytest.raises(StageError, match="one image input and one output"):
-        write_metadata(tiny_features(2), described(("a", "b")))
+    must_fail(StageError, "one image input and one output", write_metadata, tiny_features(2), described(("a", "b")))
 
 
 DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
@@ -117,8 +116,7 @@ def test_a_missing_file_of_labels_and_one_without_end_are_refused(name: str, con
         other.write(DESCRIBED[:start])
         with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(name, content)
-        with pytest.raises(UsageError, match=reason):
-            read_metadata(other.getvalue())
+        must_fail(UsageError, reason, read_metadata, other.getvalue())
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")

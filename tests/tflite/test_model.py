@@ -28,6 +28,7 @@ from advisor.tflite import (
     without_transposes,
 )
 from advisor.tflite._verify import MAX_TABLES
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
@@ -90,8 +91,7 @@ def test_content_behind_the_flatbuffer_is_found() -> None:
     data = outside(graph.finish({"image": image}, {"total": total}), constant)
     assert read(data).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
     assert read(pack(unpack(data))).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
-    with pytest.raises(UsageError, match="a buffer ends at byte"):
-        read(data[:-1])
+    must_fail(UsageError, "a buffer ends at byte", read, data[:-1])
 
 
 def test_sizes_of_tensors_follow_their_type() -> None:
@@ -105,12 +105,10 @@ def test_sizes_of_tensors_follow_their_type() -> None:
 
 
 def test_a_missing_file_and_a_folder_are_no_model_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read .*absent\.tflite: No such file"):
-        read(tmp_path / "absent.tflite")
+    must_fail(UsageError, r"cannot read .*absent\.tflite: No such file", read, tmp_path / "absent.tflite")
     os.mkfifo(tmp_path / "pipe.tflite")
     for path in (tmp_path, tmp_path / "pipe.tflite"):
-        with pytest.raises(UsageError, match="it is not a file"):
-            read(path)
+        must_fail(UsageError, "it is not a file", read, path)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +124,7 @@ def test_a_missing_file_and_a_folder_are_no_model_and_a_pipe_is_not_waited_for(t
 def test_another_file_is_refused_by_name(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "other.tflite"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=rf"other\.tflite is not a usable \.tflite file: .*{reason}"):
-        read(path)
+    must_fail(UsageError, rf"other\.tflite is not a usable \.tflite file: .*{reason}", read, path)
 
 
 def test_every_truncation_is_refused() -> None:
@@ -152,8 +149,7 @@ def test_every_truncation_is_refused() -> None:
 )
 @pytest.mark.parametrize("length", [100, 1000, 5000])
 def test_every_edit_refuses_a_damaged_file(master: bytes, edit: Callable[[bytes], bytes], length: int) -> None:
-    with pytest.raises(UsageError, match=r"the model is not a usable \.tflite file"):
-        edit(master[:length])
+    must_fail(UsageError, r"the model is not a usable \.tflite file", edit, master[:length])
 
 
 def test_the_refusal_of_a_damaged_file_names_it(master: bytes) -> None:
@@ -165,8 +161,7 @@ def test_the_refusal_of_a_damaged_file_names_it(master: bytes) -> None:
 def test_what_leads_nowhere_is_named(part: str, change: dict[str, Any], reason: str) -> None:
     graph = features_graph()
     vars(getattr(graph.graph, part)[0]).update(change)
-    with pytest.raises(UsageError, match=reason):
-        read(graph.finish({"image": 0}, {"features": 1}))
+    must_fail(UsageError, reason, read, graph.finish({"image": 0}, {"features": 1}))
 
 
 @pytest.mark.parametrize(
@@ -182,13 +177,11 @@ def test_a_short_content_another_version_and_a_wrong_signature_are_named(
 ) -> None:
     graph = features_graph()
     change(graph)
-    with pytest.raises(UsageError, match=reason):
-        read(graph.finish({"image": 0}, {"features": 1}))
+    must_fail(UsageError, reason, read, graph.finish({"image": 0}, {"features": 1}))
 
 
 def test_a_model_without_a_graph_is_refused() -> None:
-    with pytest.raises(UsageError, match="no graph"):
-        read(pack(schema.ModelT(version=3, buffers=[schema.BufferT()])))
+    must_fail(UsageError, "no graph", read, pack(schema.ModelT(version=3, buffers=[schema.BufferT()])))
 
 
 def with_entries(count: int, shared: bool) -> bytes:
@@ -211,15 +204,13 @@ def with_entries(count: int, shared: bool) -> bytes:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_more_parts_than_any_model_has_are_refused(shared: bool) -> None:
-    with pytest.raises(UsageError, match=r"claim"):
-        read(with_entries(MAX_TABLES + 1, shared))
+    must_fail(UsageError, r"claim", read, with_entries(MAX_TABLES + 1, shared))
 
 
 def test_a_table_named_many_times_is_refused() -> None:
     """Nested lists that all name one table would unfold to the product of their lengths."""
     model = schema.ModelT.InitFromPackedBuf(TINY)
-    with pytest.raises(UsageError, match="claim more bytes"):
-        read(_with_shared_subgraph(model, 3000))
+    must_fail(UsageError, "claim more bytes", read, _with_shared_subgraph(model, 3000))
 
 
 def _with_shared_subgraph(model: schema.ModelT, copies: int) -> bytes:

@@ -25,6 +25,7 @@ from advisor.tflite import (
     with_calibrated_scores,
     write_metadata,
 )
+from tests.builders import must_fail
 
 from ..detectors import CELLS, SIDE, raw_detector
 from .graphs import (
@@ -185,14 +186,11 @@ def with_options(**changed: int) -> Callable[[Any], None]:
     ],
 )
 def test_a_file_that_does_not_end_in_one_is_refused(edit: Callable[[Any], None], message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        cut_postprocess(edited(foreign_detector(), edit), "net.tflite")
-    assert caught.value.hint
+    must_fail(UsageError, message, cut_postprocess, edited(foreign_detector(), edit), "net.tflite")
 
 
 def test_a_file_without_post_processing_is_refused() -> None:
-    with pytest.raises(UsageError, match=f"net.tflite has 0 operators {OPERATOR}"):
-        cut_postprocess(tiny_detector(), "net.tflite")
+    must_fail(UsageError, f"net.tflite has 0 operators {OPERATOR}", cut_postprocess, tiny_detector(), "net.tflite")
 
 
 @pytest.mark.parametrize(("slope", "offset"), [(2.0, 0.0), (1.0, -1.5), (0.6, 0.8)])

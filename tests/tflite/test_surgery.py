@@ -9,6 +9,7 @@ from advisor.compression._diagnosis.running import InspectableModel
 from advisor.core import StageError
 from advisor.tflite import attach_head, dequantize, operator_alone, quantize, read, select_output, to_float16, unpack
 from advisor.tflite._layout import TO_NCHW, TO_NHWC, simplify_file, without_transposes
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.tables import with_cases
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
@@ -61,9 +62,8 @@ def test_an_unused_input_stays(run: Run) -> None:
 
 
 def test_an_unknown_output_names_the_nearest() -> None:
-    with pytest.raises(StageError, match="did you mean 'features'") as error:
-        select_output(tiny_classifier(), "feature")
-    assert "features, scores" in error.value.hint
+    error = must_fail(StageError, "did you mean 'features'", select_output, tiny_classifier(), "feature")
+    assert "features, scores" in error.hint
 
 
 @pytest.mark.parametrize("several", ["signatures", "subgraphs"])
@@ -73,8 +73,7 @@ def test_two_signatures_or_subgraphs_are_refused(several: str) -> None:
         graph.signature({"image": 0}, {"again": 1})
     else:
         graph.model.subgraphs.append(graph.graph)
-    with pytest.raises(StageError, match=f"2 {several}"):
-        select_output(graph.finish({"image": 0}, {"features": 1}), "features")
+    must_fail(StageError, f"2 {several}", select_output, graph.finish({"image": 0}, {"features": 1}), "features")
 
 
 def test_the_head_is_the_softmax_of_a_linear_map(
@@ -125,8 +124,7 @@ def a_map() -> bytes:
     ],
 )
 def test_a_head_is_finite_and_needs_pooled_features_alone(data: bytes, weight: float, reason: str) -> None:
-    with pytest.raises(StageError, match=reason):
-        attach_head(data, np.full((4, 2), weight), np.zeros(2))
+    must_fail(StageError, reason, attach_head, data, np.full((4, 2), weight), np.zeros(2))
 
 
 @pytest.mark.parametrize("name", ["static_wi8_ai8", "dynamic_wi8_afp32", "weight_only_wi8_afp32"])

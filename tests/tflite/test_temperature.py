@@ -29,6 +29,7 @@ from advisor.tflite import (
     with_unknown,
     write_metadata,
 )
+from tests.builders import must_fail
 from tests.measurement.small_models import Builder
 from tests.tflite.graphs import FLOAT32, edited, tiny_classifier
 from tests.tflite.running import Array
@@ -167,15 +168,13 @@ def test_labels_and_normalization_stay(name: str) -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_wrong_temperatures_are_refused(temperature: float) -> None:
-    with pytest.raises(StageError, match="not finite and positive"):
-        with_temperature(classifier(1), temperature)
+    must_fail(StageError, "not finite and positive", with_temperature, classifier(1), temperature)
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "dynamic_int8", "int8"])
 @pytest.mark.parametrize("temperature", [1e-300, 1e300])
 def test_temperatures_out_of_a_type_s_range_are_refused(name: str, temperature: float) -> None:
-    with pytest.raises(StageError, match="is out of the range of float"):
-        with_temperature(form(1, name), temperature)
+    must_fail(StageError, "is out of the range of float", with_temperature, form(1, name), temperature)
 
 
 def inserted(code: int, options: Any = None, behind: str = "FULLY_CONNECTED") -> bytes:
@@ -223,8 +222,7 @@ def activated() -> bytes:
     ],
 )
 def test_what_is_in_the_way_is_named(make: Callable[[], bytes], reason: str) -> None:
-    with pytest.raises(StageError, match=reason):
-        with_temperature(make(), 2.0)
+    must_fail(StageError, reason, with_temperature, make(), 2.0)
 
 
 @pytest.mark.parametrize("name", ["head/logits", "head/weights"])
@@ -290,5 +288,4 @@ def test_the_probe_has_features_and_logits_and_class_unknown_logit_that_its_rule
 
 @pytest.mark.parametrize(("name", "width", "reason"), [("float32", 5, "do not fit 16"), ("int8", 16, "float32 output")])
 def test_features_of_another_width_and_integer_outputs_are_refused(name: str, width: int, reason: str) -> None:
-    with pytest.raises(StageError, match=reason):
-        with_unknown(form(1, name), np.ones((width, 2)), np.ones((2, 3)), 1.0, 0.0)
+    must_fail(StageError, reason, with_unknown, form(1, name), np.ones((width, 2)), np.ones((2, 3)), 1.0, 0.0)

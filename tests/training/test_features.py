@@ -17,6 +17,7 @@ from advisor.training import (
     predict_left_out,
 )
 from advisor.training._features import Batches
+from tests.builders import must_fail
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.tflite.graphs import Graph
@@ -62,21 +63,18 @@ def test_the_features_of_several_outputs_are_taken_or_no_rows(images: list[Path]
 
 
 def test_a_wrong_size_is_refused(model: Path, images: list[Path]) -> None:
-    with pytest.raises(StageError, match="8, 8"):
-        extract_features(model, images, replace(VIEW, size=16))
+    must_fail(StageError, "8, 8", extract_features, model, images, replace(VIEW, size=16))
 
 
 def test_a_damaged_model_and_outputs_without_the_name_are_refused(images: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
-    with pytest.raises(StageError, match=r"bad\.tflite"):
-        extract_features(tmp_path / "bad.tflite", images, VIEW)
+    must_fail(StageError, r"bad\.tflite", extract_features, tmp_path / "bad.tflite", images, VIEW)
     build = small_models.Builder()
     image = build.input(8)
     graph: Graph = build.made
     data = graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
     (tmp_path / "m.tflite").write_bytes(data)
-    with pytest.raises(StageError, match="2 outputs"):
-        extract_features(tmp_path / "m.tflite", images, VIEW)
+    must_fail(StageError, "2 outputs", extract_features, tmp_path / "m.tflite", images, VIEW)
 
 
 @pytest.mark.parametrize("rows", [None, [4, 0, 6, 3]])

@@ -16,6 +16,7 @@ from advisor.isolation import Scratch
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, Metadata, read, read_metadata, to_float16, write_metadata
+from tests.builders import must_fail
 from tests.detectors import COLOURS, SIDE as DETECTORS_SIDE, detector_file, raw_detector
 from tests.measurement import small_models
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator
@@ -130,9 +131,7 @@ def _two_inputs() -> bytes:
     ids=["two inputs", "no file", "cut", "custom operator", "newer operator", "uint8", "two ends", "another end"],
 )
 def test_what_cannot_take_part_is_left(tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str) -> None:
-    with pytest.raises(UsageError, match=reason) as refused:
-        brought(kept(tmp_path, make(), None), finished, mean=(0.0,), std=(1.0,))
-    assert refused.value.hint
+    must_fail(UsageError, reason, brought, kept(tmp_path, make(), None), finished, mean=(0.0,), std=(1.0,))
     assert not user_catalogue_file().exists()
 
 
@@ -163,8 +162,7 @@ def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None
 
 def test_a_detector_of_float16_weights_without_metadata_gets_it_from_the_options(bare: Path, tmp_path: Path) -> None:
     bare.write_bytes(to_float16(bare.read_bytes()))
-    with pytest.raises(UsageError, match=r"bare.tflite does not say its labels, mean, std: give --labels and --mean"):
-        brought(bare)
+    must_fail(UsageError, r"bare.tflite does not say its labels, mean, std: give --labels and --mean", brought, bare)
     added = brought(bare, labels=listed(tmp_path, *COLOURS), mean=(127.5,), std=(127.5,))
     said = read_metadata(added.model.read_bytes())
     assert said.labels == COLOURS
@@ -215,12 +213,10 @@ def test_a_file_has_a_catalogue_of_its_own_and_keeps_it_until_it_changes(file: P
 def test_a_name_that_is_taken_gets_a_suffix_and_a_missing_file_is_refused(file: Path, tmp_path: Path) -> None:
     taken = file.rename(file.with_name("mobilenet_v2_1.0_224.tflite"))
     assert make_shipped_card(taken)[0].name == "mobilenet_v2_1.0_224-shipped"
-    with pytest.raises(UsageError, match="--candidates: there is no file"):
-        make_shipped_card(tmp_path / "gone.tflite")
+    must_fail(UsageError, "--candidates: there is no file", make_shipped_card, tmp_path / "gone.tflite")
 
 
 def test_a_file_without_labels_says_how_to_add_it(tmp_path: Path) -> None:
     bare = kept(tmp_path, small_models.classifier(SIDE), None)
-    with pytest.raises(UsageError, match="does not say its labels") as refused:
-        make_shipped_card(bare)
-    assert "advisor catalog add" in refused.value.hint
+    refused = must_fail(UsageError, "does not say its labels", make_shipped_card, bare)
+    assert "advisor catalog add" in refused.hint

@@ -29,6 +29,7 @@ from advisor.core import StageError, UsageError, WeightsError
 from advisor.downloads import FetchOptions
 from advisor.isolation import CallLimits
 from advisor.tflite import read, to_float16
+from tests.builders import must_fail
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network
 from tests.measurement.small_models import Builder
 from tests.processes import has_ended
@@ -161,13 +162,10 @@ def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp
 def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path) -> None:
     added = brought(models / "net.tflite", given(models))
     added.model.write_bytes((models / "net.tflite").read_bytes())
-    with pytest.raises(WeightsError, match="sha256"):
-        fetch_weights(added.card, FetchOptions(offline=True))
+    must_fail(WeightsError, "sha256", fetch_weights, added.card, FetchOptions(offline=True))
     added.model.unlink()
-    with pytest.raises(WeightsError, match="there is no file"):
-        fetch_weights(added.card, FetchOptions(offline=True))
-    with pytest.raises(StageError, match="the file is not available"):
-        convert(added.card, None, models / "never.tflite")
+    must_fail(WeightsError, "there is no file", fetch_weights, added.card, FetchOptions(offline=True))
+    must_fail(StageError, "the file is not available", convert, added.card, None, models / "never.tflite")
 
 
 @with_cases
@@ -206,8 +204,7 @@ def test_a_layer_with_own_code_is_refused(keras_file: Path, tmp_path: Path, chan
     def spoil(config: dict[str, Any]) -> None:
         config["config"]["layers"][1].update(changes)
 
-    with pytest.raises(UsageError, match=said):
-        check_keras(spoilt(keras_file, tmp_path / "spoilt.keras", spoil))
+    must_fail(UsageError, said, check_keras, spoilt(keras_file, tmp_path / "spoilt.keras", spoil))
 
 
 @pytest.mark.parametrize("member", ["../escape.py", "run.py", "/etc/cron.d/x"])
@@ -215,8 +212,7 @@ def test_an_archive_with_other_members_is_refused(keras_file: Path, tmp_path: Pa
     target = spoilt(keras_file, tmp_path / "more.keras", lambda _: None)
     with zipfile.ZipFile(target, "a") as archive:
         archive.writestr(member, b"x")
-    with pytest.raises(UsageError, match="which no .keras file does"):
-        check_keras(target)
+    must_fail(UsageError, "which no .keras file does", check_keras, target)
 
 
 def archive(configuration: str) -> bytearray:
@@ -244,8 +240,7 @@ def damaged() -> bytearray:
 )
 def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "no.keras").write_bytes(content)
-    with pytest.raises(UsageError, match=f"not a usable .keras file{said}"):
-        check_keras(tmp_path / "no.keras")
+    must_fail(UsageError, f"not a usable .keras file{said}", check_keras, tmp_path / "no.keras")
 
 
 def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
@@ -271,12 +266,10 @@ def saved_model(folder: Path, more: Callable[[Any], Any]) -> Path:
 
 
 def test_a_folder_without_a_graph_or_with_a_link_out_of_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"it has no saved_model\.pb"):
-        check_saved_model(tmp_path)
+    must_fail(UsageError, r"it has no saved_model\.pb", check_saved_model, tmp_path)
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "secret").symlink_to("/etc/hostname")
-    with pytest.raises(UsageError, match="a link out of the folder"):
-        check_saved_model(tmp_path)
+    must_fail(UsageError, "a link out of the folder", check_saved_model, tmp_path)
 
 
 def test_an_import_ends_at_its_limit_of_memory_and_leaves_nothing(
@@ -322,5 +315,4 @@ def test_a_saved_model_may_hold_operators_of_computation_only(tmp_path: Path, op
     check_saved_model(tmp_path)
     graph.library.function[0].node_def.add(op=operator)
     (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
-    with pytest.raises(UsageError, match=f"the graph has a {operator}, which runs code or touches files"):
-        check_saved_model(tmp_path)
+    must_fail(UsageError, f"the graph has a {operator}, which runs code or touches files", check_saved_model, tmp_path)

@@ -17,6 +17,7 @@ from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, draw_
 from advisor.catalog._user_models.handles import export_package, is_source, local_source
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
+from tests.builders import must_fail
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
 from tests.tables import with_cases
 
@@ -142,9 +143,8 @@ def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_cod
 
 @with_cases
 def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
-        read_archive(write(tmp_path / "net.pt2", {**members(), name: b"x"}))
-    assert "torch.export" in raised.value.hint
+    raised = must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", {**members(), name: b"x"}))
+    assert "torch.export" in raised.hint
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,7 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
     ],
 )
 def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Change, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        read_archive(write(tmp_path / "net.pt2", members(change)))
+    must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", members(change)))
 
 
 @pytest.mark.parametrize(
@@ -187,22 +186,19 @@ def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Chan
     ],
 )
 def test_other_weights_are_refused_with_the_reason(tmp_path: Path, table: Program, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        read_archive(write(tmp_path / "net.pt2", members(table=table)))
+    must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", members(table=table)))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"x" * 400, pickle.dumps({"state": 1})])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "net.pt2").write_bytes(content)
-    with pytest.raises(UsageError, match="is not a usable .pt2 file"):
-        read_archive(tmp_path / "net.pt2")
+    must_fail(UsageError, "is not a usable .pt2 file", read_archive, tmp_path / "net.pt2")
 
 
 def test_a_damaged_archive_and_one_of_another_program_are_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "net.pt2", members())
     file.write_bytes(file.read_bytes().replace(b"graph_module", b"grapi_module", 1))
-    with pytest.raises(UsageError, match="Bad CRC-32"):
-        read_archive(file)
+    must_fail(UsageError, "Bad CRC-32", read_archive, file)
     with pytest.raises(UsageError, match="is not an archive of torch.export.save"):
         read_archive(write(tmp_path / "net.pt2", {"version": b"3"}))
 
@@ -213,8 +209,7 @@ def test_a_damaged_archive_and_one_of_another_program_are_refused(tmp_path: Path
 )
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
     monkeypatch.setattr(pt2, limit, 100)
-    with pytest.raises(UsageError, match=f"{said} bytes"):
-        read_archive(write(tmp_path / "net.pt2", members()))
+    must_fail(UsageError, f"{said} bytes", read_archive, write(tmp_path / "net.pt2", members()))
 
 
 def maps() -> Array:

@@ -13,6 +13,7 @@ from advisor.catalog._user_models import onnx_files
 from advisor.catalog._user_models.formats import OnnxOriginal
 from advisor.catalog._user_models.onnx_files import Image, fix_input, prepare_graph, read_checked
 from advisor.core import UsageError
+from tests.builders import must_fail
 from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved
 from tests.tables import with_cases
 
@@ -47,8 +48,7 @@ def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_prob
 def test_what_does_not_make_one_output_of_one_image_is_refused(
     model: dict[str, Any], size: int | None, said: str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
-        fix_input(network(**model), size, FILE)
+    must_fail(UsageError, said, fix_input, network(**model), size, FILE)
 
 
 def test_float16_is_widened() -> None:
@@ -133,8 +133,7 @@ def test_weights_outside_the_folder_are_found_in_constants(tmp_path: Path) -> No
     moved(constant.attribute[0].t, "../secret")
     model.graph.node.insert(0, constant)
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(UsageError, match="the weights 'k' are in '../secret'"):
-        read_checked(tmp_path / "net.onnx")
+    must_fail(UsageError, "the weights 'k' are in '../secret'", read_checked, tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize(
@@ -147,8 +146,7 @@ def test_weights_that_are_not_there_are_refused(tmp_path: Path, more: dict[str, 
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     if more:
         (tmp_path / "w.bin").write_bytes(b"x" * 20)
-    with pytest.raises(UsageError, match=said):
-        read_checked(tmp_path / "net.onnx")
+    must_fail(UsageError, said, read_checked, tmp_path / "net.onnx")
 
 
 def test_more_than_protobuf_or_a_tflite_holds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,22 +156,19 @@ def test_more_than_protobuf_or_a_tflite_holds_is_refused(tmp_path: Path, monkeyp
         read_checked(tmp_path / "net.onnx")
     given = saved(network(), tmp_path, save_as_external_data=True, location="net.data", size_threshold=0)
     monkeypatch.setattr(onnx_files, "MAX_BYTES", 1_300)
-    with pytest.raises(UsageError, match="more than 1300 bytes of weights"):
-        read_checked(given)
+    must_fail(UsageError, "more than 1300 bytes of weights", read_checked, given)
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", b"\x08\x08", network().SerializeToString()[:500]])
 def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "net.onnx").write_bytes(content)
-    with pytest.raises(UsageError, match="not a usable ONNX file"):
-        read_checked(tmp_path / "net.onnx")
+    must_fail(UsageError, "not a usable ONNX file", read_checked, tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize(("opset", "said"), [(6, "operator set 6, and 7 to"), (99, "operator set 99, and 7 to")])
 def test_an_operator_set_that_cannot_be_read_is_refused(tmp_path: Path, opset: int, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
-        read_checked(saved(network(opset=opset), tmp_path))
-    assert "operator set of 13 to" in raised.value.hint
+    raised = must_fail(UsageError, said, read_checked, saved(network(opset=opset), tmp_path))
+    assert "operator set of 13 to" in raised.hint
 
 
 def between(*nodes: Any, more: Sequence[Any] = ()) -> Any:
@@ -210,9 +205,8 @@ def quantized(operator: str) -> Sequence[Any]:
 )
 def test_a_graph_is_refused_with_the_layer_and_the_reason(tmp_path: Path, nodes: Sequence[Any], said: str) -> None:
     more = (numpy_helper.from_array(np.array(True), "yes"), numpy_helper.from_array(np.float32(0.1), "s"))
-    with pytest.raises(UsageError, match=said) as raised:
-        read_checked(saved(between(*nodes, more=more), tmp_path))
-    assert ("give the float model" in raised.value.hint) == ("'round'" in said)
+    raised = must_fail(UsageError, said, read_checked, saved(between(*nodes, more=more), tmp_path))
+    assert ("give the float model" in raised.hint) == ("'round'" in said)
 
 
 def test_local_functions_are_written_out(tmp_path: Path) -> None:

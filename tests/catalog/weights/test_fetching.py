@@ -17,6 +17,7 @@ import pytest
 from advisor.catalog import fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, packaged, sha256, tarball, wheel
 
@@ -70,8 +71,7 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
         taken.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
     for name in ("a", "b"):
-        with pytest.raises(WeightsError, match="cannot be reached"):
-            fetch_weights(card(home(f"{closed}/{name}.h5")), options)
+        must_fail(WeightsError, "cannot be reached", fetch_weights, card(home(f"{closed}/{name}.h5")), options)
     from advisor.downloads._delivery import contact_server
 
     assert contact_server.cache_info().hits >= 1
@@ -191,10 +191,9 @@ def test_a_mirror_that_does_not_exist_is_a_usage_error(tmp_path: Path, options: 
 def test_a_file_without_a_hash_comes_from_a_mirror_only(shelf: Shelf, tmp_path: Path, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     unknown = replace(source, file=replace(source.file, sha256=""))
-    with pytest.raises(WeightsError, match="hash is not known") as raised:
-        fetch_weights(card(unknown), options)
-    assert "--mirror DIR" in raised.value.hint
-    assert "advisor catalog fetch" not in raised.value.hint
+    raised = must_fail(WeightsError, "hash is not known", fetch_weights, card(unknown), options)
+    assert "--mirror DIR" in raised.hint
+    assert "advisor catalog fetch" not in raised.hint
     assert shelf.requests == []
     (tmp_path / "tiny.h5").write_bytes(CONTENT)
     assert fetch_weights(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)
@@ -264,11 +263,10 @@ def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     elsewhere = shelf.url.replace("127.0.0.1", "localhost")
     shelf.put(RESOLVED, Answer(status=302, headers={"Location": f"{elsewhere}/store"}))
     shelf.put("/store", Answer(b"denied", 403))
-    with pytest.raises(WeightsError, match="403") as raised:
-        fetch_weights(card(REPOSITORY), options)
+    raised = must_fail(WeightsError, "403", fetch_weights, card(REPOSITORY), options)
     assert [headers["Authorization"] for headers in shelf.asked(RESOLVED)] == ["Bearer hf_secret"]
     assert "Authorization" not in shelf.asked("/store")[0]
-    assert "hf_secret" not in raised.value.message + raised.value.hint + caplog.text
+    assert "hf_secret" not in raised.message + raised.hint + caplog.text
 
 
 def listed(*entries: object) -> bytes:
@@ -289,8 +287,7 @@ def test_a_file_without_a_hash_must_have_the_hubs_own_and_is_recorded(
     found.path.write_bytes(b"damaged")
     shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(b"other")}}))
     shelf.put(RESOLVED, b"other")
-    with pytest.raises(WeightsError, match="recorded when it first came"):
-        fetch_weights(card(OPEN), options)
+    must_fail(WeightsError, "recorded when it first came", fetch_weights, card(OPEN), options)
 
 
 @pytest.mark.parametrize(
@@ -311,5 +308,4 @@ def test_a_hub_that_does_not_vouch_for_a_file_is_refused(
     if listing is not None:
         shelf.put(LISTING, listing)
     shelf.put(RESOLVED, CONTENT)
-    with pytest.raises(WeightsError, match=words):
-        fetch_weights(card(OPEN), options)
+    must_fail(WeightsError, words, fetch_weights, card(OPEN), options)

@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from advisor.catalog._weights.mapping import map_weights
 from advisor.catalog._weights.readers import FORMATS, read_tensors
 from advisor.core import WeightsError
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
@@ -171,22 +172,19 @@ def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Pa
 
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense/dense/kernel:0"] = h5py.ExternalLink("/elsewhere.h5", "/secret")
-    with pytest.raises(WeightsError, match="link out of the file"):
-        read_tensors("keras_h5", tmp_path / "m.h5")
+    must_fail(WeightsError, "link out of the file", read_tensors, "keras_h5", tmp_path / "m.h5")
     for link in (h5py.ExternalLink("fifo.h5", "/dense"), h5py.SoftLink("/other")):  # of a whole layer, or of all
         for name in ("dense", "model_weights"):
             with keras_h5(tmp_path / "m.h5") as file:
                 if name in file:
                     file.move(name, "other")
                 file[name] = link
-            with pytest.raises(WeightsError, match=f"'{name}' is a link out of the file"):
-                read_tensors("keras_h5", tmp_path / "m.h5")
+            must_fail(WeightsError, f"'{name}' is a link out of the file", read_tensors, "keras_h5", tmp_path / "m.h5")
     outside = tmp_path / "outside.bin"
     outside.write_bytes(KERNEL.tobytes())
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense"].create_dataset("dense/kernel:0", (24,), "<f4", external=[(str(outside), 0, KERNEL.nbytes)])
-    with pytest.raises(WeightsError, match="outside the file"):
-        read_tensors("keras_h5", tmp_path / "m.h5")
+    must_fail(WeightsError, "outside the file", read_tensors, "keras_h5", tmp_path / "m.h5")
 
 
 @pytest.mark.integration
@@ -210,8 +208,7 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
 @pytest.mark.parametrize("kept", [8, 10_000])
 def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
     (tmp_path / "m.tflite").write_bytes(QUANTIZED.read_bytes()[:kept])
-    with pytest.raises(WeightsError, match=r"m\.tflite"):
-        read_tensors("tflite", tmp_path / "m.tflite")
+    must_fail(WeightsError, r"m\.tflite", read_tensors, "tflite", tmp_path / "m.tflite")
 
 
 @pytest.mark.integration
@@ -224,8 +221,7 @@ def test_what_is_no_such_file_is_a_clear_error(tmp_path: Path, format_name: str,
 
 
 def test_an_unknown_format_names_those_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match="caffemodel, checkpoint, graphdef"):
-        read_tensors("onnxx", tmp_path / "m")
+    must_fail(WeightsError, "caffemodel, checkpoint, graphdef", read_tensors, "onnxx", tmp_path / "m")
 
 
 def network(layers: Any, image: Any) -> Any:
@@ -352,5 +348,4 @@ def test_a_file_that_does_not_fit_or_reaches_out_is_refused(
     tmp_path: Path, kind: str, reason: str, content: bytes
 ) -> None:
     (tmp_path / "m").write_bytes(content)
-    with pytest.raises(WeightsError, match=reason):
-        read_tensors(kind, tmp_path / "m")
+    must_fail(WeightsError, reason, read_tensors, kind, tmp_path / "m")

@@ -12,6 +12,7 @@ import pytest
 from advisor.catalog import fetch_weights, load_catalogue, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from tests.builders import must_fail
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, sha256, tarball
 
@@ -51,8 +52,7 @@ def test_a_weak_hash_is_no_proof_over_http_without_the_sha256(shelf: Shelf, opti
     with pytest.raises(WeightsError, match=r"m.invalid/tiny.h5: an MD5 or a part of a hash proves nothing over http"):
         fetch_weights(far, mirrored)
     fetch_weights(card(source), options).path.unlink()
-    with pytest.raises(WeightsError, match="m.invalid.*: its name is not known"):
-        fetch_weights(far, mirrored)
+    must_fail(WeightsError, "m.invalid.*: its name is not known", fetch_weights, far, mirrored)
 
 
 @pytest.mark.parametrize("kind", KNOWN)
@@ -77,10 +77,9 @@ def test_what_passes_for_a_prefix_later_but_is_another_file_is_refused(shelf: Sh
     first = fetch_weights(card(source), options)
     first.path.unlink()
     shelf.put("/tiny.h5", twin)
-    with pytest.raises(WeightsError, match="recorded when it first came") as raised:
-        fetch_weights(card(source), options)
-    assert sha256(twin) in raised.value.message
-    assert sha256(CONTENT) in raised.value.message
+    raised = must_fail(WeightsError, "recorded when it first came", fetch_weights, card(source), options)
+    assert sha256(twin) in raised.message
+    assert sha256(CONTENT) in raised.message
 
 
 def test_a_damaged_record_is_written_anew(shelf: Shelf, options: FetchOptions) -> None:
@@ -117,8 +116,7 @@ def test_an_archives_hash_vouches_for_what_is_in_it(shelf: Shelf, options: Fetch
 
 def test_an_archive_that_is_another_one_is_not_opened(shelf: Shelf, options: FetchOptions) -> None:
     source = archived(shelf.put("/t.tgz", tarball(OTHER)), tarball(), archive_sha256=sha256(tarball()[:-1]))
-    with pytest.raises(WeightsError, match="expected"):
-        fetch_weights(card(source), options)
+    must_fail(WeightsError, "expected", fetch_weights, card(source), options)
     assert locate_weights(card(source), options) is None
 
 
@@ -144,8 +142,7 @@ def test_a_weak_hash_needs_a_connection_that_no_one_can_change(tmp_path: Path) -
     (tmp_path / "c.yaml").write_text(
         text.replace("nasnet_mobile_224", "mine").replace("https://storage", "http://storage")
     )
-    with pytest.raises(UsageError, match="over https only"):
-        load_catalogue([tmp_path / "c.yaml"])
+    must_fail(UsageError, "over https only", load_catalogue, [tmp_path / "c.yaml"])
 
 
 def test_the_catalogues_md5s_are_those_that_keras_itself_checks() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from advisor.catalog._weights.readers import read_tensors
 from advisor.core import WeightsError
+from tests.builders import must_fail
 
 VALUES = np.arange(24, dtype=np.float32)
 
@@ -123,8 +124,7 @@ def test_a_program_is_refused_and_not_run(tmp_path: Path, form: str) -> None:
     content = OrderedDict(layer=Program(marker))
     path = tmp_path / "m.pth"
     write_zip(path, content, b"") if form == "zip" else write_legacy(path, content, VALUES)
-    with pytest.raises(WeightsError, match=r"posix\.system.*nothing is run"):
-        read_tensors("torch", path)
+    must_fail(WeightsError, r"posix\.system.*nothing is run", read_tensors, "torch", path)
     assert not marker.exists()
 
 
@@ -140,13 +140,11 @@ def test_a_program_is_refused_and_not_run(tmp_path: Path, form: str) -> None:
     ],
 )  # fmt: skip
 def test_names_but_a_tensors_and_a_memo_without_end_are_refused(tmp_path: Path, program: bytes, said: str) -> None:
-    with pytest.raises(WeightsError, match=said):
-        read_tensors("torch", write_zip(tmp_path / "m.pth", program, b""))
+    must_fail(WeightsError, said, read_tensors, "torch", write_zip(tmp_path / "m.pth", program, b""))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 40, 200, -8])
 def test_a_truncated_file_is_a_clear_error(tmp_path: Path, kept: int) -> None:
     whole = write_legacy(tmp_path / "m.pth", state(), VALUES).read_bytes()
     (tmp_path / "m.pth").write_bytes(whole[:kept])
-    with pytest.raises(WeightsError, match=r"m\.pth"):
-        read_tensors("torch", tmp_path / "m.pth")
+    must_fail(WeightsError, r"m\.pth", read_tensors, "torch", tmp_path / "m.pth")

@@ -12,6 +12,7 @@ from advisor.engine import compress
 from advisor.measurement import Detections, _accuracy as accuracy, true_boxes
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, read, read_metadata
+from tests.builders import must_fail
 from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 
@@ -111,17 +112,14 @@ def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, 
 
 def test_other_labels_than_the_detector_knows_are_refused(tmp_path: Path, detector: Path, asked: Asked) -> None:
     others = write_cells(tmp_path / "others", names=("red", "greem", "blue"))
-    with pytest.raises(UsageError, match="the model has no class 'greem' .did you mean 'green'") as caught:
-        asked(detector, data=others)
-    assert "its classes: red, green, blue" in caught.value.hint
+    caught = must_fail(UsageError, "the model has no class 'greem' .did you mean 'green'", asked, detector, data=others)
+    assert "its classes: red, green, blue" in caught.hint
     path = detector_file(tmp_path / "few.tflite", labels=("red", "green"))
-    with pytest.raises(UsageError, match="few.tflite has 2 labels and 3 classes"):
-        asked(path)
+    must_fail(UsageError, "few.tflite has 2 labels and 3 classes", asked, path)
 
 
 def test_class_folders_are_no_images_for_a_detector(detector: Path, photos: Path, asked: Asked) -> None:
-    with pytest.raises(UsageError, match="has no boxes in a known format"):
-        asked(detector, data=photos)
+    must_fail(UsageError, "has no boxes in a known format", asked, detector, data=photos)
 
 
 def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, asked: Asked) -> None:
@@ -134,8 +132,7 @@ def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, a
 
 def test_a_detector_without_metadata_needs_means_and_class_numbers(tmp_path: Path, boxes: Path, asked: Asked) -> None:
     path = detector_file(tmp_path / "bare.tflite", labels=None)
-    with pytest.raises(UsageError, match=r"bare.tflite does not say how its images are normalised"):
-        asked(path)
+    must_fail(UsageError, r"bare.tflite does not say how its images are normalised", asked, path)
     question = asked(path, data=boxes, mean=(127.5,), std=(127.5,))
     assert question.metadata is None
     two = write_cells(tmp_path / "two", names=("red", "red", "blue"))

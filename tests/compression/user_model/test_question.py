@@ -11,6 +11,7 @@ from advisor.datasets import class_order
 from advisor.engine import ask
 from advisor.engine._compress.question import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
+from tests.builders import must_fail
 from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -26,9 +27,8 @@ def test_the_file_says_how_it_reads_images(described: Path, asked: Asked) -> Non
 
 
 def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, asked: Asked) -> None:
-    with pytest.raises(UsageError, match="does not say how its images are normalised") as caught:
-        asked(plain)
-    assert "--mean 127.5 --std 127.5" in caught.value.hint
+    caught = must_fail(UsageError, "does not say how its images are normalised", asked, plain)
+    assert "--mean 127.5 --std 127.5" in caught.hint
     view = asked(plain, mean=(0.0,), std=(255.0,)).spec
     assert (view.mean, view.std) == ((0.0,) * 3, (255.0,) * 3)
 
@@ -46,8 +46,7 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
     ],
 )
 def test_unfit_options(described: Path, asked: Asked, recipe: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        asked(described, recipe, **options)
+    must_fail(UsageError, message, asked, described, recipe, **options)
 
 
 def test_recipes_start_from_float_with_a_closed_batch(described: Path, asked: Asked, tmp_path: Path) -> None:
@@ -74,8 +73,7 @@ def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked
 def test_forms_that_are_there_are_not_replaced(described: Path, asked: Asked, tmp_path: Path) -> None:
     (tmp_path / "forms").mkdir()
     (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
-    with pytest.raises(UsageError, match=r"already contains net-int8\.tflite"):
-        asked(described)
+    must_fail(UsageError, r"already contains net-int8\.tflite", asked, described)
     asked(described, force=True)
 
 
@@ -97,8 +95,7 @@ def test_operators_of_others_are_refused(plain: Path, asked: Asked, code: bytes,
                 operator.builtinOptionsType, operator.builtinOptions = 0, None
 
     plain.write_bytes(edited(plain.read_bytes(), foreign))
-    with pytest.raises(UsageError, match=f"{kind} operators.*{code.decode()}"):
-        asked(plain)
+    must_fail(UsageError, f"{kind} operators.*{code.decode()}", asked, plain)
 
 
 def test_too_few_calibration_images_are_counted(described: Path, asked: Asked, photos: Path) -> None:
@@ -139,10 +136,8 @@ def test_own_calibration_leaves_all_to_judge(described: Path, asked: Asked, phot
 
 def test_folders_find_their_class_by_name() -> None:
     assert class_order(["Bee", "ant"], ["ant", "bee", "cat"], 3) == (1, 0)
-    with pytest.raises(UsageError, match="no class 'fox'"):
-        class_order(["fox"], ["ant"], 1)
-    with pytest.raises(UsageError, match="2 class folders.*3 classes"):
-        class_order(["a", "b"], [], 3)
+    must_fail(UsageError, "no class 'fox'", class_order, ["fox"], ["ant"], 1)
+    must_fail(UsageError, "2 class folders.*3 classes", class_order, ["a", "b"], [], 3)
 
 
 @with_cases

@@ -11,9 +11,9 @@ from advisor.core import UsageError
 from advisor.datasets import BoxSurvey, list_files, survey_boxes, write_boxes
 from advisor.datasets._boxes.inside import list_inside
 from tests.datasets.boxes.writers import Photo, photos, write_coco
-from tests.datasets.folders import refusal
+from tests.datasets.folders import refusal, tarred
 from tests.datasets.test_records import example, written
-from tests.datasets.test_sources import tarred, zipped
+from tests.datasets.test_sources import zipped
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")

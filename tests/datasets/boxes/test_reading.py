@@ -9,6 +9,7 @@ from advisor.datasets import PARTS, divide_survey, make_stratifier, survey_boxes
 from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._division import LEAST, list_strata
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 from tests.tables import with_cases
 
@@ -95,9 +96,7 @@ def test_other_names_of_columns_the_stated_size_and_groups_are_read(tmp_path: Pa
 
 @with_cases
 def test_a_table_that_contradicts_itself_is_refused_with_the_row(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        list_boxes(write(tmp_path / "a.csv", text))
-    assert caught.value.hint
+    must_fail(UsageError, message, list_boxes, write(tmp_path / "a.csv", text))
 
 
 def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +119,7 @@ def test_elements_have_their_text_and_line_in_any_encoding(tmp_path: Path) -> No
 
 @with_cases
 def test_what_is_no_plain_xml_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_xml(write(tmp_path / "a.xml", text))
+    must_fail(ValueError, message, read_xml, write(tmp_path / "a.xml", text))
 
 
 def test_a_long_text_in_xml_is_refused_with_its_line(tmp_path: Path) -> None:

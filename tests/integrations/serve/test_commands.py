@@ -11,7 +11,7 @@ from advisor.integrations.serve import _pages as pages
 from advisor.integrations.serve._pages import ReevaluationJob, Reevaluations
 from advisor.isolation import Finished
 from advisor.store import RunFolder
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.integrations.serve.client import Client
 from tests.processes import free_port, until
 
@@ -38,22 +38,19 @@ def test_the_bundle_is_a_zip_file(
 def test_a_bundle_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = "note: reading\nerror: the file has no metadata\nhint:  search again\n"
     monkeypatch.setattr(pages, "run_program", lambda *_, **__: Finished(ExitCode.USAGE, "", said))
-    with pytest.raises(StageError, match="^the file has no metadata$"):
-        pages.zip_bundle(tmp_path / "run", tmp_path)
+    must_fail(StageError, "^the file has no metadata$", pages.zip_bundle, tmp_path / "run", tmp_path)
 
 
 def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
     jobs = Reevaluations()
     jobs.start(colours.path, "raspberry-py-4")
-    with pytest.raises(UsageError, match="is being re-evaluated"):
-        jobs.start(colours.path, "")
+    must_fail(UsageError, "is being re-evaluated", jobs.start, colours.path, "")
     assert any("raspberry-pi-4" in line for line in ended(jobs, colours.path).lines)
 
 
 def test_what_is_no_name_of_a_device_is_refused_and_nothing_starts(colours: RunFolder) -> None:
     jobs = Reevaluations()
-    with pytest.raises(UsageError, match="is not the name of a device"):
-        jobs.start(colours.path, "a\0b")
+    must_fail(UsageError, "is not the name of a device", jobs.start, colours.path, "a\0b")
     jobs.close()
 
 

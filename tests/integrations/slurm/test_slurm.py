@@ -13,6 +13,7 @@ from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, _programs as programs, read_settings
 from advisor.isolation import Pause
+from tests.builders import must_fail
 from tests.integrations.slurm import standin
 from tests.processes import has_ended, until
 
@@ -26,10 +27,8 @@ JOBS = "tests.integrations.slurm.jobs"
 def test_jobs_answer_and_their_errors_come_back(start: Start) -> None:
     call = start().pools["light"].call
     assert call(f"{JOBS}:process") not in (0, os.getpid())
-    with pytest.raises(UnsupportedRecipe, match="not for this model"):
-        call("tests.isolation.functions:refuse")
-    with pytest.raises(StageError, match="crashed with SIGSEGV"):
-        call("tests.isolation.functions:segfault")
+    must_fail(UnsupportedRecipe, "not for this model", call, "tests.isolation.functions:refuse")
+    must_fail(StageError, "crashed with SIGSEGV", call, "tests.isolation.functions:segfault")
 
 
 def test_as_many_jobs_work_as_calls_are_open_and_allowed(start: Start, batch_system: Path, tmp_path: Path) -> None:
@@ -86,8 +85,7 @@ def test_a_call_that_nobody_needs_ends_and_the_job_goes_on(start: Start, tmp_pat
         )
         until(lambda: list(started.iterdir()))
         pause.end()
-        with pytest.raises(StageError, match="nobody needs the result"):
-            call.result()
+        must_fail(StageError, "nobody needs the result", call.result)
     assert str(executor.pools["light"].call(f"{JOBS}:process")) in {each.name for each in started.iterdir()}
 
 
@@ -100,8 +98,7 @@ def test_a_searchs_end_cancels_its_jobs_and_leaves_nothing(start: Start, batch_s
         )
         until(lambda: list(started.iterdir()))
         executor.close()
-        with pytest.raises(StageError, match="the search has ended"):
-            call.result()
+        must_fail(StageError, "the search has ended", call.result)
     until(lambda: has_ended(int(next(started.iterdir()).name)))
     until(lambda: list(standin.states(batch_system).values()) == ["CANCELLED by 0"])
     assert not list((tmp_path / "cache" / "slurm").iterdir())
@@ -123,8 +120,7 @@ def test_what_the_batch_system_refuses_is_said(start: Start) -> None:
 def test_jobs_that_end_before_they_work_are_not_handed_in_for_ever(start: Start, batch_system: Path) -> None:
     call = start(slurm_setup="['exit 3']").pools["light"].call
     for _ in range(2):
-        with pytest.raises(StageError, match=r"state FAILED\) before it began to work; its log: "):
-            call(f"{JOBS}:process")
+        must_fail(StageError, r"state FAILED\) before it began to work; its log: ", call, f"{JOBS}:process")
     assert len(standin.states(batch_system)) == 2
 
 
@@ -142,9 +138,8 @@ def test_jobs_that_train_ask_for_what_the_section_says(start: Start, tmp_path: P
 def test_where_slurm_is_missing_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    with pytest.raises(UsageError, match="Slurm is not installed here") as refused:
-        SlurmExecutor(read_settings(""), 1)
-    assert "sbatch" in refused.value.hint
+    refused = must_fail(UsageError, "Slurm is not installed here", SlurmExecutor, read_settings(""), 1)
+    assert "sbatch" in refused.hint
     assert not list((tmp_path / "cache" / "slurm").iterdir())
 
 
@@ -157,8 +152,7 @@ def test_a_hanging_program_fails_all_calls(start: Start, batch_system: Path, mon
     replaced(batch_system, "sbatch", "exec sleep 600")
     call = start().pools["light"].call
     for _ in range(2):
-        with pytest.raises(StageError, match=r"gives no answer: 'sbatch' did not end within 0.5 s"):
-            call(f"{JOBS}:process")
+        must_fail(StageError, r"gives no answer: 'sbatch' did not end within 0.5 s", call, f"{JOBS}:process")
 
 
 def test_a_program_that_hangs_ends_with_the_call_that_waits_for_it(start: Start, batch_system: Path) -> None:

@@ -12,6 +12,7 @@ from advisor.engine._data_check import check_data
 from advisor.engine._space.question_images import read_images
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.anomaly._images import survey_faults
+from tests.builders import must_fail
 from tests.tasks.anomaly.parts import part, parts
 
 pytestmark = pytest.mark.integration
@@ -98,17 +99,15 @@ def test_it_must_be_clear_which_images_are_good(tmp_path: Path, rename: str, mes
     else:
         (root / rename).mkdir()
         Image.fromarray(part(1)[0]).save(root / rename / "1.png")
-    with pytest.raises(UsageError, match=message) as refused:
-        survey_faults(root)
-    assert "put good images into DIR/good" in (refused.value.hint or "")
+    refused = must_fail(UsageError, message, survey_faults, root)
+    assert "put good images into DIR/good" in (refused.hint or "")
 
 
 def test_equal_good_images_count_once_and_are_too_few(tmp_path: Path) -> None:
     root = parts(tmp_path, masks=False)
     for path in (root / "good").iterdir():
         path.write_bytes((root / "good" / "000.png").read_bytes())
-    with pytest.raises(UsageError, match=r"--data: "):
-        divided(root)
+    must_fail(UsageError, r"--data: ", divided, root)
 
 
 def test_too_few_good_images_are_refused_with_their_number(tmp_path: Path) -> None:
@@ -118,10 +117,8 @@ def test_too_few_good_images_are_refused_with_their_number(tmp_path: Path) -> No
 
 def test_a_path_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="holds no images"):
-        survey_faults(tmp_path / "empty")
-    with pytest.raises(UsageError, match="does not exist"):
-        survey_faults(tmp_path / "missing")
+    must_fail(UsageError, "holds no images", survey_faults, tmp_path / "empty")
+    must_fail(UsageError, "does not exist", survey_faults, tmp_path / "missing")
 
 
 def test_a_faulty_image_among_the_good_ones_is_found_and_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.tasks.segmentation._masks import IGNORED, MaskSurvey, survey_masks
+from tests.builders import must_fail
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
 
@@ -105,8 +106,7 @@ def test_colours_are_classes_of_a_labelmap(tmp_path: Path) -> None:
     assert read.classes == ("nothing", "green", "red")
     assert (truth(read)["1"] == 2).sum() == 256
     (tmp_path / "labelmap.txt").write_text("red 250\n")
-    with pytest.raises(UsageError, match="has the line 'red 250'"):
-        survey_masks(tmp_path)
+    must_fail(UsageError, "has the line 'red 250'", survey_masks, tmp_path)
 
 
 def test_a_table_names_images_and_masks(tmp_path: Path) -> None:
@@ -183,8 +183,7 @@ def test_masks_of_one_class_only_are_refused(tmp_path: Path) -> None:
     for number in range(3):
         save(tmp_path / "images" / f"{number}.jpg", shapes(number)[0])
         save(tmp_path / "masks" / f"{number}.png", np.zeros((48, 64), np.uint8))
-    with pytest.raises(UsageError, match="have one class only, 'background'"):
-        survey_masks(tmp_path)
+    must_fail(UsageError, "have one class only, 'background'", survey_masks, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +194,8 @@ def test_masks_of_one_class_only_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_without_masks_is_refused_with_the_layout(tmp_path: Path, change: object, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as refused:
-        survey_masks(change(folders(tmp_path)))
-    assert "put photographs into DIR/images and masks of equal names into DIR/masks" in (refused.value.hint or "")
+    refused = must_fail(UsageError, message, survey_masks, change(folders(tmp_path)))
+    assert "put photographs into DIR/images and masks of equal names into DIR/masks" in (refused.hint or "")
 
 
 def test_a_coco_file_without_segmentations_or_with_a_wrong_one_is_named(tmp_path: Path) -> None:
@@ -209,5 +207,4 @@ def test_a_coco_file_without_segmentations_or_with_a_wrong_one_is_named(tmp_path
     assert reasons(root)["001.jpg"] == "its polygons or run lengths cannot be drawn"
     document["annotations"] = []
     file.write_text(json.dumps(document))
-    with pytest.raises(UsageError, match="has no annotation with a segmentation"):
-        survey_masks(root)
+    must_fail(UsageError, "has no annotation with a segmentation", survey_masks, root)
