@@ -1,9 +1,9 @@
 """Catalogue files: what they may hold, how their mistakes are told, and the public functions."""
 
 import json
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,27 +98,20 @@ def test_names_families_and_globs_select_in_order_and_others_name_the_nearest(ca
     must_fail(UsageError, "'resnext_\\*'", catalogue.select, ["resnext_*"])
 
 
-@pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FetchOptions:
-    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
-    return FetchOptions(cache=tmp_path / "cache")
+def available(catalogue: Catalogue, **options: Any) -> list[str]:
+    return [row.card.name for row in list_rows(catalogue, FetchOptions(**options)) if row.here]
 
 
-def available(catalogue: Catalogue, options: FetchOptions) -> list[str]:
-    return [row.card.name for row in list_rows(catalogue, options) if row.here]
-
-
-def test_available_are_those_in_cache_or_mirror(catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path) -> None:
-    assert available(catalogue, nowhere) == []
+def test_available_are_those_in_cache_or_mirror(catalogue: Catalogue, tmp_path: Path) -> None:
+    assert available(catalogue) == []
     source = next(s for s in catalogue["mobilenet_v2_1.0_224"].weights if s.file.sha256)
     kept = tmp_path / "cache" / "weights" / source.file.sha256 / source.file.name
     kept.parent.mkdir(parents=True)
     kept.touch()
-    assert available(catalogue, nowhere) == ["mobilenet_v2_1.0_224"]
+    assert available(catalogue) == ["mobilenet_v2_1.0_224"]
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "squeezenet_v1.0.caffemodel").touch()
-    mirrored = replace(nowhere, mirror=tmp_path / "mirror")
-    assert available(catalogue, mirrored) == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
+    assert available(catalogue, mirror=tmp_path / "mirror") == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +127,8 @@ def test_a_source_is_told_in_a_few_words_without_credentials(source: WeightSourc
     assert place_of(source) == said
 
 
-def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue, nowhere: FetchOptions) -> None:
-    (row,) = [row for row in list_rows(catalogue, nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
+def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue) -> None:
+    (row,) = [row for row in list_rows(catalogue, FetchOptions()) if row.card.name == "mobilenet_v2_1.0_224"]
     plain = json.loads(json.dumps(row.to_json(), allow_nan=False))
     assert plain["arguments"]["width"] == 1.0
     assert (plain["params"], plain["size_bytes"]) == (row.card.params, 4 * row.card.params)

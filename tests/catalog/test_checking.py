@@ -12,17 +12,11 @@ from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph
 from advisor.core import UsageError
 from tests.tables import with_cases
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 SHIPPED = tuple(load_catalogue().values())
 
 TEAM = (Path(__file__).parent / "team_cards.yaml").read_text(encoding="utf-8")
-
-
-@pytest.fixture(autouse=True)
-def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def findings(tmp_path: Path, text: str, level: FindingLevel = FindingLevel.ERROR) -> list[tuple[str, str, str]]:

@@ -91,23 +91,16 @@ def test_the_search_leaves_out_decisions_studies_and_results(site: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", ["hold-", "--budget"])
-def test_the_search_takes_words_with_hyphens(site: Path, browser: Browser, query: str) -> None:
+@pytest.mark.parametrize("query", ["hold-", "--budget", "hold-out"])
+def test_the_search_takes_words_with_hyphens_from_a_folder_without_a_request_to_a_host(
+    site: Path, browser: Browser, query: str
+) -> None:
     page = new_context(browser).new_page()
-    said: list[str] = []
+    said, asked = list[str](), list[str]()
     page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: asked.append(request.url))
     page.goto((site / "index.html").as_uri() + f"?q={query}")
     page.wait_for_selector(".md-search-result__item")
     assert said == []
-    page.context.close()
-
-
-@pytest.mark.slow
-def test_the_search_works_from_a_folder_without_a_request_to_a_host(site: Path, browser: Browser) -> None:
-    page = new_context(browser).new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto((site / "index.html").as_uri() + "?q=hold-out")
-    page.wait_for_selector(".md-search-result__item")
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     page.context.close()

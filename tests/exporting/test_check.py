@@ -20,7 +20,7 @@ from advisor.exporting import Bundle, check
 from advisor.exporting._bundle import require_replaceable
 from advisor.store import RunFolder
 from tests.builders import must_fail
-from tests.makers.bundles import export_form, ran
+from tests.makers.bundles import export_form, ran, started
 from tests.makers.searches import Searched
 
 
@@ -60,8 +60,7 @@ def check_from_outside(bundle: Path, key: Path, folder: Path) -> subprocess.Comp
     """Check a bundle with a trusted copy of the checker elsewhere."""
     folder.mkdir(exist_ok=True)
     program = shutil.copy(check.__file__, folder / "check.py")
-    command = [sys.executable, str(program), "--key", str(key), str(bundle)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=bundle, timeout=120, check=False)
+    return started(Path(program), "--key", key, bundle, cwd=bundle)
 
 
 def test_a_checker_verifies_others_and_tells_when(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
@@ -113,8 +112,7 @@ def test_nothing_is_imported_from_the_bundle(
 ) -> None:
     (signed / f"{module}.py").write_text("raise SystemExit('code of the bundle ran')")
     if place == "inside":
-        command = [sys.executable, "check.py", "--key", str(keys[1])]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=signed, timeout=120, check=False)
+        done = started(Path("check.py"), "--key", keys[1], cwd=signed)
     else:
         done = check_from_outside(signed, keys[1], tmp_path / "trusted")
     assert done.returncode == 1

@@ -22,7 +22,7 @@ import tree_sitter_swift
 from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, choosable
 from advisor.datasets import InputSpec
 from advisor.engine import LoadedRun, load_run
-from advisor.exporting import Bundle, ShippedModel, Shipping, list_choices, prepare_model
+from advisor.exporting import ShippedModel, Shipping, list_choices, prepare_model
 from advisor.exporting._bundle import choose_candidate
 from advisor.exporting._documents import interpreter_code, model_card, render_code
 from advisor.measurement import predict_pixels
@@ -78,12 +78,6 @@ def agree(model: ShippedModel, images: list[Pixels], tolerance: float = SCORE_TO
     theirs = mediapipe_answers(model.content, images)
     assert [label for label, _ in theirs] == [model.labels[place] for place in own.argmax(axis=1)]
     assert np.abs(own.max(axis=1) - [score for _, score in theirs]).max() < tolerance
-
-
-def test_mediapipe_answers_fifty_images_as_litert_does(bundle: Bundle, many_images: list[Pixels]) -> None:
-    assert len(many_images) == 50
-    assert (bundle.path / "model.tflite").read_bytes() == bundle.model.content
-    agree(bundle.model, many_images)
 
 
 @pytest.mark.parametrize("form", FORMS)

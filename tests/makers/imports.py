@@ -1,32 +1,35 @@
-"""The work on a user's model in this process, for tests that are not about the child which does it."""
+"""Work in this process, for tests that are not about the child which does it; the import of a user's model."""
 
-from pkgutil import resolve_name
+import pickle
 from typing import Any
 
 import pytest
 
 from advisor.catalog._user_models import import_model
-from advisor.isolation import CallLimits, ChildPool
+from advisor.isolation import CallLimits, ChildPool, Pause, _child as child
 
 
-class Here:
-    """Stands for :class:`advisor.isolation.ChildPool`; calls functions in this process."""
+class InThisProcess(ChildPool):
+    """Runs functions as a child process does, without its start and imports; other tests search with child processes.
 
-    def __init__(self, *_: object) -> None: ...
+    What cannot be sent to another process, or from it, fails.
+    """
 
-    def __enter__(self) -> "Here":
-        return self
+    def begin(self) -> None:
+        """Start nothing."""
 
-    def __exit__(self, *_: object) -> None: ...
-
-    def call(self, function: str, *arguments: object, limits: CallLimits) -> Any:
-        return resolve_name(function)(*arguments)
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` and return its value, or raise its error."""
+        succeeded, value = pickle.loads(pickle.dumps(child._answer(function, pickle.loads(pickle.dumps(args)))))
+        if not succeeded:
+            raise value
+        return value
 
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is imported without a child."""
-    monkeypatch.setattr(import_model, "ChildPool", Here)
+    monkeypatch.setattr(import_model, "ChildPool", InThisProcess)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Searches of the tasks that take seconds: of a small network, in this process, with tasks of other packages."""
 
 import os
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,30 +10,14 @@ import yaml
 
 from advisor.api import search
 from advisor.core import _tasks as tasks
-from advisor.isolation import CallLimits, ChildPool, Pause, _child as child, map_pools
+from advisor.isolation import map_pools
 from advisor.measurement import timing
+from tests.makers.imports import InThisProcess
 from tests.makers.searches import SMALLEST
 from tests.places import PROJECT
 from tests.training.nets import uncompiled_steps
 
 PACKAGES = [str(Path(__file__).with_name(name)) for name in ("small", "toy")]
-
-
-class InThisProcess(ChildPool):
-    """Runs functions as a child process does, without its start and imports; other tests search with child processes.
-
-    What cannot be sent to another process, or from it, fails.
-    """
-
-    def begin(self) -> None:
-        """Start nothing."""
-
-    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
-        """Call ``module:function`` and return its value, or raise its error."""
-        succeeded, value = pickle.loads(pickle.dumps(child._answer(function, pickle.loads(pickle.dumps(args)))))
-        if not succeeded:
-            raise value
-        return value
 
 
 @pytest.fixture(scope="session")

@@ -154,6 +154,18 @@ def edited(data: bytes, edit: Callable[[Any], None]) -> bytes:
     return pack(model)
 
 
+def with_constant(data: bytes, operator: int, place: int, change: Callable[[np.ndarray], None]) -> bytes:
+    """Return a model with the constant at an operator's input changed."""
+    model = unpack(data)
+    graph = model.subgraphs[0]
+    tensor = graph.tensors[graph.operators[operator].inputs[place]]
+    buffer = model.buffers[tensor.buffer]
+    values = np.frombuffer(bytes(bytearray(buffer.data)), "<f4").reshape(tensor.shape).copy()
+    change(values)
+    buffer.data = np.frombuffer(values.tobytes(), np.uint8)
+    return pack(model)
+
+
 def repeat_last_operator(model: Any) -> None:
     """Edit a detector so that it has its post-processing twice."""
     graph = model.subgraphs[0]

@@ -204,13 +204,6 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
         assert np.allclose(tensors[name], expected, rtol=1e-6, atol=0)
 
 
-@needs_models
-@pytest.mark.parametrize("kept", [8, 10_000])
-def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
-    (tmp_path / "m.tflite").write_bytes(QUANTIZED.read_bytes()[:kept])
-    must_fail(WeightsError, r"m\.tflite", read_tensors, "tflite", tmp_path / "m.tflite")
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("data", [b"", b"\x00" * 64, b"\xff" * 64, struct.pack("<Q", 2**63) * 8])

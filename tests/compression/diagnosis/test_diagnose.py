@@ -1,7 +1,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from tests.builders import present
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
 from tests.tables import with_cases
+from tests.tflite.graphs import with_constant
 
 SOURCE = "photographs"
 RANDOM = np.random.default_rng(0)
@@ -27,18 +27,6 @@ def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) ->
     (folder / "float.tflite").write_bytes(data)
     (folder / "quantized.tflite").write_bytes(quantized)
     return compare_layers(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
-
-
-def _constants(data: bytes, operator: int, place: int, change: Any) -> bytes:
-    """The model with the constant at an operator's input changed."""
-    model = unpack(data)
-    graph = model.subgraphs[0]
-    tensor = graph.tensors[graph.operators[operator].inputs[place]]
-    buffer = model.buffers[tensor.buffer]
-    values = np.frombuffer(bytes(bytearray(buffer.data)), "<f4").reshape(tensor.shape).copy()
-    change(values)
-    buffer.data = np.frombuffer(values.tobytes(), np.uint8)
-    return pack(model)
 
 
 def test_a_file_against_itself_has_no_noise(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
@@ -73,7 +61,7 @@ def test_one_scale_for_unlike_channels_is_named(tmp_path: Path, float_model: byt
     def widen(kernel: np.ndarray) -> None:
         kernel[..., 17] *= 500
 
-    data = _constants(float_model, 1, 1, widen)
+    data = with_constant(float_model, 1, 1, widen)
     found = _against(tmp_path, data, recipe("int8_per_tensor").apply(data, photographs), photographs[:6])
     layer = next(layer for layer in found.layers if layer.index == 1)
     assert layer.kernel.channel == 17
@@ -91,7 +79,7 @@ def test_a_lost_bias_is_named(tmp_path: Path, float_model: bytes, photographs: n
     def two(bias: np.ndarray) -> None:
         bias[5] = 2.0
 
-    dead = _constants(_constants(float_model, 0, 1, nothing), 0, 2, two)
+    dead = with_constant(with_constant(float_model, 0, 1, nothing), 0, 2, two)
     plain = small_models.quantized(dead, tmp_path, 32)
     layer = _against(tmp_path, dead, plain, photographs[:4]).layers[0]
     assert layer.lost == (5,)
@@ -105,7 +93,7 @@ def test_of_a_pruned_layer_the_share_that_was_taken_out_is_said(
     def prune(kernel: np.ndarray) -> None:
         kernel[np.abs(kernel) < np.quantile(np.abs(kernel), share)] = 0
 
-    found = _against(tmp_path, float_model, _constants(float_model, 2, 1, prune), photographs[:3])
+    found = _against(tmp_path, float_model, with_constant(float_model, 2, 1, prune), photographs[:3])
     layer = next(layer for layer in found.layers if layer.index == 2)
     assert layer.zeros == pytest.approx(share, abs=0.01)
     assert f"{layer.zeros:.0%} of its weights were taken out" in layer.cause
@@ -117,7 +105,7 @@ def test_few_values_of_a_clustered_layer_are_said(tmp_path: Path, float_model: b
     def cluster(kernel: np.ndarray) -> None:
         kernel[:] = np.where(kernel > 0, 0.3, -0.1)
 
-    found = _against(tmp_path, float_model, _constants(float_model, 2, 1, cluster), photographs[:3])
+    found = _against(tmp_path, float_model, with_constant(float_model, 2, 1, cluster), photographs[:3])
     layer = next(layer for layer in found.layers if layer.index == 2)
     assert layer.few == 2
     assert layer.cause.startswith("2 values stand for all of its weights")

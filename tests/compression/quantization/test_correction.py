@@ -3,12 +3,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.catalog import run
 from advisor.compression import Grids, PreparedModel, RecipeInputs, prepare_all, recipe, round_dense
+from advisor.compression._diagnosis.running import InspectableModel
 from advisor.compression._quantization import observe as observing
 from advisor.compression._quantization.grid import Grid, cluster_weights, spread_errors
 from advisor.compression._quantization.layers import Layer, correct_model, find_layers
@@ -22,9 +22,10 @@ from advisor.compression._quantization.observe import (
 )
 from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.byte_grids import BYTES
+from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
 from advisor.tflite import add_buffer, pack, read, unpack
-from tests.tflite.graphs import Graph
+from tests.tflite.graphs import Graph, with_constant
 from tests.tflite.test_surgery import padded_pooling
 
 kernels = arrays(np.float64, (3, 2, 2, 4), elements=st.floats(-100, 100))
@@ -56,21 +57,16 @@ def test_steps_go_by_what_is_usual_but_never_need_more_bits(kernel: np.ndarray) 
 
 def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
     """The pooled features, which stand before the head and its softmax."""
-    interpreter = Interpreter(model_content=data, experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
     pooled = next(op.outputs[0] for op in read(data).operators if op.name == "MEAN")
-    rows = []
+    model, rows = InspectableModel(data, "model"), []
     for image in photographs:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image[None])
-        interpreter.invoke()
-        rows.append(interpreter.get_tensor(pooled).reshape(-1).copy())
+        model(image)
+        rows.append(model.read(pooled).reshape(-1).copy())
     return np.stack(rows)
 
 
 @pytest.mark.parametrize("grid", [Grid(4), Grid(6), Grid(6, per_channel=False)])
 def test_corrected_biases_bring_features_near_float(float_model: bytes, photographs: np.ndarray, grid: Grid) -> None:
-    from advisor.tflite import pack, unpack
-
     corrected = correct_model(float_model, Grids(grid, grid), observe_activations(float_model, photographs[::2]))
     biases_of_old = unpack(corrected)
     for tensor, old in zip(biases_of_old.subgraphs[0].tensors, read(float_model).tensors, strict=True):
@@ -117,17 +113,9 @@ def test_the_rounded_file_keeps_its_size_and_deflates_far_better(float_model: by
 
 def _with_a_dead_channel(data: bytes, value: float) -> tuple[bytes, int]:
     """The model with next to no weights, and a large bias, in the first convolution's channel 5; the bias's tensor."""
-    from advisor.tflite import pack, unpack
-
-    model = unpack(data)
-    graph = model.subgraphs[0]
-    _, kernel, bias = graph.operators[0].inputs
-    for tensor, content in ((kernel, 1e-9), (bias, value)):
-        buffer = model.buffers[graph.tensors[tensor].buffer]
-        values = np.frombuffer(bytes(bytearray(buffer.data)), "<f4").reshape(graph.tensors[tensor].shape).copy()
-        values[5] = content
-        buffer.data = np.frombuffer(values.tobytes(), np.uint8)
-    return pack(model), bias
+    for place, content in ((1, 1e-9), (2, value)):
+        data = with_constant(data, 0, place, lambda values, content=content: values.__setitem__(5, content))
+    return data, read(data).operators[0].inputs[2]
 
 
 @pytest.mark.parametrize(("name", "stored_as"), [("int8", "<i4"), ("int16x8", "<i8")])
@@ -203,14 +191,7 @@ def test_every_activation_is_noted(float_model: bytes, observation: Observation)
 
 
 def test_notes_are_what_is_computed(float_model: bytes, photographs: np.ndarray, observation: Observation) -> None:
-    interpreter = Interpreter(model_content=float_model)
-    interpreter.allocate_tensors()
-    output = interpreter.get_output_details()[0]["index"]
-    answers = []
-    for image in photographs:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image[None])
-        interpreter.invoke()
-        answers.append(interpreter.get_tensor(output)[0])
+    answers = answer_images(float_model, photographs)
     found = observation.activations[read(float_model).subgraphs[0].outputs[0]]
     np.testing.assert_allclose(found.highs, np.max(answers, axis=0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found.means, np.mean(answers, axis=0), rtol=1e-4, atol=1e-6)

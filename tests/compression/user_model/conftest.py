@@ -1,7 +1,5 @@
 """Files and folders of a user's own."""
 
-import pickle
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +12,13 @@ from advisor.engine._compress.question import CompressionQuestion
 from advisor.isolation import ChildPool
 from advisor.tflite import Metadata, write_metadata
 from tests.compression.user_model.questions import CLASSES, Asked
+from tests.makers.imports import InThisProcess
 
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in this process what else runs in child processes, whose limits are no subject; values travel alike."""
-
-    def call(_pool: ChildPool, function: str, *args: object, **_limits: object) -> object:
-        module, _, name = function.partition(":")
-        given = pickle.loads(pickle.dumps(args))
-        return pickle.loads(pickle.dumps(getattr(import_module(module), name)(*given)))
-
-    monkeypatch.setattr(ChildPool, "call", call)
+    monkeypatch.setattr(ChildPool, "call", InThisProcess.call)
 
 
 @pytest.fixture

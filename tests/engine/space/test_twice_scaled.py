@@ -10,7 +10,7 @@ from PIL import Image
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.engine import scale_warning
 from advisor.engine._space import twice_scaled
-from tests.makers.imports import Here
+from tests.makers.imports import InThisProcess
 from tests.measurement.small_models import OPERATORS, Builder, saved
 from tests.tables import with_cases
 
@@ -35,7 +35,7 @@ def red_net() -> bytes:
 def test_both_readings_are_tried_on_the_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: tuple[str, str], sentence: str
 ) -> None:
-    monkeypatch.setattr(twice_scaled, "ChildPool", Here)
+    monkeypatch.setattr(twice_scaled, "ChildPool", InThisProcess)
     labels = tmp_path / "labels.txt"
     labels.write_text("dark\nred\n")
     with inspect(saved(tmp_path, red_net())) as inspected:

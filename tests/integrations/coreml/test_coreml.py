@@ -125,7 +125,7 @@ def many_operators() -> bytes:
     squeezed = made.operator(OPERATORS.MEAN, [x, ints(made, 1, 2)], (1, 1, 1, 8), schema.ReducerOptionsT(keepDims=True))
     gate = made.operator(OPERATORS.LOGISTIC, [made.convolution(squeezed, 8)], (1, 1, 1, 8))
     x = made.operator(OPERATORS.MUL, [x, gate], (1, 8, 8, 8), schema.MulOptionsT())
-    x = made.operator(OPERATORS.PAD, [x, pairs(made, (0, 0), (1, 0), (0, 1), (0, 0))], (1, 9, 9, 8))
+    x = made.operator(OPERATORS.PAD, [x, ints(made, (0, 0), (1, 0), (0, 1), (0, 0))], (1, 9, 9, 8))
     x = made.operator(OPERATORS.MAX_POOL_2D, [x], (1, 5, 5, 8), pool(3, 2))
     x = made.operator(OPERATORS.AVERAGE_POOL_2D, [x], (1, 5, 5, 8), pool(3, 1))
     x = made.operator(OPERATORS.RESHAPE, [x, ints(made, 1, 5, 5, 2, 4)], (1, 5, 5, 2, 4))
@@ -145,11 +145,7 @@ def many_operators() -> bytes:
     return made.finish({"image": image}, {"probabilities": made.softmax(made.dense(bent, 4), beta=1.5)})
 
 
-def ints(made: Builder, *values: int) -> int:
-    return made.constant(np.array(values, np.int32), INT32)
-
-
-def pairs(made: Builder, *values: tuple[int, int]) -> int:
+def ints(made: Builder, *values: int | tuple[int, int]) -> int:
     return made.constant(np.array(values, np.int32), INT32)
 
 

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -31,6 +30,7 @@ from advisor.tflite import write_metadata
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, keep_file, photograph, two_cells
 from tests.makers.commands import called, ended
+from tests.makers.imports import InThisProcess
 from tests.measurement import small_models
 from tests.run_folders import write_run
 
@@ -84,19 +84,6 @@ def test_the_command_answers_what_it_can_and_ends_with_3(colours: RunFolder, tmp
     blue, note = ended(said, 3).out.splitlines()
     assert blue.startswith("blue.png: <b>blue (<b>blue ")
     assert note.startswith("note.txt: the photograph cannot be used: not a JPEG")
-
-
-class InThisProcess:
-    """Answers as a pool of child processes does, which take a second to start."""
-
-    def __init__(self, *_: object) -> None:
-        """Start nothing."""
-
-    def call(self, _function: str, *arguments: Any, limits: object) -> tuple[PhotographAnswer, ...]:
-        return predictions(*arguments)
-
-    def close(self) -> None:
-        """End nothing."""
 
 
 def test_json_has_errors_in_their_rows(colours: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,26 +142,16 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Batches:
     return Batches(*nets.stripes(folder, 40), nets.SIZE, folder / "pictures.npy")
 
 
-def test_a_layer_beside_a_shortcut_is_no_cut() -> None:
-    import keras
+def test_a_layer_beside_a_shortcut_and_an_operation_that_is_no_layer_are_no_cut() -> None:
+    from keras import Input, Model, layers
 
-    image = keras.Input((8, 8, 3))
-    first = keras.layers.Conv2D(4, 1, name="first")(image)
-    beside = keras.layers.Conv2D(4, 1, name="beside")(first)
-    last = keras.layers.Add(name="sum")([first, beside])
-    body = keras.Model(image, keras.layers.GlobalAveragePooling2D(name="pooled")(last))
-    assert find_cuts(body) == ["first", "sum"]
-
-
-def test_an_operation_that_is_no_layer_is_no_cut() -> None:
-    import keras
-
-    image = keras.Input((8, 8, 3))
-    first = keras.layers.Conv2D(4, 1, name="first")(image)
-    gated = keras.layers.ReLU(6.0, name="gate")(first + 3.0) * (1.0 / 6.0)  # the hard sigmoid of MobileNetV3
-    product = keras.layers.Multiply(name="product")([first, gated])
-    body = keras.Model(image, keras.layers.GlobalAveragePooling2D(name="pooled")(product))
-    assert find_cuts(body) == ["first", "product"]
+    image = Input((8, 8, 3))
+    first = layers.Conv2D(4, 1, name="first")(image)
+    gated = layers.ReLU(6.0, name="gate")(first + 3.0) * (1.0 / 6.0)  # the hard sigmoid of MobileNetV3
+    for beside, joined in ((layers.Conv2D(4, 1)(first), layers.Add), (gated, layers.Multiply)):
+        last = joined(name="last")([first, beside])
+        body = Model(image, layers.GlobalAveragePooling2D(name="pooled")(last))
+        assert find_cuts(body) == ["first", "last"]
 
 
 def test_the_cut_is_the_highest_one_below_the_trained_layers(model_of_maps: Any) -> None:

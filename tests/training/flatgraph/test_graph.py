@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter
 
+from advisor.catalog import run
 from advisor.core import UnsupportedRecipe
 from advisor.training import read_graph
 from tests.measurement import small_models
@@ -12,14 +12,8 @@ SIDE = 16
 
 
 def _answers(data: bytes, images: np.ndarray) -> np.ndarray:
-    interpreter = Interpreter(model_content=data)
-    interpreter.allocate_tensors()
-    rows = []
-    for photo in images:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], photo[None])
-        interpreter.invoke()
-        rows.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0].copy())
-    return np.stack(rows)
+    found = [run(data, photo[None]) for photo in images]
+    return np.concatenate([each.get("probabilities", each.get("fine")) for each in found])
 
 
 def _branching() -> bytes:
