@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+from skimage import data
 
 from advisor.catalog import Card, build_model, convert, fetch_weights, load_catalogue, run
 from advisor.catalog._graph_file import graph_of
@@ -87,9 +89,6 @@ def weights_of(card: Card) -> WeightsFile:
 
 
 def photograph(name: str, card: Card) -> Any:
-    from PIL import Image
-    from skimage import data
-
     if name == "china":  # of scikit-learn's two, the flower is of a kind that ImageNet's classes do not know
         pixels = Image.open(str(distribution("scikit-learn").locate_file("sklearn/datasets/images/china.jpg")))
     else:

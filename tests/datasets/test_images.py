@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, features
+from PIL import Image, ImageOps, features
 from skimage import data
 
 from advisor.core import ContentError, StageError, UsageError
@@ -62,8 +62,6 @@ def test_exif_orientation_is_applied(photograph: Image.Image, tmp_path: Path, or
     exif = Image.Exif()
     exif[0x0112] = orientation
     photograph.save(tmp_path / "a.png", exif=exif)
-    from PIL import ImageOps
-
     with Image.open(tmp_path / "a.png") as stored:
         upright = ImageOps.exif_transpose(stored)
     difference = load(tmp_path / "a.png", SIZE).astype(int) - _expected(upright)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from advisor.downloads import Unavailable
 from advisor.downloads._tool_config import _unquote, package_index, read_index, registry_for
@@ -44,8 +45,6 @@ def test_an_environment_variable_beats_the_files_and_without_any_configuration_t
     assert (found.indexes[0], found.transport.read_timeout_s) == ("https://other.example/simple", 60.0)
     found = read_index(LISTING, {"PIP_NO_INDEX": "1"})
     assert (found.indexes, found.links) == ((), ("/srv/wheels", "/srv/more"))
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT
-
     found = read_index("", {"PIP_DEFAULT_TIMEOUT": "5"})
     assert (found.indexes, found.transport.read_timeout_s) == ((PYPI_SIMPLE_ENDPOINT,), 5.0)
 

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -102,8 +103,6 @@ def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> No
 
 def test_the_python_snippet_answers_alike(bundle: Bundle, many_images: list[bundles.Pixels], tmp_path: Path) -> None:
     """Pictures of the model's own size need no resizing, so that the values must be the same."""
-    import numpy as np
-
     chosen = many_images[::10]
     for place, pixels in enumerate(chosen):
         Image.fromarray(pixels).save(tmp_path / f"{place}.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from importlib.resources import files
@@ -112,8 +113,6 @@ def test_the_fastest_file_is_timed_for_the_window() -> None:
 
 
 def test_inputs_repeat_pixels_and_normalise() -> None:
-    import base64
-
     selector, small = TierSelector(document(), {}), bytes(range(12))
     values = selector.inputs(0, base64.b64encode(small).decode())
     rows = [values[12 * row : 12 * row + 12] for row in range(4)]

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 
+from advisor.catalog import load_catalogue
+from advisor.catalog._graph_file import graph_of
 from advisor.core import HOST, StageError, UsageError
 from advisor.devices import MeasurementJob, file_for, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.integrations import executorch
+from advisor.tflite import read
 from tests.measurement import small_models
 
 RUNTIME = local_runtimes()[f"{HOST}:executorch"]
@@ -56,12 +60,8 @@ def test_an_export_answers_as_its_file(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["mobilenet_v3_small_0.5_lamb_224", "edgenext_xx_small_288", "ghostnet_1.0_224"])
 def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
     import torch
-    from ai_edge_litert.interpreter import Interpreter
 
-    from advisor.catalog import load_catalogue
-    from advisor.catalog._graph_file import graph_of
     from advisor.integrations.executorch._network import FileNetwork
-    from advisor.tflite import read
 
     graph = graph_of(load_catalogue()[name])
     data = graph.fill_constants(graph.draw_tensors())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
+from ai_edge_litert.interpreter import Interpreter
 
 Array = npt.NDArray[Any]
 
@@ -18,8 +19,6 @@ class Quantize(Protocol):
 
 def stays_within_one_delegate(data: bytes) -> bool:
     """Return whether XNNPACK takes the whole file at once."""
-    from ai_edge_litert.interpreter import Interpreter
-
     interpreter = Interpreter(model_content=data)
     interpreter.allocate_tensors()
     return [operator["op_name"] for operator in interpreter._get_ops_details()].count("DELEGATE") == 1

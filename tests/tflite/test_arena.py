@@ -6,6 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from hypothesis import given, strategies as st
 
 from advisor.tflite import Operator, Subgraph, Tensor, count, indirection_bytes, micro_arena, read, to_float16
@@ -27,8 +28,6 @@ LIFETIMES = st.lists(
 
 def span_in_the_runtime(data: bytes) -> int:
     """Bytes from the first to the last activation at the addresses that LiteRT's own planner gave them."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
     interpreter = Interpreter(
         model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     )

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.training._steps import Steps, find_halvable, list_gpus
+
 pytestmark = pytest.mark.integration
 
 IMAGES = np.random.default_rng(0).normal(size=(7, 12, 12, 3)).astype(np.float32)
@@ -52,8 +54,6 @@ class Small:
         """Return the losses of some steps; ``half`` None decides by time."""
         import tensorflow as tf
 
-        from advisor.training._steps import Steps, find_halvable
-
         made = Steps(self.gradients, self.update, find_halvable(self.model), names)
         if half is not None:
             made._some = made._compile_step(half)
@@ -96,8 +96,6 @@ def test_the_precision_is_the_faster_one_and_the_log_says_so(capfd: pytest.Captu
 
 
 def test_a_gpu_learns_as_well_as_the_cpu() -> None:
-    from advisor.training._steps import list_gpus
-
     names = list_gpus()
     if not names:
         pytest.skip("TensorFlow sees no GPU on this machine")

@@ -17,6 +17,7 @@ import pytest
 from advisor.catalog import fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from advisor.downloads._delivery import contact_server
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, packaged, sha256, tarball, wheel
@@ -72,8 +73,6 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
     for name in ("a", "b"):
         must_fail(WeightsError, "cannot be reached", fetch_weights, card(home(f"{closed}/{name}.h5")), options)
-    from advisor.downloads._delivery import contact_server
-
     assert contact_server.cache_info().hits >= 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, strategies as st
 
 from advisor.catalog._weights.mapping import map_weights
@@ -190,8 +191,6 @@ def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Pa
 @pytest.mark.integration
 @needs_models
 def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses() -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
     tensors = read_tensors("tflite", QUANTIZED)
     runtime = Interpreter(model_path=str(QUANTIZED), experimental_preserve_all_tensors=True)
     runtime.allocate_tensors()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
 
 from advisor.compression import IN_FLOAT, RECIPES, Needs, RecipeInputs, recipe, require_float
 from advisor.compression._recipes.base import Compressed
@@ -18,6 +19,7 @@ from advisor.compression._recipes.mixed import (
 )
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import count, quantize, read
+from advisor.training import convert_to_flatbuffer
 from tests.tables import with_cases
 from tests.tflite.graphs import edited
 
@@ -68,8 +70,6 @@ def distances(photographs: np.ndarray) -> bytes:
     import keras
     from keras import ops
 
-    from advisor.training import convert_to_flatbuffer
-
     keras.utils.set_random_seed(0)
     image = keras.Input(photographs.shape[1:], batch_size=1, name="image")
     cells = keras.layers.Conv2D(6, 8, strides=8)(image)
@@ -96,8 +96,6 @@ def test_what_is_so_named_is_float_with_8_bit_matrices(distances: bytes, photogr
 
 
 def _output(data: bytes, images: np.ndarray) -> np.ndarray:
-    from ai_edge_litert.interpreter import Interpreter
-
     run: Any = Interpreter(model_content=data).get_signature_runner()
     ((name, wanted),) = run.get_input_details().items()
     return np.stack([run(**{name: quantize(image[None], wanted)})["out"] for image in images])

@@ -8,6 +8,7 @@ import pytest
 
 from advisor.compression import Detectors
 from advisor.core import UsageError
+from advisor.datasets import divide_boxes, survey_boxes
 from advisor.engine import compress
 from advisor.measurement import Detections, _accuracy as accuracy, true_boxes
 from advisor.tasks.detection import DETECTION
@@ -86,8 +87,6 @@ def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, 
 
 
 def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, boxes: Path, asked: Asked) -> None:
-    from advisor.datasets import divide_boxes, survey_boxes
-
     images = asked(detector, data=boxes).images
     read_again = survey_boxes(boxes)
     parts = divide_boxes(read_again, 0)[0].split

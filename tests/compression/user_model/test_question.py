@@ -7,7 +7,8 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression import notes_text, require_float
 from advisor.core import UsageError
-from advisor.datasets import class_order
+from advisor.datasets import class_order, survey
+from advisor.datasets._split import draw_split
 from advisor.engine import ask
 from advisor.engine._compress.question import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
@@ -107,9 +108,6 @@ def test_too_few_calibration_images_are_counted(described: Path, asked: Asked, p
 
 
 def test_labelled_images_are_split_as_a_search_splits_them(described: Path, asked: Asked, photos: Path) -> None:
-    from advisor.datasets import survey
-    from advisor.datasets._split import draw_split
-
     images = asked(described, data=photos).images
     dataset = survey(photos).dataset
     parts = draw_split(dataset, 0)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from advisor.core import UsageError
 from advisor.tasks.segmentation._masks import IGNORED, MaskSurvey, survey_masks
@@ -133,8 +134,6 @@ def test_polygons_outside_the_image_are_cut_and_named(tmp_path: Path) -> None:
 
 
 def test_the_mask_of_an_image_that_is_stored_rotated_may_be_stored_so_too(tmp_path: Path) -> None:
-    from PIL import Image
-
     root = folders(tmp_path)
     exif = Image.Exif()
     exif[0x0112] = 6

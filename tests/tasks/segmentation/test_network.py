@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from PIL import Image
 
 from advisor.core import Status
@@ -26,11 +28,16 @@ from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._files import Segmenter, colour_mask
 from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resize_labels
 from advisor.tflite import Metadata, write_metadata
-from advisor.training import ImageSection
+from advisor.training import Hyperparameters, ImageSection, LabelledImages, convert_to_flatbuffer
+from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.fit import fit
+from advisor.training._on_maps.kept import keep_maps
+from advisor.training._on_maps.train import join_head
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import ran
 from tests.makers.once import make_once
 from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
+from tests.training.nets import WIDE, halvings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,13 +48,6 @@ VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     """A float file that learnt squares and bars on a small random backbone, and 12 images that it did not see."""
-    from advisor.training import Hyperparameters, LabelledImages, convert_to_flatbuffer
-    from advisor.training._on_maps import with_maps
-    from advisor.training._on_maps.fit import fit
-    from advisor.training._on_maps.kept import keep_maps
-    from advisor.training._on_maps.train import join_head
-    from tests.training.nets import WIDE, halvings
-
     assert VIEW.size == WIDE
     folder = tmp_path_factory.mktemp("shapes")
     made = [shapes(number, (WIDE, WIDE)) for number in range(44)]
@@ -95,8 +95,6 @@ def test_mediapipe_gives_the_same_mask_on_twelve_images(trained: tuple[Path, lis
 
 @pytest.mark.integration
 def test_the_probabilities_of_a_pixel_sum_to_one(trained: tuple[Path, list[Path]]) -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
     run: Any = Interpreter(model_path=str(trained[0])).get_signature_runner()
     scores = run(image=VIEW.read(trained[1][0])[None])["scores"]
     assert scores.shape == (1, 64, 64, 3)
@@ -205,8 +203,6 @@ def test_a_mask_is_resized_by_the_nearest_pixel() -> None:
 
 
 def test_the_background_and_ignored_pixels_are_transparent() -> None:
-    from io import BytesIO
-
     image = Image.open(BytesIO(colour_mask(np.array([[0, 1, 2, 255]], np.uint8), CLASSES))).convert("RGBA")
     pixels = np.asarray(image)[0]
     assert pixels[:, 3].tolist() == [0, 255, 255, 0]

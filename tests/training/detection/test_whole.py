@@ -20,6 +20,7 @@ from advisor.training._detection.whole import SCALES, begin_detector
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import KeptMaps, Objects
 from tests.training.detection.squares import fitted
+from tests.training.detection.test_fit import reached
 from tests.training.nets import WIDE
 
 pytestmark = pytest.mark.integration
@@ -77,8 +78,6 @@ def test_what_was_learnt_stays_and_two_classes_are_new(learnt: Card, kept: KeptM
 def test_it_learns_new_classes_faster_than_a_new_head(
     learnt: Card, kept: KeptMaps, boxed: LabelledImages, backbone: Any, tmp_path: Path
 ) -> None:
-    from tests.training.detection.test_fit import reached
-
     maps, head = begin_detector(learnt, None, 2)
     fit(head, kept, FEW)
     new = fitted(box_detector_head, kept, 2, FEW)

@@ -17,7 +17,7 @@ from advisor.datasets import InputSpec
 from advisor.measurement import predict
 from advisor.training import WEIGHTS, Finetuning, _loop as loop, epochs_done, train_head
 from advisor.training._features import Augmentation
-from advisor.training._finetune import to_tflite
+from advisor.training._finetune import maps, to_tflite
 from advisor.training._finetune.finetune import STATE, Finetuned, _Session, finetune
 from advisor.training._finetune.network import CHECKED, FinetuneData, first_head, level_layers, with_levels
 from advisor.training._head import Head
@@ -252,8 +252,6 @@ def test_what_ships_goes_on_with_the_validation_part_too(tuned: Tuned, folder: P
 
 
 def test_what_ships_reads_the_compared_models_maps(few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from advisor.training._finetune import maps
-
     compute, one, computed, kernels = maps.Computed.all, replace(ON_MAPS, epochs=1), [], []
 
     def counted(*given: Any) -> Iterator[Any]:
