@@ -273,15 +273,13 @@ def test_a_photograph_of_any_range_has_the_brightness_of_eight_bits(tmp_path: Pa
 @pytest.mark.parametrize("values", [PLAIN - 300, PLAIN * 1e6, np.full_like(PLAIN, np.nan)])
 def test_values_without_a_usual_range_are_refused_with_it(tmp_path: Path, values: np.ndarray) -> None:
     Image.fromarray(values.astype(np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(StageError, match="its values go from .* save it with 8 bits, from 0 to 255"):
-        load(tmp_path / "a.tif", SIZE)
+    must_fail(StageError, "its values go from .* save it with 8 bits, from 0 to 255", load, tmp_path / "a.tif", SIZE)
 
 
 def test_colours_of_twelve_bits_in_sixteen_are_refused(tmp_path: Path) -> None:
     cv2 = pytest.importorskip("cv2")
     cv2.imwrite(str(tmp_path / "a.png"), np.asarray(image(1)).astype(np.uint16) * 16)
-    with pytest.raises(StageError, match="stores 12 bits or fewer in 16"):
-        load(tmp_path / "a.png", SIZE)
+    must_fail(StageError, "stores 12 bits or fewer in 16", load, tmp_path / "a.png", SIZE)
 
 
 def test_a_set_says_how_many_images_were_scaled_and_which_were_left_out(tmp_path: Path) -> None:
@@ -316,9 +314,8 @@ def test_a_file_without_its_end_marker_is_the_whole_image(tmp_path: Path, missin
 @pytest.mark.parametrize("progressive", [False, True])
 def test_a_file_without_its_last_pixels_is_refused(tmp_path: Path, missing: int, progressive: bool) -> None:
     (tmp_path / "short.jpg").write_bytes(jpeg(progressive=progressive)[:-missing])
-    with pytest.raises(StageError, match="image file is truncated") as refused:
-        load(tmp_path / "short.jpg", SIDE)
-    assert "change" in refused.value.hint
+    refused = must_fail(StageError, "image file is truncated", load, tmp_path / "short.jpg", SIDE)
+    assert "change" in refused.hint
 
 
 def test_a_set_says_how_many_files_lack_their_end(tmp_path: Path) -> None:
@@ -377,14 +374,12 @@ def test_a_jpeg_of_108_megapixels_is_read_at_a_reduced_scale(tmp_path: Path) -> 
     Image.new("L", (12_000, 9_000), 90).save(tmp_path / "large.jpg")
     assert (load(tmp_path / "large.jpg", SIZE) == 90).all()
     assert not isinstance(read_file(tmp_path / "large.jpg"), str)
-    with pytest.raises(ValueError, match="above the limit of 80 megapixels"):
-        open_image(tmp_path / "large.jpg")
+    must_fail(ValueError, "above the limit of 80 megapixels", open_image, tmp_path / "large.jpg")
 
 
 def test_a_large_progressive_jpeg_is_refused(tmp_path: Path) -> None:
     Image.new("L", (12_000, 9_000)).save(tmp_path / "progressive.jpg", progressive=True)
-    with pytest.raises(StageError, match="above the limit of 80 megapixels"):
-        load(tmp_path / "progressive.jpg", SIZE)
+    must_fail(StageError, "above the limit of 80 megapixels", load, tmp_path / "progressive.jpg", SIZE)
 
 
 def test_avif_is_read(tmp_path: Path) -> None:

@@ -215,8 +215,7 @@ def test_a_label_of_an_archive_is_refused_before_any_work(tmp_path: Path, kind: 
 @pytest.mark.parametrize("kind", ["escape", "line"])
 def test_a_class_folder_is_refused_in_the_same_way(tmp_path: Path, kind: str) -> None:
     root = make(tmp_path, metal=2, **{BAD[kind]: 2})
-    with pytest.raises(UsageError, match="with a control character"):
-        list_files(root)
+    must_fail(UsageError, "with a control character", list_files, root)
 
 
 def test_an_image_whose_name_is_not_utf8_is_left_out_and_named(tmp_path: Path) -> None:
@@ -251,9 +250,8 @@ def test_a_list_of_classes_that_is_a_link_out_of_its_folder_is_refused(
     data = make(tmp_path / "data")
     (tmp_path / "passwd").write_text("root:x:0:0\ndaemon:x:1:1\nbin:x:2:2\n")
     (tmp_path / "data" / "classes.txt").symlink_to("../passwd")
-    with pytest.raises(UsageError, match="is a link out of its folder") as refused:
-        read(data)
-    assert refused.value.hint == "put a copy of the file there"
+    refused = must_fail(UsageError, "is a link out of its folder", read, data)
+    assert refused.hint == "put a copy of the file there"
 
 
 def test_a_list_may_be_where_the_table_beside_it_is(tmp_path: Path) -> None:
