@@ -108,7 +108,7 @@ class Prospects:
     def condition_on(self, evaluation: Evaluation) -> None:
         """Learn from a result. What was skipped or has failed is not tried again."""
         step = FormStep.of(evaluation.configuration)
-        cost = self._losses.shown(evaluation)
+        cost = self._losses.note_result(evaluation)
         # A finished file may have learnt from the images that judge it.
         if cost is None or evaluation.card_facts.as_it_is:
             self.closed.add(step)
@@ -121,17 +121,17 @@ class Prospects:
         # Several configurations time one file, at other numbers of threads: the best of them is what the step brought.
         self.results[step] = min(cost, self.results.get(step, cost), key=least)
 
-    def expect(self, step: FormStep) -> None:
+    def expect_result(self, step: FormStep) -> None:
         """Take a step as evaluated, with the result that is expected of it."""
         if self.is_float(step):
             self.belief = self.belief.expecting(self.belief.place[step.network], self._images)
 
-    def finish(self, steps: Collection[FormStep]) -> None:
+    def finish_steps(self, steps: Collection[FormStep]) -> None:
         """Take steps as finished, with the results that are expected of them."""
         self.prices.finished.update(self.prices.missing(steps))
         for step in steps:
-            self.expect(step)
-            cost = self._losses.expected(step)
+            self.expect_result(step)
+            cost = self._losses.expect_cost(step)
             self.results[step] = cost._replace(chance=float(round(cost.chance)))
 
     def copy_for_later(self, begun_s: Callable[[], float]) -> Prospects:
@@ -186,7 +186,7 @@ class Prospects:
             mean = float(self.belief.mean[place])
             for step in (FormStep(network, form) for form in forms[1:]):
                 if self.is_open(step) and step not in begun and self.prices.share((step,)) > 0.0:
-                    cost = self._losses.expected(step)
+                    cost = self._losses.expect_cost(step)
                     yield NetworkCandidate((step,), place, mean, cost, self.prices.seconds((step,)))
 
     def find_pick(self) -> Pick:
@@ -276,7 +276,7 @@ class Prospects:
         """Return the least expected cost among the forms that a network gets anyway."""
         further = (FormStep(network, form) for form in ALWAYS if form in self.forms[network])
         wanted = {self.find_float(network), *further}
-        return min(map(self._losses.expected, wanted), key=least)
+        return min(map(self._losses.expect_cost, wanted), key=least)
 
     def _find_least_log_error(self, network: CardTraining, pick: Pick) -> float:
         """Return the least logarithm of an error that is expected of a network."""

@@ -47,7 +47,7 @@ class Losses:
         self._fastest_of = dict[FormStep, CostEstimate]()
         self._slower = dict[str, float]()  # logarithm of the first latency of each card over the expected one
 
-    def shown(self, evaluation: Evaluation) -> FormCost | None:
+    def note_result(self, evaluation: Evaluation) -> FormCost | None:
         """Note a result and return its cost; None if it has no figures."""
         step = FormStep.of(evaluation.configuration)
         expected_ms = self._fastest(step).latency_ms
@@ -62,7 +62,7 @@ class Losses:
         loss = self._loss(step, latency_of(evaluation), size_of(evaluation))
         return FormCost(loss, float(self._budget.met_by(evaluation)))
 
-    def expected(self, step: FormStep) -> FormCost:
+    def expect_cost(self, step: FormStep) -> FormCost:
         """Return the expected cost of a step's result."""
         if step not in self._known:
             fastest = self._fastest(step)

@@ -97,7 +97,7 @@ class SearchRule:
         # What runs is as good as known, so its twin shows less.
         for step in begun:
             if step not in prospects.results:
-                prospects.expect(step)
+                prospects.expect_result(step)
         try:
             return self._choose_steps(begun)
         finally:
@@ -111,7 +111,7 @@ class SearchRule:
         other.prospects = self.prospects.copy_for_later(lambda: begun_s)
         while steps := other.choose_steps():
             begun_s += other.prices.lasts_s(steps)
-            other.prospects.finish(steps)
+            other.prospects.finish_steps(steps)
             yield steps
 
     def finishing_s(self, network: CardTraining, whole: bool = True) -> float:
