@@ -166,21 +166,21 @@ def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
 def _break_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield which wanted shares of labels no threshold keeps, and which of the others the hold-out contradicts."""
     missing = [
-        f"'{name}' ({_percent(one.wanted)} of {one.of})"
-        for name, one in evaluation.answers.label_guarantees.items()
-        if not one.kept
+        f"'{name}' ({_percent(guarantee.wanted)} of {guarantee.of})"
+        for name, guarantee in evaluation.answers.label_guarantees.items()
+        if not guarantee.kept
     ]
     if missing:
         yield (
             "Thresholds",
-            f"No threshold can guarantee what was asked of these labels: {listed(missing, NAMED)}. For them the file "
-            "has the one with the best F1: add images with these labels, or ask for less.",
+            f"No threshold can guarantee what was asked of these labels: {listed(missing, NAMED)}. They have the "
+            "threshold with the best F1. Add images with these labels, or ask for less.",
         )
     judged = evaluation.holdout_answers.label_guarantees if evaluation.holdout_answers else {}
-    for name, one in judged.items():
-        if one.kept and one.seen and one.seen.high < one.wanted:
-            seen = f"On the hold-out the {one.of} of '{name}' is {100 * one.seen.value:.1f} %"
-            yield one.of.capitalize(), f"{seen}, less than the {_percent(one.wanted)} that was guaranteed."
+    for name, guarantee in judged.items():
+        if guarantee.kept and guarantee.seen and guarantee.seen.high < guarantee.wanted:
+            seen = f"On the hold-out the {guarantee.of} of '{name}' is {100 * guarantee.seen.value:.1f} %"
+            yield guarantee.of.capitalize(), f"{seen}, less than the {_percent(guarantee.wanted)} that was guaranteed."
 
 
 def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
@@ -271,11 +271,13 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
         return
     if answers.boxes:
         yield from _box_blocks(answers.boxes, pick.holdout_answers is not None)
-    kept = [
-        f"'{name}' {_percent(one.wanted)} of {one.of}" for name, one in answers.label_guarantees.items() if one.kept
+    promises = [
+        f"'{name}' {_percent(guarantee.wanted)} of {guarantee.of}"
+        for name, guarantee in answers.label_guarantees.items()
+        if guarantee.kept
     ]
-    if kept:
-        promise = f"It keeps, with {CERTAINTY} certainty: {listed(kept, NAMED)}."
+    if promises:
+        promise = f"It keeps, with {CERTAINTY} certainty: {listed(promises, NAMED)}."
         yield Labelled("Threshold", f"A label is shown from a score of one half on. {promise}")
     facts = answers.confidence
     if facts is None:

@@ -1,4 +1,4 @@
-"""What a search may still evaluate, and by how much each result is expected to improve its answer.
+"""Estimate what a search may still evaluate, and by how much each result is expected to improve its answer.
 
 The answer of a search has a loss (:class:`~advisor.core.Preference`). A **step** evaluates a network, or one more form
 of it. A **candidate** is a step with all that is missing until its result can be the answer: the head of a card, its
@@ -78,7 +78,7 @@ class Pick(NamedTuple):
 
 
 class Prospects:
-    """What one search knows, and what it may expect of all that it has not evaluated.
+    """The results of one search, and what it may expect of all that it has not evaluated.
 
     ``points_an_hour``: the points of accuracy, or what the preference counts like them, that a CPU hour must be
     expected to gain. ``limit``: None for no time limit.

@@ -1,4 +1,4 @@
-"""What a search does next, and when it ends: one rule, the value of information beside its price.
+"""Choose what a search does next, and when it ends, by the value of information beside its price.
 
 :mod:`~advisor.engine._scheduling.expected_gain` has the words, and what each candidate is expected to gain.
 
@@ -47,7 +47,7 @@ NO_TIME = f"{Evaluation.NOT_STARTED}: it would not end within the time limit"
 
 
 class Information(NamedTuple):
-    """What a step adds to the net gain of the plan for each CPU second."""
+    """A step, with what it adds to the net gain of the plan for each CPU second."""
 
     added_a_second: float
     step: FormStep
@@ -201,12 +201,12 @@ class SearchRule:
         # The result of a step is averaged over every candidate that may follow: the best ones suffice.
         following = sorted(candidates, key=lambda candidate: -net_gains[candidate])[:MOST_CANDIDATES]
         planned = max(base, net_gains[plan])
-        informing = [one for one in self._list_information(following, pick, base, planned) if one.step not in begun]
-        informing = sorted(informing, reverse=True)
+        information = self._list_information(following, pick, base, planned)
+        informing = sorted((gain for gain in information if gain.step not in begun), reverse=True)
         if not prospects.results and not begun:
             informing = self._rank_first_steps(informing, net_gains, candidates, plan)
         is_worthwhile = net_gains[plan] >= ROUNDING
-        self.planned = {one.step for one in informing} | ({*plan.steps} if is_worthwhile else set())
+        self.planned = {gain.step for gain in informing} | ({*plan.steps} if is_worthwhile else set())
         if informing:
             return (informing[0].step,)
         return self._go_on_with(plan, begun) if is_worthwhile else ()
@@ -235,7 +235,7 @@ class SearchRule:
             informing = sorted(by_price, reverse=True)
         earliest = self._find_earliest(net_gains, net_gains[plan]) if self._is_limited else plan
         informing = [*informing, Information(0.0, earliest.steps[0])]
-        sure = [one for one in informing if not one.step.network.tuned and self.prices.is_sure(one.step)]
+        sure = [gain for gain in informing if not gain.step.network.tuned and self.prices.is_sure(gain.step)]
         return sure or [Information(0.0, head) for head in self._find_cheapest_head()] or informing
 
     def _list_information(

@@ -104,14 +104,14 @@ class DeviceFarmClient:
     @cached_property
     def devices(self) -> Mapping[str, list[str]]:
         """The addresses of the phones of each name: one for each version of its system."""
-        found: dict[str, list[str]] = {}
+        addresses: dict[str, list[str]] = {}
         with self._explain():
             for page in self.farm.get_paginator("list_devices").paginate():
                 for row in page["devices"]:
                     # The published tool for the other phones is another one, and they are few.
                     if row["platform"] == "ANDROID" and "64" in row.get("cpu", {}).get("architecture", ""):
-                        found.setdefault(row["name"], []).append(row["arn"])
-        return found
+                        addresses.setdefault(row["name"], []).append(row["arn"])
+        return addresses
 
     def list_devices(self) -> Mapping[str, tuple[str, ...]]:
         """See :class:`advisor.integrations.clouds._cloud.CloudClient`. The farm names no chips."""
@@ -121,9 +121,10 @@ class DeviceFarmClient:
         """See :class:`advisor.integrations.clouds._cloud.CloudClient`. Images are refused before anything is sent."""
         if order.inputs:
             raise UsageError(f"{TITLE} times files, and answers no images", "leave --upload-images out")
-        with self.lock:  # of several threads, one makes the project
+        # Several threads hand in jobs, and one of them makes the project.
+        with self.lock:
             project = self.project
-        # The files first: each call below leaves something in the user's account.
+        # The files are made first, because each call below leaves something in the user's account.
         package = _pack(order)
         script = _write_script(order)
         with self._explain():
@@ -159,14 +160,14 @@ class DeviceFarmClient:
         """See :class:`advisor.integrations.clouds._cloud.CloudClient`."""
         with self._explain():
             run = self.farm.get_run(arn=self.orders[job][0])["run"]
-        if (state := str(run.get("status", "UNKNOWN"))) != "COMPLETED":
+        state = str(run.get("status", "UNKNOWN"))
+        if state != "COMPLETED":
             return state.lower().replace("_", " ")
         # A script that failed has printed why, which says more than the result.
         if run.get("result") not in ("PASSED", "WARNED", "FAILED"):
-            said = (
-                f"{str(run.get('result', 'ended without a result')).lower()}: {run.get('message', 'without a reason')}"
-            )
-            raise StageError(f"{TITLE}: the job {job} {_plain(said)}")
+            result = str(run.get("result", "ended without a result")).lower()
+            reason = run.get("message", "without a reason")
+            raise StageError(f"{TITLE}: the job {job} {_plain(f'{result}: {reason}')}")
         return ""
 
     def fetch(self, job: str) -> Outcome:
@@ -296,7 +297,7 @@ def _explained(secrets: tuple[str, ...]) -> Iterator[None]:
         code = getattr(error, "response", {}).get("Error", {}).get("Code", type(error).__name__)
         if isinstance(error, KeyError):
             raise StageError(f"{TITLE}: invalid response: it lacks {message}") from None
-        # Raised without the cause: a traceback would show the client's message with the keys.
+        # The cause is left out, because a traceback would show the client's message with the keys.
         if any(part in code for part in _ABOUT_KEYS):
             raise UsageError(f"{TITLE}: {message}", KEYS) from None
         raise StageError(f"{TITLE}: {message}") from None

@@ -172,16 +172,16 @@ class ByPrecision(JudgeByShares[TagScores]):
             "Exact sets": percent(exact, count, "the share of images with exactly the right labels"),
             **dict(_list_class_figures(own, images.classes)),
         }
-        guarantees = {
-            label: seen
-            for place, label in enumerate(images.classes)
-            if (seen := own.complete(place, chosen.label_guarantees.get(label)))
-        }
-
-        for label, one in guarantees.items():
-            if one.seen:
-                told = f"at least {100 * one.wanted:g} % {'is' if one.kept else 'cannot be'} guaranteed"
-                figures[f"{one.of.capitalize()} of {label}"] = percent(one.seen, count, told)
+        guarantees = {}
+        for place, label in enumerate(images.classes):
+            guarantee = own.complete(place, chosen.label_guarantees.get(label))
+            if guarantee is None:
+                continue
+            guarantees[label] = guarantee
+            if guarantee.seen:
+                verb = "is" if guarantee.kept else "cannot be"
+                promise = f"at least {100 * guarantee.wanted:g} % {verb} guaranteed"
+                figures[f"{guarantee.of.capitalize()} of {label}"] = percent(guarantee.seen, count, promise)
 
         def layers(_place: int) -> Iterator[bytes]:
             return iter((b"", b""))

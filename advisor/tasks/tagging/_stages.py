@@ -63,13 +63,12 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
         learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
-        asked = _wishes(materials)
-        wished = (
-            {"wishes": [[one.precision.plain, one.recall.plain] for one in asked], "batch": _batch(materials, role)}
-            if asked
-            else {}
-        )
-        return {"features": read.key(materials, results), **learnt, **wished, **versions("numpy", "scipy")}
+        wishes = _wishes(materials)
+        # Without a wish, the key is that of a head without guarantees, so that earlier results are found.
+        if wishes:
+            learnt["wishes"] = [[wish.precision.plain, wish.recall.plain] for wish in wishes]
+            learnt["batch"] = _batch(materials, role)
+        return {"features": read.key(materials, results), **learnt, **versions("numpy", "scipy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
@@ -129,7 +128,7 @@ def fit_head(backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Pa
         learnt.batch,
     )
     path.write_bytes(attach_head(data, head.weights, head.bias, SCORES))
-    return [to_json(one) if one else None for one in head.guarantees]
+    return [to_json(guarantee) if guarantee else None for guarantee in head.guarantees]
 
 
 class Tagger(Runner[Floats]):
