@@ -34,10 +34,7 @@ from advisor.core import (
     Quantity,
     Status,
     Target,
-    accuracy_of,
     decide,
-    latency_of,
-    size_of,
 )
 from advisor.datasets import Dataset, Split, divide_survey, near_duplicates, survey
 from advisor.measurement import Classifier
@@ -142,7 +139,7 @@ def _picked(evaluations: Sequence[Evaluation], budget: Budget, answers: Answers,
 
 def most_accurate(evaluations: Sequence[Evaluation], _answers: Answers) -> Evaluation:
     """Pick the most accurate, of equal ones the cheapest."""
-    return max(evaluations, key=lambda each: (accuracy_of(each), -latency_of(each) * size_of(each)))
+    return max(evaluations, key=lambda each: (each.accuracy_percent, -each.latency_ms * each.size_bytes))
 
 
 RULES: Mapping[str, Rule] = {FORMER: former, OURS: ours, MOST: most_accurate}

@@ -31,9 +31,6 @@ from advisor.core import (
     Status,
     Target,
     TuningFacts,
-    accuracy_of,
-    latency_of,
-    size_of,
 )
 from advisor.core._choosing import Chooser
 from advisor.core._posterior import Posterior
@@ -124,22 +121,22 @@ def pick_by_product(drawn: Drawn) -> Evaluation:
 
 def pick_by_textbook(drawn: Drawn) -> Evaluation:
     """Pick the cheapest within one standard error of the most accurate one's accuracy."""
-    best = accuracy_of(pick_most_accurate(drawn))
+    best = pick_most_accurate(drawn).accuracy_percent
     error = 100 * (best / 100 * (1 - best / 100) / len(drawn.images)) ** 0.5
-    within = [each for each in drawn.evaluations if accuracy_of(each) >= best - error]
+    within = [each for each in drawn.evaluations if each.accuracy_percent >= best - error]
     return min(within, key=_cost)
 
 
 def pick_most_accurate(drawn: Drawn) -> Evaluation:
     """Pick the most accurate, of equal ones the cheapest."""
-    return max(drawn.evaluations, key=lambda each: (accuracy_of(each), -_cost(each)))
+    return max(drawn.evaluations, key=lambda each: (each.accuracy_percent, -_cost(each)))
 
 
 RULES: Mapping[str, Rule] = {OURS: pick_by_product, TEXTBOOK: pick_by_textbook, MOST: pick_most_accurate}
 
 
 def _cost(evaluation: Evaluation) -> float:
-    return latency_of(evaluation) * size_of(evaluation)
+    return evaluation.latency_ms * evaluation.size_bytes
 
 
 @dataclass(frozen=True)

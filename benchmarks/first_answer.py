@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.core import Evaluation, Quantity, describe, evaluation_from_json
+from advisor.core import Evaluation, Quantity, evaluation_from_json
 from advisor.engine import load_run
 from advisor.engine._decide import decide_run
 from benchmarks.accuracy_search import TRASHNET, Case, Searched, search
@@ -130,7 +130,7 @@ def table(answers: Sequence[AnswerSoFar], cpu_s: float, wall_s: float) -> list[R
         ("seconds until the network of the pick stays", "", _since(answers, _network)),
         ("seconds until the pick stays", "180", _since(answers, lambda pick: pick.configuration.key)),
         ("seconds until the end", "", f"{wall_s:.0f}"),
-        ("the pick", "", describe(final) if final else "none"),
+        ("the pick", "", final.describe() if final else "none"),
     ]
 
 

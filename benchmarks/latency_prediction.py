@@ -20,7 +20,7 @@ import numpy as np
 from advisor.catalog import load_catalogue
 from advisor.core import Traits
 from advisor.devices import HOST, ModelFeatures, find_shipped_profiles, load_features
-from advisor.devices._latency.posterior import read_calibration
+from advisor.devices._latency.calibration import read_calibration
 from advisor.devices._latency.table import Column, LatencyTable, build_table, runtime_family
 from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import load_profiles

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from advisor.devices import DeviceProfile, load_features
-from advisor.devices._latency.posterior import CALIBRATION_FILE, Calibration
+from advisor.devices._latency.calibration import CALIBRATION_FILE, Calibration
 from advisor.devices._latency.table import build_table
 from advisor.devices._profiles import read_profile
 from benchmarks.device_sources.assemble import write_profiles

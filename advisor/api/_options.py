@@ -3,21 +3,13 @@
 import os
 import textwrap
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from advisor.core import GROUPS, PLAN, SEARCH, plain
+from advisor.core import GROUPS, PLAN, SEARCH, TASKS, choosable, plain
 
 WIDTH = 100
 """Columns of a comment."""
-
-LISTED: Mapping[str, tuple[str, str]] = {
-    "compressions": ("advisor.compression._recipes", "RECIPES"),
-    "task": ("advisor.core._tasks", "TASKS"),
-    "training": ("advisor.core._training", "choosable"),
-}
-"""Module, and value or function, that list the names of an option; the module is imported when it is needed."""
 
 
 def choices(option: str) -> tuple[str, ...]:
@@ -31,14 +23,16 @@ def choices(option: str) -> tuple[str, ...]:
         from advisor.devices import device_names, load_known_devices
 
         return tuple(dict.fromkeys((*load_known_devices(()), *device_names())))
-    if option not in LISTED:
-        return SEARCH[option].choices if option in SEARCH else ()
     # Imported here, because a command must start in 0.3 s and seldom completes a name.
-    module, value = LISTED[option]
-    listed = getattr(import_module(module), value)
-    if callable(listed):
-        listed = listed()
-    return tuple(choice if isinstance(choice, str) else choice.name for choice in listed)
+    if option == "compressions":
+        from advisor.compression import RECIPES
+
+        return tuple(recipe.name for recipe in RECIPES)
+    if option == "task":
+        return tuple(TASKS)
+    if option == "training":
+        return choosable()
+    return SEARCH[option].choices if option in SEARCH else ()
 
 
 def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:

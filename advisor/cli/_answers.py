@@ -172,14 +172,14 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
     from advisor import api
-    from advisor.core import describe, plain
+    from advisor.core import plain
     from advisor.reporting import make_candidate_rows
 
     rows = make_candidate_rows().select(sort, only)
     candidates = api.exportable(run)
     # Counted before rows are left out or sorted, because --pick counts the whole list.
     number = {candidate.configuration.key: count for count, candidate in enumerate(candidates, start=1)}
-    shown = {candidate.configuration.key: describe(candidate) for candidate in rows.of(candidates)}
+    shown = {candidate.configuration.key: candidate.describe() for candidate in rows.of(candidates)}
     if as_json:
         print_document(candidates=[{"key": key, "description": text} for key, text in shown.items()])
         return

@@ -12,11 +12,6 @@ from advisor.core._evaluation import (
     Evaluation,
     Status,
     Variant,
-    accuracy_of,
-    is_wholly_tuned,
-    latency_of,
-    size_of,
-    variant_of,
 )
 from advisor.core._posterior import Posterior
 from advisor.core._preference import Preference
@@ -108,15 +103,15 @@ class Chooser:
             best=best,
             behind_points=max(0.0, float(behind)),
             noise_points=float(noise),
-            tied=tuple(sorted(tied, key=lambda e: -accuracy_of(e))),
+            tied=tuple(sorted(tied, key=lambda e: -e.accuracy_percent)),
             chances=_chances(ranking, pick, shares),
             unjudged=wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None,
-            unsteady=ranking[0] if variant_of(ranking[0]) != variant_of(pick) else None,
+            unsteady=ranking[0] if ranking[0].variant != pick.variant else None,
         )
 
     def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:
         """Return the most accurate evaluation, of equal ones the fastest and smallest."""
-        return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
+        return max(feasible, key=lambda e: (e.accuracy_percent, -e.latency_ms, -e.size_bytes))
 
     def _find_equal_heads(self, tied: Sequence[Evaluation]) -> set[Configuration]:
         """Return the heads of which the same file, fine-tuned, is tied and at least as accurate.
@@ -127,10 +122,12 @@ class Chooser:
             return set()
         by_configuration = {e.configuration: e for e in tied}
         heads = set[Configuration]()
-        for tuned in filter(is_wholly_tuned, tied):
+        for tuned in tied:
+            if not tuned.is_wholly_tuned:
+                continue
             configuration = tuned.configuration
             head = by_configuration.get(replace(configuration, training=recipe_of(configuration.training).over))
-            if head is not None and accuracy_of(head) <= accuracy_of(tuned):
+            if head is not None and head.accuracy_percent <= tuned.accuracy_percent:
                 heads.add(head.configuration)
         return heads
 
@@ -143,13 +140,13 @@ class Chooser:
         heads = self._find_equal_heads(allowed)
         pool = front([e for e in allowed if e.configuration not in heads])
         behind = self.posterior.differences(pool, [best])[0][:, 0]
-        latencies = np.array([latency_of(e) for e in pool])
+        latencies = np.array([e.latency_ms for e in pool])
         # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
         losses = self._losses(pool, behind, latencies).round(9).tolist()
 
         def rank(row: tuple[float, Evaluation]) -> tuple[object, ...]:
             loss, evaluation = row
-            figures = -accuracy_of(evaluation), latency_of(evaluation), size_of(evaluation)
+            figures = -evaluation.accuracy_percent, evaluation.latency_ms, evaluation.size_bytes
             return loss, *figures, evaluation.configuration
 
         return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
@@ -170,7 +167,7 @@ class Chooser:
             stays = (losses[:, [place]] - losses <= noise[place] + 1e-9).all(axis=1)
             wins = np.bincount(np.where(stays, place, least), minlength=len(pool))
             counts = _count_by_file(pool, wins.tolist())
-            if counts[variant_of(evaluation)] == max(counts.values()):
+            if counts[evaluation.variant] == max(counts.values()):
                 return evaluation, {file: count / len(losses) for file, count in counts.items()}
         # Staying takes draws from other files only. So the file that is best most often has most of them here, too.
         raise AssertionError("one file is chosen most often")
@@ -179,7 +176,7 @@ class Chooser:
         """Return the loss of each candidate (last axis), from points behind any fixed accuracy and latencies in ms."""
         import numpy as np
 
-        sizes = np.array([size_of(e) for e in pool])
+        sizes = np.array([e.size_bytes for e in pool])
         losses: Floats = self.preference.price(latencies, sizes) + self.preference.price_of_points(behind)
         return losses
 
@@ -188,15 +185,15 @@ def _count_by_file(pool: Sequence[Evaluation], wins: Sequence[int]) -> dict[Vari
     """Return how often each file is chosen; it has one evaluation for each number of threads."""
     counts = dict[Variant, int]()
     for evaluation, count in zip(pool, wins, strict=True):
-        counts[variant_of(evaluation)] = counts.get(variant_of(evaluation), 0) + count
+        counts[evaluation.variant] = counts.get(evaluation.variant, 0) + count
     return counts
 
 
 def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[Variant, float]) -> dict[str, float]:
     """Return the shares above 0 by key: that of the pick, then of each other file's fastest evaluation, by size."""
-    chances = {pick.configuration.key: round(shares[variant_of(pick)], CHANCE_DIGITS)}
+    chances = {pick.configuration.key: round(shares[pick.variant], CHANCE_DIGITS)}
     for file in sorted(shares, key=lambda file: -shares[file]):
-        if file != variant_of(pick) and shares[file] > 0:
-            fastest = min((e for e in pool if variant_of(e) == file), key=latency_of)
+        if file != pick.variant and shares[file] > 0:
+            fastest = min((e for e in pool if e.variant == file), key=lambda evaluation: evaluation.latency_ms)
             chances[fastest.configuration.key] = round(shares[file], CHANCE_DIGITS)
     return chances

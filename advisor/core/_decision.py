@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from advisor.core._budget import Budget
 from advisor.core._choosing import Chooser, costs_of, front
-from advisor.core._evaluation import Evaluation, Status, accuracy_of, describe, p90_of, size_of, variant_of
+from advisor.core._evaluation import Evaluation, Status
 from advisor.core._posterior import Answers, Posterior, not_known
 from advisor.core._preference import Preference
 from advisor.core._preferences import BALANCED, PREFERENCES
@@ -104,7 +104,7 @@ def decide(
     chooser = Chooser(Posterior(known, answers), preference, judged_first)
     choice = chooser.choose(feasible)
     pick = choice.pick
-    others = [e for e in feasible if variant_of(e) != variant_of(pick)]
+    others = [e for e in feasible if e.variant != pick.variant]
     # The runner-up may lack a figure of the hold-out: it is there to show what the pick is compared with.
     runner_up = replace(chooser, judged_first=False).pick(others) if others else None
     return Decision(
@@ -113,7 +113,7 @@ def decide(
         reason=reason(choice, budget, preference),
         runner_up=runner_up,
         runner_up_reason=compare_with_pick(runner_up, pick) if runner_up else "",
-        ties=tuple(e for e in choice.tied if variant_of(e) != variant_of(pick)),
+        ties=tuple(e for e in choice.tied if e.variant != pick.variant),
         noise_points=choice.noise_points,
         unjudged=choice.unjudged,
         flips=_find_flips(feasible, pick, chooser),
@@ -129,12 +129,12 @@ def _pick_closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     if not known:
         return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
-    pick = min(known, key=lambda e: (sum_overrun(e, budget), -accuracy_of(e), e.configuration))
+    pick = min(known, key=lambda e: (sum_overrun(e, budget), -e.accuracy_percent, e.configuration))
     broken = " and ".join(excess_texts(pick, budget))
     return Decision(
         pick=pick,
         feasible=False,
-        reason=f"Nothing meets the budget; closest to the limits is {describe(pick)}: {broken}.",
+        reason=f"Nothing meets the budget; closest to the limits is {pick.describe()}: {broken}.",
         relaxations=list_relaxations(known, budget),
         front=front(known),
     )
@@ -148,9 +148,9 @@ def _find_flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Choos
         for condition, other, for_accuracy in others:
             key = other.configuration.key
             # Priors may order files of one accuracy: a reader would see the same figure twice.
-            is_gain = not for_accuracy or accuracy_of(other) > accuracy_of(pick)
-            if is_gain and variant_of(other) != variant_of(pick):
-                first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
+            is_gain = not for_accuracy or other.accuracy_percent > pick.accuracy_percent
+            if is_gain and other.variant != pick.variant:
+                first.setdefault(key, Flip(condition, key, f"{condition}: {other.describe()}"))
         flips += first.values()
     return tuple(flips)
 
@@ -164,7 +164,7 @@ def _find_loosenings(
         other = chooser.pick([*feasible, *beyond])
         # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
-        if admitted and variant_of(other) != variant_of(pick) and chooser.pick(admitted) == other:
+        if admitted and other.variant != pick.variant and chooser.pick(admitted) == other:
             loosenings.append(find_loosening(limit, other, compare_with_pick(other, pick), budget))
     return tuple(loosenings)
 
@@ -172,14 +172,14 @@ def _find_loosenings(
 def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[_OtherPick]:
     """Yield the pick among what is below its latency, then among what is below its size."""
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    latency_ms = p90_of(pick) * (1 - (PREDICTED_APART if predicted else 0.0))
-    others = [evaluation for evaluation in feasible if variant_of(evaluation) != variant_of(pick)]
-    faster = [evaluation for evaluation in others if p90_of(evaluation) < latency_ms]
+    latency_ms = pick.p90_ms * (1 - (PREDICTED_APART if predicted else 0.0))
+    others = [evaluation for evaluation in feasible if evaluation.variant != pick.variant]
+    faster = [evaluation for evaluation in others if evaluation.p90_ms < latency_ms]
     if faster:
         yield _OtherPick(f"the latency budget is below {show_ms(latency_ms)}", chooser.pick(faster))
-    smaller = [evaluation for evaluation in others if size_of(evaluation) < size_of(pick)]
+    smaller = [evaluation for evaluation in others if evaluation.size_bytes < pick.size_bytes]
     if smaller:
-        yield _OtherPick(f"the size budget is below {show_bytes(size_of(pick))}", chooser.pick(smaller))
+        yield _OtherPick(f"the size budget is below {show_bytes(pick.size_bytes)}", chooser.pick(smaller))
 
 
 def _change_preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[_OtherPick]:

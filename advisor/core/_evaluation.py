@@ -1,5 +1,7 @@
 """Configurations, evaluations, the figures that they are ranked by, and their lines in ``evaluations.jsonl``."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -25,6 +27,7 @@ from advisor.core._evaluation_facts import (
     UnknownFacts,
 )
 from advisor.core._forms import FileFeatures
+from advisor.core._metrics import TOP1
 from advisor.core._quantity import LatencyDistribution, Provenance, Quantity
 from advisor.core._training import recipe_of
 from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
@@ -101,6 +104,14 @@ class Configuration:
     def variant_name(self) -> str:
         """Training and compression in short: ``int8``, or ``finetune_top int8``."""
         return self.compression if recipe_of(self.training).base else f"{self.training} {self.compression}"
+
+
+class Variant(NamedTuple):
+    """The identity of one file: a card with its recipes, whatever device it runs on."""
+
+    card: str
+    training: str
+    compression: str
 
 
 class Status(StrEnum):
@@ -188,59 +199,107 @@ class Evaluation:
         """False if the search ended, or had no time, before it began the configuration."""
         return not self.reason.startswith(self.NOT_STARTED)
 
+    @property
+    def variant(self) -> Variant:
+        """The file that was evaluated: the configuration without the target."""
+        configuration = self.configuration
+        return Variant(configuration.card, configuration.training, configuration.compression)
 
-def is_wholly_tuned(evaluation: Evaluation) -> bool:
-    """Return whether the network was fine-tuned for all of its epochs; False where that is not known."""
-    tunes = recipe_of(evaluation.configuration.training).tunes_backbone
-    return tunes and evaluation.tuning is not None and not evaluation.tuning.shortened
+    @property
+    def network(self) -> tuple[str, str]:
+        """Card and training: what the forms of one trained network share."""
+        return self.variant[:2]
 
+    @property
+    def is_wholly_tuned(self) -> bool:
+        """True if the network was fine-tuned for all of its epochs; False where that is not known."""
+        tunes = recipe_of(self.configuration.training).tunes_backbone
+        return tunes and self.tuning is not None and not self.tuning.shortened
 
-class Variant(NamedTuple):
-    """The identity of one file: a card with its recipes, whatever device it runs on."""
+    @property
+    def accuracy_percent(self) -> float:
+        """The accuracy in %, 0 where it is unknown."""
+        return self.accuracy.value if self.accuracy else 0.0
 
-    card: str
-    training: str
-    compression: str
+    @property
+    def latency_ms(self) -> float:
+        """The median latency in ms, infinite where it is unknown."""
+        return self.latency.value if self.latency else float("inf")
 
+    @property
+    def p90_ms(self) -> float:
+        """The 90th percentile of the latency in ms, the median where only that is known."""
+        return self.latency_p90.value if self.latency_p90 else self.latency_ms
 
-def variant_of(evaluation: Evaluation) -> Variant:
-    """Return the variant of an evaluation: its configuration without the target."""
-    configuration = evaluation.configuration
-    return Variant(configuration.card, configuration.training, configuration.compression)
+    @property
+    def size_bytes(self) -> float:
+        """The bytes of the file, infinite where they are unknown."""
+        return self.size.value if self.size else float("inf")
 
+    @property
+    def in_unknown_conditions(self) -> bool:
+        """True if nothing is known of another visit, camera or day, because the images name none."""
+        facts = self.expectation
+        known = self.new_conditions
+        measured = known is not None and known.provenance is Provenance.MEASURED
+        return facts is not None and not facts.grouped and not measured
 
-def network_of(evaluation: Evaluation) -> tuple[str, str]:
-    """Return card and training: what the forms of one trained network share."""
-    return variant_of(evaluation)[:2]
+    @property
+    def name(self) -> str:
+        """The name for people: card, recipe and target."""
+        configuration = self.configuration
+        target = configuration.target
+        threads = plural(target.threads, "thread")
+        place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
+        return f"{configuration.card} {configuration.variant_name} on {place}"
 
+    @property
+    def figures(self) -> DeviceFigures:
+        """What is known of the file on the device of this evaluation."""
+        latency = self.latency
+        target = self.configuration.target
+        return DeviceFigures(
+            key=self.configuration.key,
+            runtime=target.runtime,
+            accelerator=target.accelerator,
+            threads=target.threads,
+            reason="" if self.status is Status.OK else self.reason,
+            latency_ms=latency.value if latency else None,
+            low_ms=latency.low if latency else None,
+            high_ms=latency.high if latency else None,
+            provenance=latency.provenance.value if latency else "",
+            p90_ms=self.p90_ms if latency else None,
+            budget_probability=self.budget_probability,
+        )
 
-def accuracy_of(evaluation: Evaluation) -> float:
-    """Return the accuracy in %, 0 where it is unknown."""
-    return evaluation.accuracy.value if evaluation.accuracy else 0.0
+    def metric_on_parts(self, metric: str) -> tuple[Quantity | None, Quantity | None]:
+        """Return a metric in % on validation and on the hold-out; None where it is not known."""
+        holdout = self.holdout_answers
+        return self.answers.metrics.get(metric), holdout.metrics.get(metric) if holdout else None
 
+    @property
+    def top1_on_parts(self) -> tuple[Quantity | None, Quantity | None]:
+        """Top-1 in % (of detectors their figure) on plain images of both parts, whatever metric decides."""
+        plain, judged = self.metric_on_parts(TOP1)
+        return plain or self.capture.plain or self.accuracy, judged or self.holdout_accuracy
 
-def latency_of(evaluation: Evaluation) -> float:
-    """Return the median latency in ms, infinite where it is unknown."""
-    return evaluation.latency.value if evaluation.latency else float("inf")
+    def without_holdout(self) -> Evaluation:
+        """Return the evaluation without its figures on the hold-out, for what must not look at them."""
+        return replace(
+            self,
+            holdout_accuracy=None,
+            holdout_drop=None,
+            holdout_answers=None,
+            holdout_part=None,
+            capture=replace(self.capture, holdout=None),
+        )
 
-
-def p90_of(evaluation: Evaluation) -> float:
-    """Return the 90th percentile of the latency in ms, the median where only that is known."""
-    return evaluation.latency_p90.value if evaluation.latency_p90 else latency_of(evaluation)
-
-
-def size_of(evaluation: Evaluation) -> float:
-    """Return the bytes of the file, infinite where they are unknown."""
-    return evaluation.size.value if evaluation.size else float("inf")
-
-
-def name(evaluation: Evaluation) -> str:
-    """Return the name of an evaluation for people: card, recipe and target."""
-    configuration = evaluation.configuration
-    target = configuration.target
-    threads = plural(target.threads, "thread")
-    place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
-    return f"{configuration.card} {configuration.variant_name} on {place}"
+    def describe(self) -> str:
+        """Return the name with the figures; a finalist has its accuracy on the hold-out too."""
+        top1 = f"{self.accuracy_percent:.1f} %"
+        if self.holdout_accuracy is not None:
+            top1 = f"{top1} on validation, {self.holdout_accuracy.value:.1f} % on the hold-out"
+        return f"{self.name} ({top1}, {show_latency(self.latency)}, {show_bytes(self.size_bytes)})"
 
 
 def show_latency(quantity: Quantity | None) -> str:
@@ -257,16 +316,6 @@ def show_figure(figure: str, value: float) -> str:
     if figure in ("size", "memory"):
         return show_bytes(value)
     return f"{value:.1f} points" if figure == "drop" else f"{value:.1f} %"
-
-
-def describe(evaluation: Evaluation) -> str:
-    """Return the name of an evaluation with its figures; a finalist has its accuracy on the hold-out too."""
-    top1 = f"{accuracy_of(evaluation):.1f} %"
-    if evaluation.holdout_accuracy is not None:
-        top1 = f"{top1} on validation, {evaluation.holdout_accuracy.value:.1f} % on the hold-out"
-    latency = show_latency(evaluation.latency)
-    size = show_bytes(size_of(evaluation))
-    return f"{name(evaluation)} ({top1}, {latency}, {size})"
 
 
 _T = TypeVar("_T", bound=Hashable)

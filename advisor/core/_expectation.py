@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from advisor.core._evaluation import Evaluation, Status, Variant, latency_of, p90_of, variant_of
+from advisor.core._evaluation import Evaluation, Status, Variant
 from advisor.core._evaluation_facts import DeviceFigures, NewConditions
-from advisor.core._metrics import TOP1
 from advisor.core._quantity import Provenance, Quantity
 from advisor.core._training import recipe_of
 
@@ -61,19 +60,7 @@ def accuracy_belief(evaluation: Evaluation) -> Belief | None:
 
 def metric_belief(evaluation: Evaluation, metric: str) -> Belief | None:
     """Return a metric in % from validation and, where it is known, from the hold-out; None where none is known."""
-    return _pool_parts(*metric_on_parts(evaluation, metric))
-
-
-def metric_on_parts(evaluation: Evaluation, metric: str) -> tuple[Quantity | None, Quantity | None]:
-    """Return a metric in % on validation and on the hold-out; None where it is not known."""
-    holdout = evaluation.holdout_answers
-    return evaluation.answers.metrics.get(metric), holdout.metrics.get(metric) if holdout else None
-
-
-def top1_on_parts(evaluation: Evaluation) -> tuple[Quantity | None, Quantity | None]:
-    """Return top-1 in % (of detectors their figure) on plain images of both parts, whatever metric decides."""
-    plain, judged = metric_on_parts(evaluation, TOP1)
-    return plain or evaluation.capture.plain or evaluation.accuracy, judged or evaluation.holdout_accuracy
+    return _pool_parts(*evaluation.metric_on_parts(metric))
 
 
 def drop_belief(evaluation: Evaluation) -> Belief | None:
@@ -92,19 +79,6 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
     weights = [typical**2 / (typical**2 + error**2) for _, typical in TYPICAL_DROPS]
     return Belief(
         tuple((fit / sum(fits), part * lost, math.sqrt(part) * error) for fit, part in zip(fits, weights, strict=True))
-    )
-
-
-def without_holdout(evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation without its figures on the hold-out, for what must not look at them."""
-    capture = replace(evaluation.capture, holdout=None)
-    return replace(
-        evaluation,
-        holdout_accuracy=None,
-        holdout_drop=None,
-        holdout_answers=None,
-        holdout_part=None,
-        capture=capture,
     )
 
 
@@ -129,7 +103,7 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
     Images without groups of one occasion are no evidence of another one: then there is no figure.
     """
     facts = evaluation.expectation
-    plain, judged = top1_on_parts(evaluation)
+    plain, judged = evaluation.top1_on_parts
     if own_holdout:
         return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
     # Images of one occasion cannot show what another one costs: no figure is better than one that looks known.
@@ -142,13 +116,6 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
         low = estimate.value if estimate.low is None else estimate.low
         estimate = replace(estimate, value=judged.value, low=min(low, judged.value))
     return replace(evaluation, new_conditions=estimate)
-
-
-def in_unknown_conditions(evaluation: Evaluation) -> bool:
-    """Return whether nothing is known of another visit, camera or day, because the images name none."""
-    facts = evaluation.expectation
-    known = evaluation.new_conditions
-    return facts is not None and not facts.grouped and (known is None or known.provenance is not Provenance.MEASURED)
 
 
 def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = False) -> Quantity:
@@ -230,48 +197,29 @@ def with_required_figures(
     best = {device: _best(device_evaluations) for device, device_evaluations in others.items()}
 
     def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
-        artefact = variant_of(evaluation)
+        artefact = evaluation.variant
         return {
-            device: figures_of(by_artefact[artefact]) for device, by_artefact in best.items() if artefact in by_artefact
+            device: by_artefact[artefact].figures for device, by_artefact in best.items() if artefact in by_artefact
         }
 
     return [replace(e, required_figures=known(e)) for e in evaluations]
-
-
-def figures_of(evaluation: Evaluation) -> DeviceFigures:
-    """Return what is known of a file on the device of its evaluation."""
-    latency = evaluation.latency
-    target = evaluation.configuration.target
-    return DeviceFigures(
-        key=evaluation.configuration.key,
-        runtime=target.runtime,
-        accelerator=target.accelerator,
-        threads=target.threads,
-        reason="" if evaluation.status is Status.OK else evaluation.reason,
-        latency_ms=latency.value if latency else None,
-        low_ms=latency.low if latency else None,
-        high_ms=latency.high if latency else None,
-        provenance=latency.provenance.value if latency else "",
-        p90_ms=p90_of(evaluation) if latency else None,
-        budget_probability=evaluation.budget_probability,
-    )
 
 
 def _best(evaluations: Iterable[Evaluation]) -> dict[Variant, Evaluation]:
     """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
     best: dict[Variant, Evaluation] = {}
     for evaluation in evaluations:
-        artefact = variant_of(evaluation)
+        artefact = evaluation.variant
         if artefact not in best or _rank(evaluation) < _rank(best[artefact]):
             best[artefact] = evaluation
     return best
 
 
 def _rank(evaluation: Evaluation) -> tuple[bool, float, float]:
-    return (evaluation.status is not Status.OK, p90_of(evaluation), latency_of(evaluation))
+    return (evaluation.status is not Status.OK, evaluation.p90_ms, evaluation.latency_ms)
 
 
 def _worst(by_device: Mapping[str, Evaluation]) -> Evaluation:
     worst = max(by_device.values(), key=_rank)
-    known = {device: figures_of(evaluation) for device, evaluation in by_device.items()}
+    known = {device: evaluation.figures for device, evaluation in by_device.items()}
     return replace(worst, device_figures=known)

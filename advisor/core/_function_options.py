@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from advisor.core._option import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, Numbers, Option, Place, Text
-from advisor.core._options import _CACHE_SIZE, UploadOptions
+from advisor.core._options import CACHE_SIZE, UploadOptions
 from advisor.core._tasks import DEFAULT_TASK, images_needed
 
 
@@ -61,7 +61,7 @@ class CompressKeywords(TypedDict, total=False):
     learn_s: Annotated[
         float, Option(RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)
     ]
-    cache_size: Annotated[Text, _CACHE_SIZE]
+    cache_size: Annotated[Text, CACHE_SIZE]
     requantize: Annotated[
         bool,
         Option(
@@ -216,7 +216,7 @@ class CheckDataKeywords(TypedDict, total=False):
             CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", ""
         ),
     ]
-    cache_size: Annotated[Text, _CACHE_SIZE]
+    cache_size: Annotated[Text, CACHE_SIZE]
     labels: Annotated[bool, Option(QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
     mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]
     offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]

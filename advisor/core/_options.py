@@ -26,7 +26,7 @@ from advisor.core._preferences import PREFERENCES, parse_preference
 from advisor.core._tasks import DEFAULT_TASK, TASKS, images_needed
 from advisor.core._training import choosable
 
-_CACHE_SIZE = Option(
+CACHE_SIZE = Option(
     RUNNING,
     "SIZE",
     "Limit of the cache, such as 5GB. The least recently used results go first.",
@@ -45,7 +45,7 @@ def _paths(texts: Any, _: str) -> tuple[Path, ...]:
     return tuple(map(Path, texts))
 
 
-class _Task(TypedDict, total=False):
+class _TaskAndImages(TypedDict, total=False):
     task: Annotated[
         Text,
         Option(
@@ -187,7 +187,7 @@ class UploadOptions(TypedDict, total=False):
     ]
 
 
-class PlanOptions(_Task, LimitOptions, UploadOptions, total=False):
+class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     """The options of a plan, which are those of a search that does not continue a run."""
 
     min_precision: Annotated[
@@ -388,7 +388,7 @@ class PlanOptions(_Task, LimitOptions, UploadOptions, total=False):
             "POINTS",
             "Stop when a CPU hour more is expected to improve the answer by less than so many points of "
             "accuracy, or what --prefer counts like them: 0.5%, or never.",
-            usual="2% unless recipes are named",
+            usual="2%; never if recipes, another sampler or phones of a fleet are named",
             parse=names.stop_share,
             free=True,
         ),
@@ -445,7 +445,7 @@ class PlanOptions(_Task, LimitOptions, UploadOptions, total=False):
         Flag, Option(RUNNING, "", "Time models again that were timed on this machine before.", free=True)
     ]
     offline: Annotated[Flag, Option(RUNNING, "", "Open no connection.", free=True)]
-    cache_size: Annotated[Text, _CACHE_SIZE]
+    cache_size: Annotated[Text, CACHE_SIZE]
     out: Annotated[
         Place, Option(OUTPUT, "DIR", "Folder that takes the run.", "runs", parse=_path, first=True, free=True)
     ]

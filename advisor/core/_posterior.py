@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from advisor.core._evaluation import Evaluation, accuracy_of, latency_of, variant_of
+from advisor.core._evaluation import Evaluation
 from advisor.core._quantity import Quantity
 from advisor.core._timings import graph_of, place_of
 
@@ -64,7 +64,7 @@ class Posterior:
         self._place = {evaluation.configuration: place for place, evaluation in enumerate(evaluations)}
         self._rows: Integers = np.array(rows, dtype=np.int64)
         self._right: Floats = np.array(known, dtype=float).reshape(len(known), len(known[0]) if known else 0)
-        figures: Floats = np.array([accuracy_of(e) for e in evaluations])
+        figures: Floats = np.array([e.accuracy_percent for e in evaluations])
         means = 100 * self._right.mean(axis=1) if known else np.zeros(1)
         self._accuracies: Floats = np.where(self._rows >= 0, means[np.maximum(self._rows, 0)], figures)
         self._deviations: Floats = np.array([_deviation(e.accuracy) for e in evaluations])
@@ -104,7 +104,7 @@ class Posterior:
 
         places = self._places(of)
         rows = self._rows[places]
-        files = [variant_of(e) for e in of]
+        files = [e.variant for e in of]
         timings = [(graph_of(e), place_of(e)) for e in of]
         noise = self._noise(files, 1)
         accuracies = self._accuracies[places] + noise * self._deviations[places]
@@ -112,7 +112,7 @@ class Posterior:
             drawn = 100 * (self._weights @ self._right[np.maximum(rows, 0)].T)
             accuracies = np.where(rows >= 0, drawn, accuracies)
         spread = np.array([_log_deviation(e.latency) for e in of])
-        latencies = np.array([latency_of(e) for e in of]) * np.exp(spread * self._noise(timings, 2))
+        latencies = np.array([e.latency_ms for e in of]) * np.exp(spread * self._noise(timings, 2))
         return accuracies, latencies
 
     @cached_property

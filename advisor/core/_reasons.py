@@ -6,14 +6,7 @@ from advisor.core._budget import NAMES, Budget, show_budget_probability, show_me
 from advisor.core._choice import Choice
 from advisor.core._evaluation import (
     Evaluation,
-    accuracy_of,
-    describe,
-    latency_of,
-    name,
-    p90_of,
     show_figure,
-    size_of,
-    variant_of,
 )
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
@@ -35,29 +28,29 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
     pick = choice.pick
     best = choice.best
     met = _describe_budget(choice.pick, budget)
-    behind = accuracy_of(best) - accuracy_of(pick)
+    behind = best.accuracy_percent - pick.accuracy_percent
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
-        price = f", {_points(behind)} behind the most accurate ({describe(best)})" if behind > 0 else ""
+        price = f", {_points(behind)} behind the most accurate ({best.describe()})" if behind > 0 else ""
         first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(preference.name, "best")
         weights = f" by the weights {preference}" if first == "best" else ""
         often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
-        return f"{describe(pick)} is the {first} candidate within the limits{weights}{often}{price}{met}."
+        return f"{pick.describe()} is the {first} candidate within the limits{weights}{often}{price}{met}."
     if behind <= 0:
         others = _others(choice)
         comma = "," if others and met.startswith(" and") else ""
-        return f"{describe(pick)} is the most accurate candidate within the limits{others}{comma}{met}."
+        return f"{pick.describe()} is the most accurate candidate within the limits{others}{comma}{met}."
     return (
-        f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
-        f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
+        f"{pick.describe()} is statistically tied with the most accurate candidate within the limits "
+        f"({best.name}, {best.accuracy_percent:.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
-        f"{_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
-        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_describe_saving(choice, preference)}{met}."
+        f"{_times(best.latency_ms, pick.latency_ms, 'faster', 'slower')} and "
+        f"{_times(best.size_bytes, pick.size_bytes, 'smaller', 'larger')}{_describe_saving(choice, preference)}{met}."
     )
 
 
 def _others(choice: Choice) -> str:
     """Say how many other files may be as accurate as the pick."""
-    files = {variant_of(e) for e in choice.tied} - {variant_of(choice.pick)}
+    files = {e.variant for e in choice.tied} - {choice.pick.variant}
     return f", statistically tied with {plural(len(files), 'other')}" if files else ""
 
 
@@ -65,11 +58,11 @@ def _instead(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
     if choice.unjudged is not None:
         yield (
-            f"{describe(choice.unjudged)} would be the pick, but it did not run on the hold-out, so no other images "
+            f"{choice.unjudged.describe()} would be the pick, but it did not run on the hold-out, so no other images "
             "judged it."
         )
     if choice.unsteady is not None:
-        first = name(choice.unsteady)
+        first = choice.unsteady.name
         yield f"{first} is cheaper, but other files replace it too often if the images are drawn again."
 
 
@@ -82,9 +75,10 @@ def _describe_saving(choice: Choice, preference: Preference) -> str:
     best = choice.best
     pick = choice.pick
     savings = []
-    for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
-        if figure(best) >= FASTER * figure(pick):
-            savings.append(show(figure(best) - figure(pick)))
+    if best.latency_ms >= FASTER * pick.latency_ms:
+        savings.append(show_ms(best.latency_ms - pick.latency_ms))
+    if best.size_bytes >= FASTER * pick.size_bytes:
+        savings.append(show_bytes(best.size_bytes - pick.size_bytes))
     if not savings:
         return ""
     less = f"{' and '.join(savings)} less"
@@ -96,7 +90,7 @@ def _describe_saving(choice: Choice, preference: Preference) -> str:
 
 def _price_of(evaluation: Evaluation, preference: Preference) -> float:
     """Return the points that latency and size are worth."""
-    return float(preference.price(latency_of(evaluation), size_of(evaluation)))
+    return float(preference.price(evaluation.latency_ms, evaluation.size_bytes))
 
 
 def _describe_budget(pick: Evaluation, budget: Budget) -> str:
@@ -112,15 +106,15 @@ def _describe_budget(pick: Evaluation, budget: Budget) -> str:
         sure = show_budget_probability(pick, budget.latency_ms)
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
-    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
+    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
-    points = round(accuracy_of(other) - accuracy_of(pick), 1) + 0.0  # never -0.0
+    points = round(other.accuracy_percent - pick.accuracy_percent, 1) + 0.0  # never -0.0
     return (
-        f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
-        f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"
+        f"{other.describe()}: {points:+.1f} points, {_times(pick.latency_ms, other.latency_ms, 'faster', 'slower')}, "
+        f"{_times(pick.size_bytes, other.size_bytes, 'smaller', 'larger')}"
     )
 
 
@@ -129,21 +123,21 @@ def not_the_faster(choice: Choice, preference: Preference) -> str:
     pick = choice.pick
     if not preference.accuracy_first:
         return ""
-    fastest = min(choice.tied, key=lambda e: (latency_of(e), -accuracy_of(e), e.configuration))
-    ratio = latency_of(pick) / latency_of(fastest)
-    if ratio < FASTER or variant_of(fastest) == variant_of(pick):
+    fastest = min(choice.tied, key=lambda e: (e.latency_ms, -e.accuracy_percent, e.configuration))
+    ratio = pick.latency_ms / fastest.latency_ms
+    if ratio < FASTER or fastest.variant == pick.variant:
         return ""
     drawbacks = list(_drawbacks(fastest, choice, preference))
     if not drawbacks:
         drawbacks = ["other files replace it too often if the images are drawn again"]
-    return f"{name(fastest)} is tied too and {ratio:.1f}x faster, but {' and '.join(drawbacks)}."
+    return f"{fastest.name} is tied too and {ratio:.1f}x faster, but {' and '.join(drawbacks)}."
 
 
 def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Iterator[str]:
     """Say why a tied file that is faster comes after the pick."""
     pick = choice.pick
-    points = accuracy_of(pick) - accuracy_of(other)
-    larger = size_of(other) / size_of(pick)
+    points = pick.accuracy_percent - other.accuracy_percent
+    larger = other.size_bytes / pick.size_bytes
     saved = _price_of(pick, preference) - _price_of(other, preference)
     # Otherwise the drawbacks below are why it did not run there, so that cannot be the reason.
     if choice.unjudged is not None and other.holdout_accuracy is None:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.core._budget import LICENCE, NAMES, ON, Budget, is_floor, licence_refusal, show_met
-from advisor.core._evaluation import Evaluation, accuracy_of, describe, show_figure
-from advisor.core._expectation import metric_on_parts
+from advisor.core._evaluation import Evaluation, show_figure
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
 from advisor.core._units import show_ms
@@ -52,7 +51,9 @@ def list_relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relax
         # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for. Of equal ones
         # it is the one that the answer names as closest.
         if only:
-            nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e), e.configuration))
+            nearest = min(
+                only, key=lambda e: (broken[e.configuration.key][limit], -e.accuracy_percent, e.configuration)
+            )
             changes.append(_relaxation((limit,), nearest, budget))
     return tuple(changes) or _together(known, budget)
 
@@ -86,7 +87,7 @@ def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, 
     possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
     if not possible:
         return ()
-    nearest = min(possible, key=lambda e: (sum_overrun(e, budget), -accuracy_of(e), e.configuration))
+    nearest = min(possible, key=lambda e: (sum_overrun(e, budget), -e.accuracy_percent, e.configuration))
     return (_relaxation(tuple(budget.violations(nearest)), nearest, budget),)
 
 
@@ -100,7 +101,7 @@ def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -
     text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(limits, steps, strict=True))
     now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
     return Relaxation(
-        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {describe(evaluation)}"
+        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {evaluation.describe()}"
     )
 
 
@@ -164,7 +165,7 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
     """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
     robust = evaluation.capture.plain is not None
     if limit in METRICS:
-        validated, judged = metric_on_parts(evaluation, limit)
+        validated, judged = evaluation.metric_on_parts(limit)
     elif limit == "drop":
         validated = evaluation.drop
         judged = evaluation.holdout_drop

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from advisor.core._evaluation import Evaluation, Status, Target, variant_of
+from advisor.core._evaluation import Evaluation, Status, Target
 from advisor.core._quantity import Provenance, Quantity
 
 CPU = "cpu"
@@ -17,7 +17,7 @@ def graph_of(evaluation: Evaluation) -> Hashable:
     """
     features = evaluation.file_features
     if features is None:
-        return variant_of(evaluation)
+        return evaluation.variant
     return (
         features.macs,
         features.parameters,

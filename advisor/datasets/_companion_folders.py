@@ -17,7 +17,7 @@ segmentationobject groundtruth gt depth heatmap heatmaps saliency
 COMPANION_WORDS = frozenset(_COMPANIONS.split())
 """Words for folders with images that say something of other images, such as masks."""
 
-COMPANIONS = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
+LEAST_REPEATED = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
 
 
 def companion_folders(images: Sequence[Names]) -> set[Names]:
@@ -61,4 +61,4 @@ def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
             inside.append(key)
         else:
             elsewhere.add(key)
-    return sum(key in elsewhere for key in inside) >= COMPANIONS * len(inside)
+    return sum(key in elsewhere for key in inside) >= LEAST_REPEATED * len(inside)

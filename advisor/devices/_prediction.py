@@ -13,21 +13,13 @@ import numpy as np
 
 from advisor.core import FORMS, FileFeatures, Provenance, Quantity, UsageError, nearest
 from advisor.devices._latency.base import Base
+from advisor.devices._latency.calibration import SUPPORT, WIDE, Calibration, read_calibration, regime_of
 from advisor.devices._latency.features import ModelFeatures, Models, load_features
 from advisor.devices._latency.kept_base import find_base
 from advisor.devices._latency.model import Estimate, choose_models, estimate_latencies, find_contradicting, queries_of
 from advisor.devices._latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
 from advisor.devices._latency.placement import estimate_change
-from advisor.devices._latency.posterior import (
-    NOISE,
-    SUPPORT,
-    WIDE,
-    Calibration,
-    LatencyPosterior,
-    posterior_of,
-    read_calibration,
-    regime_of,
-)
+from advisor.devices._latency.posterior import PREDICTION_NOISE, LatencyPosterior, posterior_of
 from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, count_releases, runtime_family
 from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, find_shipped_profiles
 from advisor.devices._profiles.listing import load_known_devices
@@ -70,7 +62,7 @@ def combine_measurements(table: LatencyTable, target: DeviceTarget, rows: Sequen
     steps = [count_releases(version, target.version) for version in versions]
     # Without a stated version, a row is taken as one of the target's release: nothing tells otherwise.
     furthest = max(steps, default=0)
-    deviation = float(np.hypot(NOISE, estimate_change(table, target.runtime, furthest)))
+    deviation = float(np.hypot(PREDICTION_NOISE, estimate_change(table, target.runtime, furthest)))
     return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
 
 
@@ -98,7 +90,7 @@ class Prediction:
     mean_log: float  # expected natural logarithm of the milliseconds
     deviation: float  # standard deviation of the logarithm before calibration, towards shorter latencies
     above: float  # the same towards longer latencies
-    # the knowledge of the target and the model (:func:`advisor.devices._latency.posterior.regime_of`); empty for a
+    # the knowledge of the target and the model (:func:`advisor.devices._latency.calibration.regime_of`); empty for a
     # measured latency or one from kernels, whose errors are normally distributed
     regime: str
     outside: float  # distance (log) of the model's size from the measured sizes; 0 if it is within
@@ -266,7 +258,7 @@ class Predictor:
     def _predict_model(self, known: _Known, estimates: Estimate, index: int, level: float) -> Prediction:
         posterior = known.posterior
         count = len(posterior.seen)
-        regime = regime_of(posterior.column, posterior.reference, count, SUPPORT[estimates.support[index]])
+        regime = regime_of(posterior.column, posterior.likeness, count, SUPPORT[estimates.support[index]])
         low, high = self._calibration.bounds(regime, level)
         mean, below, above = (float(side[index]) for side in (estimates.mean, estimates.deviation, estimates.above))
         names = ", ".join(known.contradicting)

@@ -9,16 +9,17 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog import Card
-from advisor.core import ALL_IMAGES, HEAD, LOCAL, Evaluation, OnAllImages, StageError, Status, accuracy_of, recipe_of
+from advisor.core import ALL_IMAGES, HEAD, LOCAL, Evaluation, OnAllImages, StageError, Status, recipe_of
 from advisor.engine._data_check import Faults, label_stage
 from advisor.engine._decide import decide_run
 from advisor.engine._history.loaded_run import LABELS, CheckedLabels, WrongLabel
@@ -36,6 +37,7 @@ from advisor.store import RunFolder
 from advisor.training import Suspect
 
 Result = TypeVar("Result")
+Classes = NDArray[np.int64]
 
 SHARE = 0.05
 """Share of the time of a search, or of its limit, that the check of labels may take."""
@@ -162,7 +164,7 @@ def affordable_s(taken_s: float, limit_s: float | None) -> float:
 def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) -> Card | None:
     """Return the card with the most accurate head, else the most accurate network; None if nothing was trained.
 
-    The better the features, the fewer right labels of hard images are named.
+    The better the features, the fewer right labels of hard images are taken for wrong ones.
     """
     trained = []
     for evaluation in evaluations:
@@ -172,7 +174,7 @@ def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) 
             trained.append(evaluation)
     ranked = max(
         trained,
-        key=lambda evaluation: (evaluation.configuration.training == HEAD, accuracy_of(evaluation)),
+        key=lambda evaluation: (evaluation.configuration.training == HEAD, evaluation.accuracy_percent),
         default=None,
     )
     return None if ranked is None else cards[ranked.configuration.card]
@@ -194,11 +196,11 @@ def wrong_labels(images: Images, suspects: Sequence[Suspect]) -> tuple[WrongLabe
     )
 
 
-async def learn_from_all(work: _Work, here: bool) -> None:
+async def learn_from_all(work: _Work, trains_here: bool) -> None:
     """Make the file of the pick that learns from all images, and name it beside the judged file.
 
-    The judged file keeps every figure. ``here``: jobs run on this machine, where a network can be trained after the
-    search has ended its other trainings.
+    The judged file keeps every figure. ``trains_here``: jobs run on this machine, where a network can be trained after
+    the search has ended its other trainings.
     """
     run = work.run
     question = work.scorer.walker.materials.question
@@ -206,7 +208,7 @@ async def learn_from_all(work: _Work, here: bool) -> None:
     if pick is None or not pick.artefact or (pick.on_all is not None and pick.on_all.file):
         return
     try:
-        outcome = await _on_all(work, pick, here)
+        outcome = await _make_on_all(work, pick, trains_here)
     except StageError as error:
         outcome = OnAllImages(reason=error.message)
     except DAMAGED as error:
@@ -217,36 +219,18 @@ async def learn_from_all(work: _Work, here: bool) -> None:
             run.append(replace(evaluation, on_all=outcome))
 
 
-async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
+async def _make_on_all(work: _Work, pick: Evaluation, trains_here: bool) -> OnAllImages:
     """Return the file; StageError says why it cannot be made, or must not ship."""
     scorer = work.scorer
-    walker = work.scorer.walker
-    configuration = pick.configuration
     stages = VariantStages(
-        scorer.cards[configuration.card], configuration.training, configuration.compression, scorer.workload
+        scorer.cards[pick.configuration.card],
+        pick.configuration.training,
+        pick.configuration.compression,
+        scorer.workload,
     )
-    if not stages.made_here or not scorer.workload.trained_twice(configuration.training):
-        raise StageError("the pick does not learn from your images")
-    if not scorer.holdout_images:
-        raise StageError("there is no hold-out, so it has learnt from all images")
-    missing = work.missing(stages.on_all)
-    # The file of all images continues the training of the judged one. To train that one anew would give another
-    # network.
-    if any(stage.resources.long and stage.scope.purpose != Purpose.ALL for stage in missing):
-        raise StageError("the training that it continues is no longer in the cache")
-    if work.price_s(stages.on_all) > work.left_s:
-        raise StageError(NO_TIME)
-    # The trainers of the search have ended. New ones are started on this machine, where jobs of a cluster do not run.
-    trains = any(stage.resources.pool == Pool.TRAINERS for stage in missing)
-    if trains and not here:
-        raise StageError("a network is trained on all images with --executor local only")
+    _refuse_on_all(work, stages, trains_here)
     work.say("making the file that learns from all images")
-    with contextlib.ExitStack() as held:
-        if trains:  # the search has ended its own trainers
-            pool = held.enter_context(
-                contextlib.closing(map_pools()[Pool.TRAINERS](work.run.place(work.run.log_file.name)))
-            )
-            walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
+    with _new_trainers(work) if _trains(work, stages) else contextlib.nullcontext():
         made = await work.result(stages.on_all)
         scope = scope_of(pick)
         # Both files are run on validation images, which both have learnt from. So a difference is a fault of the
@@ -255,22 +239,63 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
         ours = stages.scoring(replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds)
         theirs = stages.scoring(scope, artefact_of(work.run, pick), Role.VALIDATION, seconds)
         files: list[Path] = [await work.result(stage) for stage in (ours, theirs)]
-    answers = [np.load(file, allow_pickle=False).argmax(axis=1) for file in files]
-    images = walker.materials.require_images()
-    labels = np.asarray(walker.materials.part(Role.VALIDATION).labels)
-    right, judged_right = ((classes == labels).mean() for classes in answers)
-    # A loss below two deviations of these may be chance.
-    differing = int((answers[0] != answers[1]).sum())
-    if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
-        lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
-        raise StageError(f"it went wrong: the file gives {lost}, which both files have learnt from")
+    classes, judged_classes = (np.load(file, allow_pickle=False).argmax(axis=1) for file in files)
+    materials = scorer.walker.materials
+    labels = np.asarray(materials.part(Role.VALIDATION).labels)
+    _require_as_right(classes, judged_classes, labels)
     path = work.run.keep_artefact(made.path, f"{Path(pick.artefact).stem}-all.tflite")
     return OnAllImages(
         file=str(path.relative_to(work.run.path)),
         sha256=made.sha256,
         size_bytes=made.size_bytes,
-        images=len(images.part(Role.ALL).paths),
+        images=len(materials.require_images().part(Role.ALL).paths),
         more=scorer.holdout_images,
-        same=float((answers[0] == answers[1]).mean()),
+        same=float((classes == judged_classes).mean()),
         compared=len(labels),
     )
+
+
+def _refuse_on_all(work: _Work, stages: VariantStages, trains_here: bool) -> None:
+    """Raise StageError if a file that learns from all images cannot be made for the pick of these stages."""
+    scorer = work.scorer
+    if not stages.made_here or not scorer.workload.trained_twice(stages.training):
+        raise StageError("the pick does not learn from your images")
+    if not scorer.holdout_images:
+        raise StageError("there is no hold-out, so it has learnt from all images")
+    # The file of all images continues the training of the judged one. To train that one anew would give another
+    # network.
+    if any(stage.resources.long and stage.scope.purpose != Purpose.ALL for stage in work.missing(stages.on_all)):
+        raise StageError("the training that it continues is no longer in the cache")
+    if work.price_s(stages.on_all) > work.left_s:
+        raise StageError(NO_TIME)
+    if _trains(work, stages) and not trains_here:
+        raise StageError("a network is trained on all images with --executor local only")
+
+
+def _trains(work: _Work, stages: VariantStages) -> bool:
+    """Return whether a network must still be trained for the file that learns from all images."""
+    return any(stage.resources.pool == Pool.TRAINERS for stage in work.missing(stages.on_all))
+
+
+@contextlib.contextmanager
+def _new_trainers(work: _Work) -> Iterator[None]:
+    """Start trainers on this machine, where jobs of a cluster do not run: the search has ended its own."""
+    walker = work.scorer.walker
+    pool = map_pools()[Pool.TRAINERS](work.run.place(work.run.log_file.name))
+    with contextlib.closing(pool):
+        # Nothing puts the ended trainers back: no job of the search follows.
+        walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
+        yield
+
+
+def _require_as_right(classes: Classes, judged_classes: Classes, labels: Classes) -> None:
+    """Raise StageError if the file of all images gives fewer right answers than the judged one, beyond chance.
+
+    All three are the classes (images,) of the same images: those of both files, and the labels.
+    """
+    right, judged_right = ((answers == labels).mean() for answers in (classes, judged_classes))
+    # A loss below two deviations of these may be chance.
+    differing = int((classes != judged_classes).sum())
+    if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
+        lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
+        raise StageError(f"it went wrong: the file gives {lost}, which both files have learnt from")

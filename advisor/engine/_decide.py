@@ -24,9 +24,6 @@ from advisor.core import (
     Relaxation,
     Status,
     decide,
-    describe,
-    in_unknown_conditions,
-    network_of,
     on_device,
     paired,
     pool_timings,
@@ -92,7 +89,7 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
     answers = answers_on_images(run)
     # Without the figures on devices of an earlier decision, and without what earlier versions said of new conditions.
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
-    fresh = [replace(e, new_conditions=None) if in_unknown_conditions(e) else e for e in fresh]
+    fresh = [replace(e, new_conditions=None) if e.in_unknown_conditions else e for e in fresh]
     fresh = _with_holdout_drops(run, fresh, limits)
     known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in pool_timings(fresh)]
     # A required device sets limits alone: its own rows are no candidates, unless the question names it too.
@@ -113,7 +110,7 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
         if decision.pick is None and without:
             fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
             return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
-        others = [e for e in rows if decision.pick is None or network_of(e) != network_of(decision.pick)]
+        others = [e for e in rows if decision.pick is None or e.network != decision.pick.network]
         # Only this pick is questioned. Each refutation uses the hold-out once more, and makes its figure a little too
         # high.
         if decision.pick is None or not decision.feasible or not others or not is_refuted(decision.pick):
@@ -163,11 +160,11 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
         judged = evaluation.holdout_answers
         return correct(judged.compared_by) if judged is not None and judged.compared_by else None
 
-    floats = {network_of(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
+    floats = {e.network: right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
 
     def judged(evaluation: Evaluation) -> Evaluation:
         answers = right(evaluation)
-        reference = floats.get(network_of(evaluation))
+        reference = floats.get(evaluation.network)
         # A drop of an earlier decision may belong to another float file.
         if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
@@ -194,7 +191,7 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
         if without.pick is not None and without.feasible:
             now = ", ".join(devices)
             then = ", ".join(rest)
-            text = f"devices {now} -> {then} admits {describe(without.pick)}"
+            text = f"devices {now} -> {then} admits {without.pick.describe()}"
             ways.append(Relaxation("devices", now, then, without.pick.configuration.key, text))
     return replace(decision, relaxations=tuple(ways))
 

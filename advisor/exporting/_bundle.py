@@ -17,7 +17,6 @@ from advisor.core import (
     UsageError,
     evaluation_to_json,
     integration,
-    latency_of,
     listed,
     nearest,
     registered,
@@ -74,7 +73,7 @@ def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
             continue
         listed_evaluation = by_file.setdefault(evaluation.artefact, evaluation)
         # One file runs with several settings: its fastest ones stand for it, but those of the pick stay.
-        if listed_evaluation is not decision.pick and latency_of(evaluation) < latency_of(listed_evaluation):
+        if listed_evaluation is not decision.pick and evaluation.latency_ms < listed_evaluation.latency_ms:
             by_file[evaluation.artefact] = evaluation
     return tuple(by_file.values())
 

@@ -16,7 +16,6 @@ from advisor.core import (
     DeviceFigures,
     Evaluation,
     Target,
-    figures_of,
     markdown,
     plain,
     plural,
@@ -198,7 +197,7 @@ def _accelerator(target: Target, platform: str) -> str:
 
 def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
     """Return the figures on every device that the evaluation's file runs on; the evaluation's own device is first."""
-    target_figures = {evaluation.configuration.target.device: figures_of(evaluation)}
+    target_figures = {evaluation.configuration.target.device: evaluation.figures}
     known = {**target_figures, **evaluation.device_figures, **(evaluation.required_figures or {})}
     return {device: figures for device, figures in known.items() if not figures.reason}
 

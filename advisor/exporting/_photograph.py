@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written, network_of
+from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written
 from advisor.exporting._shipping import Found, prepare_model, shipping_of
 from advisor.exporting.check import outputs
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
@@ -344,7 +344,7 @@ def forms_of(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evalua
     by_form = {}
     for evaluation in evaluations:
         has_file = evaluation.status is Status.OK and bool(evaluation.artefact)
-        if has_file and network_of(evaluation) == network_of(pick):
+        if has_file and evaluation.network == pick.network:
             by_form[evaluation.configuration.compression] = evaluation
     # Of several files of its form, the pick is the one that ships.
     by_form[compression] = pick

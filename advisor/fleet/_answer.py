@@ -14,13 +14,11 @@ from advisor.core import (
     Evaluation,
     StageError,
     Status,
-    accuracy_of,
     listed,
     plural,
     show_bytes,
     show_ms,
     show_probability,
-    size_of,
 )
 from advisor.engine import DevicePredictor, Question, one_each
 from advisor.fleet._choice import Floats, choose_files, total_value
@@ -83,12 +81,12 @@ class FleetOption:
     @property
     def bytes(self) -> float:
         """Size of all files."""
-        return sum(map(size_of, self.files))
+        return sum(evaluation.size_bytes for evaluation in self.files)
 
     @property
     def served(self) -> float:
         """Mean accuracy in %, where phones that may miss the limits count 0."""
-        return sum(self.share_of(tier) * accuracy_of(file) for tier, file in enumerate(self.files))
+        return sum(self.share_of(tier) * file.accuracy_percent for tier, file in enumerate(self.files))
 
     @property
     def worst(self) -> Assigned:
@@ -107,7 +105,7 @@ class FleetOption:
         count = ("One file", "Two files", "Three files")[len(self.files) - 1]
         tiers = list[str]()
         for tier, file in reversed(list(enumerate(self.files))):
-            tiers.append(f"{accuracy_of(file):.1f} % on {text.whole_percent(self.share_of(tier))}")
+            tiers.append(f"{file.accuracy_percent:.1f} % on {text.whole_percent(self.share_of(tier))}")
         late = 1 - self.sure_share
         # A sum of shares may miss 1 by a rounding error.
         floor = f", {text.whole_percent(late)} of the phones may be too slow and get the floor" if late > 1e-9 else ""
@@ -168,12 +166,12 @@ class Matrix:
     @cached_property
     def accuracies(self) -> Floats:
         """Accuracy of each file in %."""
-        return np.array([accuracy_of(file) for file in self.files])
+        return np.array([file.accuracy_percent for file in self.files])
 
     @cached_property
     def worths(self) -> Floats:
         """Points of accuracy of each file, less its size."""
-        sizes = np.array([size_of(file) / BYTES_A_POINT for file in self.files])
+        sizes = np.array([file.size_bytes / BYTES_A_POINT for file in self.files])
         return np.asarray(self.accuracies - sizes)
 
     @cached_property
@@ -385,7 +383,7 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     fleet = read_fleet(question.fleet, question.profiles)
     files = list[tuple[str, str, float]]()
     for evaluation in one_each(evaluations):
-        files.append((evaluation.configuration.key, evaluation.artefact_sha256, accuracy_of(evaluation)))
+        files.append((evaluation.configuration.key, evaluation.artefact_sha256, evaluation.accuracy_percent))
     # Profiles are files of the user's own, which may change between two reports of one process.
     devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
     limits: Mapping[str, object] = vars(question.limits)

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from advisor.core import (
-    accuracy_of,
     listed,
     show_bytes,
     show_ms,
     show_ms_interval,
     show_probability,
-    size_of,
 )
 from advisor.reporting import blocks, text
 
@@ -128,7 +126,7 @@ def _steps(option: FleetOption) -> list[tuple[float, float]]:
     sure_phones = [assigned for assigned in option.phones if assigned.sure]
     # Two points for each phone draw a step: the accuracy is level over its share.
     for assigned in sorted(sure_phones, key=lambda assigned: -assigned.tier):
-        accuracy = accuracy_of(option.files[assigned.tier])
+        accuracy = option.files[assigned.tier].accuracy_percent
         points += [(100 * share / total, accuracy)]
         share += assigned.phone.share
         points += [(100 * share / total, accuracy)]
@@ -173,8 +171,8 @@ def _list_files(option: FleetOption) -> blocks.Block:
         (
             f"{tier}{' (floor)' if not tier else ''}",
             text.file(file),
-            f"{accuracy_of(file):.1f}",
-            show_bytes(size_of(file)),
+            f"{file.accuracy_percent:.1f}",
+            show_bytes(file.size_bytes),
             text.whole_percent(option.share_of(tier)),
         )
         for tier, file in enumerate(option.files)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core import Evaluation, Status, UsageError, accuracy_of, form_of, show_bytes
+from advisor.core import Evaluation, Status, UsageError, form_of, show_bytes
 from advisor.devices import CALIBRATED, Measurement, arm_cores
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.exporting import ExportedModel, ShippedModel, Shipping, make_exported_model, make_runners
@@ -255,7 +255,7 @@ def bundle_files(
         tier = {
             "file": f"tier{place}.tflite",
             "name": text.file(evaluation),
-            "accuracy": _shorten(accuracy_of(evaluation)),
+            "accuracy": _shorten(evaluation.accuracy_percent),
             "bytes": len(model.content),
             "sha256": hashlib.sha256(model.content).hexdigest(),
             "memory_bytes": round(evaluation.memory.value) if evaluation.memory else None,

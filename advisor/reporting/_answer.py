@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core import Evaluation, Quantity, listed, variant_of
+from advisor.core import Evaluation, Quantity, listed
 from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
@@ -358,8 +358,8 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], rob
     if any(row.card_facts.as_it_is for row in rows):
         lines.append("○ what you ship today")
     if any(row.configuration.key in view.tie_keys for row in rows):
-        tied = {variant_of(row) for row in view.decision.ties}
-        more = len(tied - {variant_of(row) for row in rows})
+        tied = {row.variant for row in view.decision.ties}
+        more = len(tied - {row.variant for row in rows})
         elsewhere = f"; {more} more in the report" if more else ""
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
     if any(row.contended for row in rows):

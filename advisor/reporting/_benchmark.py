@@ -197,16 +197,24 @@ def _list_timing_columns() -> tuple[TableColumn[Timed], ...]:
 
 def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     """Yield the reason for each verdict, on one line where all are stable."""
-    timed = [(file, row) for file in benchmark.files if file.timing for row in file.timing.results]
-    if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
+    timed = []
+    for file in benchmark.files:
+        if file.timing:
+            timed += [(file, row) for row in file.timing.results]
+    are_stable = all(row.verdict is Verdict.STABLE for _, row in timed)
+    if len(timed) > 1 and are_stable:
         most = max(row.wall.block_cv for _, row in timed)
         yield Labelled("Verdict", f"all stable, block medians vary by {most:.1%} at most", "good")
     else:
         for file, row in timed:
             label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
-            ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
-            yield Labelled(label, f"{row.verdict.value}, {row.reason}{ranked}", LOOKS[row.verdict])
-    yield from (Labelled("Failed", file.failure, "bad") for file in benchmark.failed)
+            said = f"{row.verdict.value}, {row.reason}"
+            if row.contended:
+                clock = row.clock.partition(",")[0]
+                said += f"; ranked by {clock}: {figure(row.rank_ms)} ms"
+            yield Labelled(label, said, LOOKS[row.verdict])
+    for file in benchmark.failed:
+        yield Labelled("Failed", file.failure, "bad")
 
 
 def _ends(row: DeviceRow) -> str | None:

@@ -34,6 +34,9 @@ PIPE_WIDTH = 160
 NARROW = 72
 """Terminal width below which names are folded, to leave space for a figure."""
 
+SMALLEST_SPAN = 1e-9
+"""Least length of an axis of a plot."""
+
 STYLES: Mapping[str, str] = {
     "strong": "bold",
     "dim": "dim",
@@ -184,11 +187,16 @@ class Chart:
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Least and largest x, and least and largest y; the largest is above the least."""
-        drawn = [point for _, points in self.series for point in points]
-        drawn += [(x, y) for _, x, y in self.dots]
-        xs, ys = (sorted(point[axis] for point in drawn) for axis in (0, 1))
+        xs = [x for _, x, _ in self.dots]
+        ys = [y for _, _, y in self.dots]
+        for _, points in self.series:
+            for x, y in points:
+                xs.append(x)
+                ys.append(y)
+        left = min(xs)
+        low = min(ys)
         # Equal values would divide by zero.
-        return (xs[0], max(xs[-1], xs[0] + 1e-9)), (ys[0], max(ys[-1], ys[0] + 1e-9))
+        return (left, max(*xs, left + SMALLEST_SPAN)), (low, max(*ys, low + SMALLEST_SPAN))
 
     def place(self, x: float, y: float) -> str:
         """Return where a point is drawn, as SVG writes it."""

@@ -17,7 +17,6 @@ from advisor.core import (
     Quantity,
     UsageError,
     listed,
-    metric_on_parts,
     wilson,
 )
 from advisor.reporting import _blocks as blocks, _text as text
@@ -325,7 +324,7 @@ def metric_blocks(view: RunView) -> list[Block]:
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
     rows = []
     for name, metric in METRICS.items():
-        pick_figure, its = (metric_on_parts(row, name)[judged] if row else None for row in (pick, other))
+        pick_figure, its = (row.metric_on_parts(name)[judged] if row else None for row in (pick, other))
         if pick_figure or its:
             counts = metric == view.counted
             budget = view.budget

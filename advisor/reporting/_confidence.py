@@ -6,24 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core import (
-    FLOAT,
     BoxFacts,
     BoxGuarantee,
     ConfidenceFacts,
     Evaluation,
-    Interval,
     Reachable,
     RecallThreshold,
-    UnknownFacts,
     listed,
-    plural,
-    recipe_of,
-    show_bytes,
     wilson,
 )
-from advisor.measurement import KEPT
 from advisor.reporting import _text as text
-from advisor.reporting._blocks import Block, Labelled, Span
+from advisor.reporting._blocks import Block, Labelled
 
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
@@ -46,11 +39,6 @@ BOXES = {"precision": "the boxes that count are right", "recall": "the true boxe
 
 AXIS_STEP = 0.1
 """The curve's axis begins at the next multiple of this share of right answers below its lowest point."""
-
-OTHERS_COMMAND = "advisor search --unknown DIR"
-"""The search that judges the user's own images of other things."""
-
-FLATTERED = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
 
 
 class Mark(NamedTuple):
@@ -75,8 +63,9 @@ def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
     if pick is None or facts is None or facts.guaranteed is None:
         return None
-    by_class = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
-    # Asked-for guarantees of single classes leave the plain one to the others.
+    by_class = facts.wanted.precision.by_class
+    # A row says whose answers, the guaranteed share of right ones, and the threshold. Asked-for guarantees of single
+    # classes leave the plain one to the others.
     rows = [("other classes" if by_class else "all classes", facts.guaranteed, facts.threshold)]
     rows += [(name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
     return {
@@ -122,13 +111,13 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     held = evaluation.holdout_answers
     for boxes in (evaluation.answers.boxes, held.boxes if held else None):
         asked = boxes.guarantee if boxes else None
-        broken = _broken(asked, held is not None and boxes is held.boxes) if asked else ""
+        broken = _explain_broken_boxes(asked, held is not None and boxes is held.boxes) if asked else ""
         if asked and broken:
             yield asked.of.capitalize(), broken
-    yield from _break_labels(evaluation)
+    yield from _explain_broken_labels(evaluation)
     if chosen is None or not chosen.wanted.options:
         return
-    yield from _precision(chosen)
+    yield from _explain_broken_precision(chosen)
     missing = {name: one for name, one in chosen.recall.items() if not one.kept}
     if missing:
         said = [f"'{name}' {_percent(one.wanted)} ({_show_reachable_recall(one)})" for name, one in missing.items()]
@@ -149,7 +138,7 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield from _contradict_guarantees(seen)
 
 
-def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
+def _explain_broken_boxes(guarantee: BoxGuarantee, held_out: bool) -> str:
     """Return what is wrong with the guarantee of a detector; empty if nothing is."""
     what = BOXES[guarantee.of]
     if not guarantee.kept and not held_out:
@@ -163,7 +152,7 @@ def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
     return ""
 
 
-def _break_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+def _explain_broken_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield which wanted shares of labels no threshold keeps, and which of the others the hold-out contradicts."""
     missing = [
         f"'{name}' ({_percent(guarantee.wanted)} of {guarantee.of})"
@@ -183,7 +172,7 @@ def _break_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
             yield guarantee.of.capitalize(), f"{seen}, less than the {_percent(guarantee.wanted)} that was guaranteed."
 
 
-def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
+def _explain_broken_precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     """Yield which wanted shares of right answers no threshold guarantees, and what the images support."""
     wanted = chosen.wanted.precision
     cover = chosen.coverage
@@ -282,7 +271,7 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
     facts = answers.confidence
     if facts is None:
         return
-    said = [*_counting(facts), *_recalling(facts)]
+    said = [*_say_precision(facts), *_say_recall(facts)]
     answered = facts.answered
     if answered and answered.precision:
         where = "the hold-out" if pick.holdout_answers else "validation"
@@ -310,7 +299,7 @@ def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
         yield Labelled("Scores", f"A score is the probability that a box is right. {error}")
 
 
-def _counting(facts: ConfidenceFacts) -> Iterator[str]:
+def _say_precision(facts: ConfidenceFacts) -> Iterator[str]:
     """Yield from which probability on an answer counts, and what this guarantees."""
     limits = facts.thresholds
     asked = facts.wanted.precision
@@ -326,7 +315,7 @@ def _counting(facts: ConfidenceFacts) -> Iterator[str]:
         yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
 
 
-def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
+def _say_recall(facts: ConfidenceFacts) -> Iterator[str]:
     """Yield the thresholds from which on an image may show a class."""
     thresholds = [
         f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()
@@ -336,97 +325,3 @@ def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
             "An image may show a class if its probability reaches the threshold. In brackets: the share of the images "
             f"of the class that reaches it, with {CERTAINTY} certainty: {listed(thresholds, NAMED)}."
         )
-
-
-def describe_unknown(view: RunView) -> Mapping[str, object] | None:
-    """Return the variables of the section's template; None if it was not tried."""
-    pick = view.decision.pick
-    if pick is None or pick.unknown is None:
-        return None
-    facts = pick.unknown
-    return {
-        "facts": facts,
-        "lead": describe_left_out(pick, facts),
-        "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
-        "some": len(facts.by_class) < len(view.classes),
-        "kept": KEPT,
-        "larger": show_growth(pick, facts),
-        "command": make_export_command(view, facts),
-        "hint": OTHERS_COMMAND,
-        "given_up": share_given_up,
-    }
-
-
-def unknown_blocks(view: RunView) -> Iterator[Block]:
-    """Yield the same in three lines; nothing if it was not tried."""
-    pick = view.decision.pick
-    if pick is None or pick.unknown is None:
-        return
-    facts = pick.unknown
-    ships = make_export_command(view, pick.unknown)
-    more = show_growth(pick, pick.unknown)
-    yield Labelled("Unknown images", describe_left_out(pick, facts))
-    yield Labelled(
-        "Your images of other things", other_things(facts) or (Span(OTHERS_COMMAND, "code"), " judges them.")
-    )
-    costs = [f"is {more} larger"] if more else []
-    if facts.kept is not None:
-        costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
-    said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
-    if ships:
-        said.append(f"To ship it: {ships}")
-    if said:
-        yield Labelled("With one more class", " ".join(said))
-
-
-def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
-    """Return what was seen of the classes that were left out in turn, and what this is worth."""
-    if facts.auroc is None:
-        return "No class could be left out in turn: this takes three classes, and five validation images of the class."
-    ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}"
-    if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
-        ranks += f"; float32: {facts.float_auroc.value:.2f}"
-    said = f"{ranks}.{f' {FLATTERED}' if is_flattered(pick) else ''}"
-    if facts.accepted is None:
-        return said
-    return (
-        f"An image of something that is none of your classes passes as known in {100 * facts.accepted:.0f} % of the "
-        f"cases, if {100 * KEPT:.0f} % of the known images are to pass. {said}"
-    )
-
-
-def is_flattered(pick: Evaluation) -> bool:
-    """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
-    return recipe_of(pick.configuration.training).tunes_backbone
-
-
-def other_things(facts: UnknownFacts) -> str:
-    """Return how the user's images of other things are answered; empty without any."""
-    if facts.others is None:
-        return ""
-    percent = text.share(facts.others.found)
-    images = plural(facts.others.images, "image")
-    return (
-        f"The file with the class '{facts.label}' finds {percent} % of your {images} of other things; "
-        f"AUROC {text.bounds(facts.others.auroc, 2)}."
-    )
-
-
-def show_growth(pick: Evaluation, facts: UnknownFacts) -> str:
-    """Return by how much the file with one more class is larger than the pick; empty if this is not known."""
-    more = facts.size_bytes - pick.size.value if pick.size else 0
-    return show_bytes(more) if more > 0 else ""
-
-
-def share_given_up(kept: Interval) -> Interval:
-    """Return the share of known images that are answered with the class for unknown things."""
-    return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
-
-
-def make_export_command(view: RunView, facts: UnknownFacts) -> str:
-    """Return the command that exports the file with one more class; empty if there is no file."""
-    if not facts.file or not view.folder:
-        return ""
-    # The next command is another one where the pick is that of another question.
-    is_export = view.next_command.startswith("advisor export")
-    return f"{view.next_command if is_export else f'advisor export {view.folder} --to bundle'} --unknown-class"

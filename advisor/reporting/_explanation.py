@@ -15,14 +15,13 @@ from advisor.core import (
     plural,
     show_bytes,
     show_ms,
-    top1_on_parts,
 )
 from advisor.engine import Incumbent
 from advisor.reporting import _text as text
 from advisor.reporting._classes import compute_recalls, find_weakest
-from advisor.reporting._confidence import is_flattered
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8
+from advisor.reporting._unknown_images import is_flattered
 from advisor.reporting._view import RunView
 
 TITLE = "What you ship today"
@@ -89,7 +88,7 @@ def _right(view: RunView, pick: Evaluation) -> str:
     if view.request.question.data is None:
         return f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" (95 %: {reached.low:.0f} to {reached.high:.0f})"
-    is_judged = top1_on_parts(pick)[1] or pick.holdout_accuracy
+    is_judged = pick.top1_on_parts[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
         return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{ends}{only}."
@@ -125,7 +124,7 @@ def meeting_line(view: RunView) -> str:
 
 def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
     """Return the accuracy that is told in words: top-1 of classifiers, on the hold-out where it is known."""
-    plain, judged = top1_on_parts(pick)
+    plain, judged = pick.top1_on_parts
     return (judged or plain) if view.other_metric else (pick.holdout_accuracy or pick.accuracy)
 
 
@@ -133,7 +132,7 @@ def _images_of(view: RunView, pick: Evaluation) -> str:
     """Return which images that accuracy is of, in words."""
     if view.request.question.data is None:
         return "images of ImageNet"
-    if not (top1_on_parts(pick)[1] or pick.holdout_accuracy):
+    if not (pick.top1_on_parts[1] or pick.holdout_accuracy):
         return "images that chose it"
     return "images like these" if view.demonstration else "images like yours"
 

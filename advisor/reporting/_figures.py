@@ -19,8 +19,6 @@ from advisor.core import (
     show_ms,
     show_ms_interval,
     show_probability,
-    size_of,
-    variant_of,
 )
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Figure
@@ -165,7 +163,7 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
 
 def list_foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
-    ties = len({variant_of(e) for e in view.decision.ties})
+    ties = len({e.variant for e in view.decision.ties})
     others = plural(ties, "other model file")
     tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
     sure = describe_certainty(view)
@@ -295,7 +293,7 @@ def compare_on_holdout(view: RunView) -> str:
     for row in view.ok:
         figure = row.holdout_accuracy
         # Another number of threads of the pick is the same file.
-        if figure is None or variant_of(row) == variant_of(pick):
+        if figure is None or row.variant == pick.variant:
             continue
         if figure.value > best.value and view.budget.met_by(row):
             best = figure
@@ -304,7 +302,7 @@ def compare_on_holdout(view: RunView) -> str:
     noise = math.hypot(compute_half_width(best), compute_half_width(chosen))
     if more <= noise / STANDARD_ERRORS:
         return ""
-    costs = f"{show_latency(rival.latency)}, {show_bytes(size_of(rival))}"
+    costs = f"{show_latency(rival.latency)}, {show_bytes(rival.size_bytes)}"
     named = f"{text.file(rival)} ({costs}) has {best.value:.1f} % on the hold-out, {more:.1f} points more than the pick"
     if more <= noise:
         return f"{named}. Chance explains up to {noise:.1f} on so few images, and validation chose the pick."
@@ -380,10 +378,10 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
 
 def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
     """Return the decision for each device alone; empty where the question is about one device."""
-    chosen = variant_of(view.decision.pick) if view.decision.pick else None
+    chosen = view.decision.pick.variant if view.decision.pick else None
     return tuple(
         DeviceDecision(
-            device, decision, chosen is not None and decision.pick is not None and variant_of(decision.pick) == chosen
+            device, decision, chosen is not None and decision.pick is not None and decision.pick.variant == chosen
         )
         for device, decision in view.by_device.items()
     )

@@ -20,7 +20,6 @@ from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as t
 from advisor.reporting._answer import list_alternatives, make_headline, make_written_table, other_risks
 from advisor.reporting._blocks import Labelled, Paragraph
 from advisor.reporting._classes import class_blocks, metric_blocks
-from advisor.reporting._confidence import unknown_blocks
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._figures import foreign_runtimes, key_figures, list_foundations
 from advisor.reporting._frames import (
@@ -35,6 +34,7 @@ from advisor.reporting._html import render_html
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._risks import list_risks
 from advisor.reporting._steps import step_blocks
+from advisor.reporting._unknown_images import unknown_blocks
 from advisor.reporting._view import RunView, load_view, report_parts, view_of
 from advisor.store import RunFolder, ensure_output_dir, write_atomically
 

@@ -16,11 +16,8 @@ from advisor.core import (
     Quantity,
     TimingFacts,
     UsageError,
-    p90_of,
     plural,
     show_bytes,
-    size_of,
-    top1_on_parts,
 )
 from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
 from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
@@ -34,7 +31,7 @@ from advisor.reporting._classes import (
     metric_blocks,
 )
 from advisor.reporting._compression import diagnosis_html
-from advisor.reporting._confidence import describe_confidence, describe_unknown, threshold_blocks
+from advisor.reporting._confidence import describe_confidence, threshold_blocks
 from advisor.reporting._explanation import WORTHLESS, explain_pick, incumbent_sentences, meeting_line, opening_lines
 from advisor.reporting._figures import (
     device_decisions,
@@ -47,6 +44,7 @@ from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import next_steps
+from advisor.reporting._unknown_images import describe_unknown
 from advisor.reporting._view import RunView, report_parts
 
 _log = logging.getLogger(__name__)
@@ -239,7 +237,7 @@ def _robustness(view: RunView) -> Variables | None:
     if pick is None or not pick.capture.by_condition:
         return None
     rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
-    plain, judged = top1_on_parts(pick)
+    plain, judged = pick.top1_on_parts
     compared = plain if view.other_metric else pick.accuracy
     return {"robust": pick.capture.holdout, "rows": rows, "usual": judged or plain, "compared": compared}
 
@@ -391,7 +389,10 @@ def make_payload(view: RunView) -> dict[str, object]:
         "families": _distinct([row.family for row in view.evaluations]),
         "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
         "budget": {"latency": budget.latency_ms, "size": budget.size_bytes, "accuracy": budget.min_accuracy},
-        "log": {"latency": _is_wide(map(p90_of, view.ok)), "size": _is_wide(map(size_of, view.ok))},
+        "log": {
+            "latency": _is_wide(evaluation.p90_ms for evaluation in view.ok),
+            "size": _is_wide(evaluation.size_bytes for evaluation in view.ok),
+        },
         "compare": [positions[key] for key in first if key in positions],
     }
 

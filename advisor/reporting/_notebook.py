@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from advisor.core import Evaluation, accuracy_of, latency_of, show_ms
+from advisor.core import Evaluation, show_ms
 from advisor.reporting import _phrases as phrases
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._pages import render
@@ -81,16 +81,16 @@ def cell_html(view: RunView | None, line: str = "", share: float = 0.0, told: Se
 
 def _plot(view: RunView) -> dict[str, object]:
     """Return accuracy against latency as the variables of the template, in whole pixels."""
-    known = [row for row in view.ok if row.accuracy and 0.0 < latency_of(row) < math.inf]
+    known = [row for row in view.ok if row.accuracy and 0.0 < row.latency_ms < math.inf]
     if not known:
         return {"points": ""}
-    accuracies = sorted(map(accuracy_of, known))
-    times = sorted(map(latency_of, known))
+    accuracies = sorted(evaluation.accuracy_percent for evaluation in known)
+    times = sorted(evaluation.latency_ms for evaluation in known)
 
     def place(evaluation: Evaluation) -> tuple[int, int]:
         # Latencies of networks differ by two orders of magnitude.
-        x = _share(math.log(latency_of(evaluation)), math.log(times[0]), math.log(times[-1]))
-        y = _share(accuracy_of(evaluation), accuracies[0], accuracies[-1])
+        x = _share(math.log(evaluation.latency_ms), math.log(times[0]), math.log(times[-1]))
+        y = _share(evaluation.accuracy_percent, accuracies[0], accuracies[-1])
         # SVG counts from the top.
         return round(WIDTH * x), round(HEIGHT * (1 - y))
 

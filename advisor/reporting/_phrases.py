@@ -15,16 +15,13 @@ from advisor.core import (
     ON,
     Evaluation,
     Status,
-    accuracy_of,
     is_floor,
-    latency_of,
     listed,
     plural,
     show_figure,
     show_ms,
     show_probability,
     show_seconds,
-    variant_of,
 )
 from advisor.engine import StageName
 from advisor.reporting import _blocks as blocks, _text as text
@@ -243,16 +240,16 @@ def shortlist(view: RunView) -> tuple[Evaluation, ...]:
     if len(others) > count:
         step = (len(others) - 1) / (count - 1)
         others = [others[round(index * step)] for index in range(count)]
-    return (*chosen.values(), *sorted(others, key=accuracy_of, reverse=True))
+    return (*chosen.values(), *sorted(others, key=lambda evaluation: evaluation.accuracy_percent, reverse=True))
 
 
 def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     """Keep the fastest evaluation of every artefact, in the given order; the number of threads makes no other file."""
     best: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
-        known = best.setdefault(variant_of(evaluation), evaluation)
-        if latency_of(evaluation) < latency_of(known):
-            best[variant_of(evaluation)] = evaluation
+        known = best.setdefault(evaluation.variant, evaluation)
+        if evaluation.latency_ms < known.latency_ms:
+            best[evaluation.variant] = evaluation
     return tuple(best.values())
 
 
@@ -265,7 +262,7 @@ def rank_begun(view: RunView) -> tuple[Evaluation, ...]:
         ok = row.status is Status.OK
         # The last group takes every row, so that each row has one.
         groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
-        return groups.index(True), -accuracy_of(row)
+        return groups.index(True), -row.accuracy_percent
 
     return tuple(sorted((row for row in view.evaluations if row.was_begun), key=rank))
 

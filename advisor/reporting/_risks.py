@@ -20,12 +20,12 @@ from advisor.core import (
     plural,
     show_ms,
     show_probability,
-    top1_on_parts,
     wilson,
 )
 from advisor.engine import Question
 from advisor.reporting import _text as text
-from advisor.reporting._confidence import NAMED, list_broken_guarantees, other_things
+from advisor.reporting._confidence import NAMED, list_broken_guarantees
+from advisor.reporting._unknown_images import other_things
 from advisor.reporting._view import DatasetSummary, RunView
 
 LEAST_ROOM = 0.1
@@ -254,7 +254,7 @@ def compute_half_width(quantity: Quantity) -> float:
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
-    plain, judged = top1_on_parts(evaluation)
+    plain, judged = evaluation.top1_on_parts
     expected = evaluation.new_conditions
     measured = judged or plain
     if expected and measured and measured.low is not None and expected.value < measured.low:
@@ -270,7 +270,7 @@ def _compare_with_training(question: Question, evaluation: Evaluation, few_group
 
     Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
     """
-    judged, _ = top1_on_parts(evaluation)
+    judged, _ = evaluation.top1_on_parts
     head = evaluation.head
     if head is None:
         return
@@ -363,7 +363,7 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     if not evaluation.capture.by_condition:
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
     worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
-    plain, judged = top1_on_parts(evaluation)
+    plain, judged = evaluation.top1_on_parts
     # The conditions were tried on the hold-out.
     usual = judged or plain
     lost = (usual.value if usual else worst.top1) - worst.top1

@@ -27,7 +27,6 @@ from advisor.core import (
     UsageError,
     broken_rule,
     evaluation_from_json,
-    latency_of,
     message_of,
     nearest,
     parse,
@@ -35,7 +34,6 @@ from advisor.core import (
     show_figure,
     show_latency,
     show_time,
-    size_of,
     to_json,
 )
 from advisor.datasets import DEMO_NOTE
@@ -158,8 +156,8 @@ def map_sorts() -> Mapping[str, tuple[str, Callable[[RunRow], Any], bool]]:
         "question": ("Question", lambda row: row.limits, False),
         "pick": ("Pick", lambda row: row.model, False),
         "accuracy": ("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
-        "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
-        "size": ("Size", _of_pick(size_of, float("inf")), False),
+        "latency": ("Latency", _of_pick(lambda evaluation: evaluation.latency_ms, float("inf")), False),
+        "size": ("Size", _of_pick(lambda evaluation: evaluation.size_bytes, float("inf")), False),
     }
 
 

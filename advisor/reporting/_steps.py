@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, network_of, plural, show_bytes, show_seconds
+from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, plural, show_bytes, show_seconds
 from advisor.engine import StageName, continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words, next_command
 from advisor.reporting._classes import compute_recalls
@@ -101,7 +101,7 @@ def lacks_int8(view: RunView, pick: Evaluation) -> bool:
     # A finished model of the user is never compressed (decision 0080).
     if pick.configuration.compression != FLOAT or pick.card_facts.as_it_is:
         return False
-    forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]
+    forms = [row for row in view.evaluations if row.network == pick.network]
     int8 = [row for row in forms if row.configuration.compression == INT8]
     reached = any(row.stage != StageName.STOP for row in int8)
     return not reached and count_configurations(view).unreached > 0
@@ -114,7 +114,7 @@ def int8_size(pick: Evaluation) -> str:
 
 def find_failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
     """Return the int8 file of a float pick that failed; None if it did not fail, or if there is another one."""
-    forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]
+    forms = [row for row in view.evaluations if row.network == pick.network]
     int8 = [row for row in forms if row.configuration.compression == INT8]
     if pick.configuration.compression != FLOAT or any(row.status is Status.OK for row in int8):
         return None

@@ -23,7 +23,6 @@ from advisor.core import (
     Provenance,
     Status,
     TaskFacts,
-    in_unknown_conditions,
     integration,
     is_floor,
     parse,
@@ -205,7 +204,7 @@ class RunView:
         It is also empty where no accuracy was measured on the user's images. Tasks without one class for each image
         have no estimate, see docs/decisions/0051: of them, only the figure of the user's own hold-out is known.
         """
-        if in_unknown_conditions(evaluation):
+        if evaluation.in_unknown_conditions:
             return "your images name no visits, cameras or days"
         known = self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split
         measured = evaluation.accuracy is not None and evaluation.accuracy.provenance is Provenance.MEASURED

@@ -51,7 +51,7 @@ class Encoding:
 
 
 @cache
-def read_encodings() -> Sequence[Encoding]:
+def list_encodings() -> Sequence[Encoding]:
     """Return the encodings in the order that counts where two are as likely."""
     return (
         Encoding("Windows-1252", "WINDOWS-1252", "cp1252", _WESTERN),
@@ -72,7 +72,7 @@ def read_encodings() -> Sequence[Encoding]:
     )
 
 
-def refuse_encoding(path: Path, lines: Iterable[bytes]) -> UsageError:
+def encoding_error(path: Path, lines: Iterable[bytes]) -> UsageError:
     """Return the error of a text file that is not UTF-8: how it reads in the likeliest encodings, and the command."""
     guesses = guess_encodings(lines)
     if not guesses:
@@ -97,7 +97,7 @@ def guess_encodings(lines: Iterable[bytes]) -> Sequence[tuple[Encoding, str]]:
     telling = (line[:MOST_BYTES] for line in lines if not line.isascii())
     head = b"\n".join(islice(telling, MOST_LINES))
     guesses: dict[str, tuple[float, Encoding]] = {}
-    for encoding in read_encodings():
+    for encoding in list_encodings():
         try:
             text = head.decode(encoding.codec)
         except ValueError:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import yaml
 
 from advisor.core import UsageError, show_bytes
-from advisor.store._encodings import refuse_encoding
+from advisor.store._encodings import encoding_error
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
@@ -90,7 +90,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
     try:
         return data.decode(_encoding_of(data), errors)
     except ValueError:
-        raise refuse_encoding(path, data.splitlines()) from None
+        raise encoding_error(path, data.splitlines()) from None
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapp
                 yield file
         except UnicodeDecodeError:
             with open_file(path, max_bytes) as lines:
-                raise refuse_encoding(path, lines) from None
+                raise encoding_error(path, lines) from None
 
 
 def _encoding_of(beginning: bytes) -> str:

@@ -282,16 +282,24 @@ def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
 
 
 def _check(model: Model, metadata: Metadata, detects: bool) -> None:
+    takes_image = len(model.inputs) == 1 and len(model.inputs[0].shape) == 4
     outputs_fit = detects or len(model.outputs) == 1
-    if len(model.inputs) != 1 or not outputs_fit or len(model.inputs[0].shape) != 4:
+    if not takes_image or not outputs_fit:
         raise StageError("labels need a model of one image input and one output, or the four outputs of a detector")
-    classes = model.outputs[0].shape[-1] if model.outputs[0].shape else 0
-    if classes != len(metadata.labels) and not detects:
-        raise StageError(f"{len(metadata.labels)} labels do not fit a model of {classes} classes")
-    if len(metadata.mean) != len(metadata.std) or len(metadata.mean) not in {1, model.inputs[0].shape[-1]}:
-        raise StageError(f"a normalization by {metadata.mean} and {metadata.std} does not fit the model's input")
-    if not all(math.isfinite(mean) for mean in metadata.mean) or not all(0 < std < math.inf for std in metadata.std):
-        raise StageError(f"a normalization by {metadata.mean} and {metadata.std} is not finite and positive")
+    shape = model.outputs[0].shape
+    classes = shape[-1] if shape else 0
+    labels = len(metadata.labels)
+    if classes != labels and not detects:
+        raise StageError(f"{labels} labels do not fit a model of {classes} classes")
+    normalization = f"a normalization by {metadata.mean} and {metadata.std}"
+    # One value for all channels, or one for each.
+    channels = len(metadata.mean)
+    if channels != len(metadata.std) or channels not in {1, model.inputs[0].shape[-1]}:
+        raise StageError(f"{normalization} does not fit the model's input")
+    are_finite = all(math.isfinite(mean) for mean in metadata.mean)
+    are_positive = all(0 < std < math.inf for std in metadata.std)
+    if not are_finite or not are_positive:
+        raise StageError(f"{normalization} is not finite and positive")
 
 
 class _Writer(flatbuffers.Builder):  # type: ignore[misc]

@@ -30,7 +30,7 @@ MAX_IMAGES = 3000
 
 ALIKE = (0.75, 0.8, 0.85, 0.9)
 """Mean distances of clusters at which they are joined, over the median distance of the class. The estimate is their
-mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see the decision file."""
+mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see decision 0051."""
 
 STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
 """Joining distances that the silhouette is averaged over."""
@@ -123,6 +123,7 @@ def expect_new_conditions(
 
 
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
+    """Return the estimate: each image is answered without its cluster, at each distance of :data:`ALIKE`."""
     mean_silhouettes = []
     for alike in STRUCTURE_AT:
         scores = []
@@ -135,7 +136,7 @@ def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped:
     # Without known groups, clear clusters must show that the images come from common occasions.
     weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
     plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
-    clusters_at = [_number_clusters(classes, alike, len(ridge.labels)) for alike in ALIKE]
+    clusters_at = [_cluster_of_images(classes, alike, len(ridge.labels)) for alike in ALIKE]
     accuracies = []
     shares = []
     deviations = []
@@ -186,7 +187,7 @@ def _cluster_class(rows: Floats, places: Numbers) -> _Class:
     return _Class(places, distances, tree, float(np.median(pairs)) if len(pairs) else 0.0)
 
 
-def _number_clusters(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
+def _cluster_of_images(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
     """Return the cluster (N,) of each image of all classes."""
     clusters = np.zeros(count, np.int64)
     number = 0

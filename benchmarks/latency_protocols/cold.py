@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.calibration import SUPPORT, Calibration, regime_of
 from advisor.devices._latency.model import estimate_latencies, queries_of_known
-from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import Column, LatencyTable, is_x86, runtime_family
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
@@ -103,7 +104,7 @@ def _predict(group: _Figures, base: Base, machine: Machine, seen: Indices, calib
     posterior = posterior_of(base, column, machine.models[seen], machine.truth[seen])
     found = estimate_latencies(posterior, queries_of_known(posterior.base, machine.models[rest]))
     for place, truth in enumerate(machine.truth[rest]):
-        regime = regime_of(column, posterior.reference, len(seen), SUPPORT[found.support[place]])
+        regime = regime_of(column, posterior.likeness, len(seen), SUPPORT[found.support[place]])
         ends = []
         for bound in calibration.bounds(regime, LEVEL):
             deviation = found.above[place] if bound > 0 else found.deviation[place]

@@ -14,9 +14,10 @@ import numpy as np
 
 from advisor.devices import Cluster, DeviceProfile, DeviceTarget, column_of
 from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.calibration import SUPPORT, Calibration, regime_of
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.model import estimate_latencies, queries_of_known
-from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import Column, LatencyTable, build_table
 from benchmarks.latency_protocols.baselines import Floats, Indices, spearman
 from benchmarks.latency_protocols.validation import hide
@@ -166,7 +167,7 @@ def _verdicts(base: Base, row: Judged, calibration: Calibration, level: float) -
     verdicts = []
     for i, model in enumerate(row.models):
         column = row.column
-        regime = regime_of(column, posterior.reference, 0, SUPPORT[found.support[i]])
+        regime = regime_of(column, posterior.likeness, 0, SUPPORT[found.support[i]])
         ends = [
             found.mean[i] + bound * (found.above[i] if bound > 0 else found.deviation[i])
             for bound in calibration.bounds(regime, level)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.calibration import SUPPORT, Calibration, regime_of
 from advisor.devices._latency.model import choose_decisive, choose_models, estimate_latencies, queries_of_known
-from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import Column, LatencyTable
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
@@ -120,7 +121,7 @@ def _chances(
     """Return the probability that each asked network meets the budget, and its distance; ``seen`` were measured."""
     posterior = posterior_of(base, column, seen, values[seen])
     found = estimate_latencies(posterior, queries_of_known(posterior.base, asked))
-    regimes = [regime_of(column, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
+    regimes = [regime_of(column, posterior.likeness, len(seen), SUPPORT[support]) for support in found.support]
     errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
     chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
     measured = np.isin(asked, seen)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.devices._latency.posterior import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
+from advisor.devices._latency.calibration import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
 from advisor.devices._latency.table import LatencyTable, runtime_family
 from benchmarks.latency_protocols.baselines import Floats
 from benchmarks.latency_protocols.validation import FOLDS, Errors, all_errors, fold_of
@@ -50,11 +50,11 @@ def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
     scored: dict[str, list[Scored]] = defaultdict(list)
     for result in results:
         column, estimated = result.column, result.estimate
-        unit = column.core if result.reference == "core" else column.silicon
+        unit = column.core if result.likeness == "core" else column.silicon
         errors = result.truth - estimated.mean
         deviations = np.where(errors > 0, estimated.above, estimated.deviation)
         for error, deviation, support in zip(errors, deviations, estimated.support, strict=True):
-            regime = regime_of(column, result.reference, result.anchors, SUPPORT[support])
+            regime = regime_of(column, result.likeness, result.anchors, SUPPORT[support])
             name = f"{column.device}:{column.target}:{column.precision}"
             source = runtime_family(column.runtime)
             scored[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
@@ -64,7 +64,7 @@ def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
 def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Calibration:
     """Return the calibration for some errors.
 
-    A regime with fewer than :data:`advisor.devices._latency.posterior.LEAST` errors gets no quantiles. Each kind of
+    A regime with fewer than :data:`advisor.devices._latency.calibration.LEAST` errors gets no quantiles. Each kind of
     targets, and all together, get those of their targets without measurements. A CPU without measurements borrows
     errors (:data:`_BORROWED`).
 
@@ -240,7 +240,7 @@ def unseen_sources(table: LatencyTable) -> list[Coverage]:
     for learnt, judged in _halves(table):
         for source in sorted({_source(each) for each in judged}):
             others = [each for each in learnt if _source(each) != source]
-            own = [each for each in judged if _source(each) == source and each.reference in ("runtime", "core")]
+            own = [each for each in judged if _source(each) == source and each.likeness in ("runtime", "core")]
             here: tuple[dict[str, list[bool]], dict[str, list[float]]] = (defaultdict(list), defaultdict(list))
             if others and own and any(each.anchors == 0 for each in others):
                 _judge(others, own, *here)

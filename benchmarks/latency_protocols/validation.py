@@ -20,7 +20,7 @@ from advisor.devices._latency.table import (
     Floats,
     LatencyTable,
     are_related_releases,
-    reference_of,
+    find_likeness,
     runtime_family,
 )
 
@@ -40,7 +40,7 @@ class Errors:
         models: (n,) indices of the predicted models.
         estimate: the predictions.
         truth: (n,) log latencies.
-        reference: how comparable the other targets were.
+        likeness: how comparable the other targets were.
     """
 
     column: Column
@@ -48,7 +48,7 @@ class Errors:
     models: Indices
     estimate: Estimate
     truth: Floats
-    reference: str = "same"
+    likeness: str = "same"
 
 
 def fold_of(name: str, folds: int = FOLDS) -> int:
@@ -123,7 +123,7 @@ def _hidden_versions(table: LatencyTable, anchors: Sequence[int]) -> Iterator[Er
     for version in sorted({(c.kind, runtime_family(c.runtime), c.version) for c in table.columns if c.version}):
         members = [i for i, c in enumerate(table.columns) if (c.kind, runtime_family(c.runtime), c.version) == version]
         others = [c for i, c in enumerate(table.columns) if i not in members]
-        of_version = [i for i in members if reference_of(table.columns[i], others) == "version"]
+        of_version = [i for i in members if find_likeness(table.columns[i], others) == "version"]
         if of_version:
             yield from _hidden_targets(table, fit_base(hide(table, members)[0]), of_version, (), anchors)
 
@@ -200,4 +200,4 @@ def predict_hidden(
     queries = queries_of_known(posterior.base, hidden)
     # A model that no column of the base has measured is described by its features alone.
     truth = table.values[index, hidden]
-    return Errors(column, len(seen), hidden, estimate_latencies(posterior, queries), truth, posterior.reference)
+    return Errors(column, len(seen), hidden, estimate_latencies(posterior, queries), truth, posterior.likeness)

@@ -19,7 +19,6 @@ from advisor.core import (
     Target,
     UsageError,
     decide,
-    in_unknown_conditions,
     with_new_conditions,
     with_required_figures,
     worst_case,
@@ -206,9 +205,9 @@ def test_the_figure_is_the_plain_one_times_the_share_that_is_kept() -> None:
 def test_images_without_groups_are_no_evidence_of_new_conditions() -> None:
     alone = replace(EVALUATION, expectation=ALONE, holdout_accuracy=percent(90.0))
     assert with_new_conditions(alone).new_conditions is None
-    assert in_unknown_conditions(alone)
-    assert not in_unknown_conditions(with_new_conditions(alone, own_holdout=True))
-    assert not in_unknown_conditions(with_new_conditions(EVALUATION))
+    assert alone.in_unknown_conditions
+    assert not with_new_conditions(alone, own_holdout=True).in_unknown_conditions
+    assert not with_new_conditions(EVALUATION).in_unknown_conditions
 
 
 def test_the_interval_ends_at_all_images_where_few_classes_could_all_be_right() -> None:

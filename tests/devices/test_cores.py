@@ -174,7 +174,7 @@ def test_the_next_release_is_predicted_network_by_network(releases: LatencyTable
     shown, _ = hide(releases, [index])
     posterior = posterior_of(fit_base(shown), releases.columns[index], NONE, np.zeros(0))
     found = estimate_latencies(posterior, queries_of_known(posterior.base, np.arange(24)))
-    assert posterior.reference == "release"
+    assert posterior.likeness == "release"
     assert np.abs(found.mean - releases.values[index]).max() < 0.05
     assert np.abs(releases.values[7] - releases.values[index]).max() > 0.4
 

@@ -13,6 +13,14 @@ from hypothesis.extra.numpy import arrays
 from advisor.core import Traits, UsageError
 from advisor.devices import ModelFeatures, Profiles, load_features, target_vector
 from advisor.devices._latency.base import COUNTS, Base, Contrasts, fit_base
+from advisor.devices._latency.calibration import (
+    CALIBRATION_FILE,
+    EVERYTHING,
+    LEAST,
+    SUPPORT,
+    read_calibration,
+    regime_of,
+)
 from advisor.devices._latency.features import traits_of_operators
 from advisor.devices._latency.model import (
     choose_decisive,
@@ -21,16 +29,8 @@ from advisor.devices._latency.model import (
     queries_of,
     queries_of_known,
 )
-from advisor.devices._latency.posterior import (
-    CALIBRATION_FILE,
-    EVERYTHING,
-    LEAST,
-    SUPPORT,
-    posterior_of,
-    read_calibration,
-    regime_of,
-)
-from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon_of
+from advisor.devices._latency.posterior import posterior_of
+from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, find_likeness, silicon_of
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 from tests.builders import present
@@ -211,17 +211,17 @@ def test_the_reference_is_the_worst_of_what_is_missing() -> None:
         "runtime": replace(known, runtime="ncnn", version="2.19.0"),
         "core": replace(known, runtime="ncnn", core="Cortex-A53"),
     }
-    assert {name: reference_of(column, [known]) for name, column in cases.items()} == {name: name for name in cases}
-    assert reference_of(replace(known, version="", core=""), [known]) == "same"
+    assert {name: find_likeness(column, [known]) for name, column in cases.items()} == {name: name for name in cases}
+    assert find_likeness(replace(known, version="", core=""), [known]) == "same"
 
 
 def test_another_build_is_another_runtime_and_an_unstated_one_may_be_any() -> None:
     ruy = Column("d1", "x", "float32", "tflite", "2.7.1", "cpu", "s1", kernels="ruy")
-    assert reference_of(replace(ruy, kernels="xnnpack"), [ruy]) == "runtime"
-    assert reference_of(replace(ruy, kernels=""), [ruy]) == "same"
+    assert find_likeness(replace(ruy, kernels="xnnpack"), [ruy]) == "runtime"
+    assert find_likeness(replace(ruy, kernels=""), [ruy]) == "same"
     # A build on x86 is another one than on Arm, and 8-bit integers have errors of their own.
     zen = replace(ruy, core="Zen 3")
-    assert reference_of(zen, [replace(ruy, core="Cortex-A72"), replace(zen, kernels="xnnpack")]) == "runtime"
+    assert find_likeness(zen, [replace(ruy, core="Cortex-A72"), replace(zen, kernels="xnnpack")]) == "runtime"
     assert regime_of(ruy, "same", 0, "none") != regime_of(replace(ruy, precision="int8"), "same", 0, "none")
 
 

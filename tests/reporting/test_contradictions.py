@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 from rich.console import Console
 
-from advisor.core import Budget, Evaluation, Status, TuningFacts, accuracy_of, decide, describe, variant_of
+from advisor.core import Budget, Evaluation, Status, TuningFacts, decide
 from advisor.core._preferences import parse_preference
 from advisor.engine import CheckedLabels, ExpectedTuning, StageName
 from advisor.engine._history.loaded_run import WrongLabel
@@ -81,7 +81,7 @@ def printed(view: RunView) -> str:
 def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     decision, lines = view.decision, printed(view)
     text = " ".join(lines.split())
-    pick, best = present(decision.pick), max(map(accuracy_of, view.ok))
+    pick, best = present(decision.pick), max(evaluation.accuracy_percent for evaluation in view.ok)
     assert len(set(re.findall(r"--extend (\S+)", text))) <= 1, "one next step"
     assert "more than noise" not in text
     assert len(set(re.findall(r"^Next: (.*)$", lines, re.MULTILINE))) <= 1, "one next step"
@@ -96,14 +96,14 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     if not decision.feasible:
         return
     within = [row for row in view.ok if view.budget.met_by(row)]
-    best = max(map(accuracy_of, within))
-    assert ("is the most accurate candidate" in decision.reason) <= (accuracy_of(pick) == best)
+    best = max(evaluation.accuracy_percent for evaluation in within)
+    assert ("is the most accurate candidate" in decision.reason) <= (pick.accuracy_percent == best)
     rows = {row.configuration.key: row for row in view.ok}
     for flip in decision.flips:
-        assert "accuracy matters" not in flip.condition or accuracy_of(rows[flip.key]) > accuracy_of(pick)
-    assert decision.reason.startswith(describe(pick)), "the figures of the pick are the same everywhere"
+        assert "accuracy matters" not in flip.condition or rows[flip.key].accuracy_percent > pick.accuracy_percent
+    assert decision.reason.startswith(pick.describe()), "the figures of the pick are the same everywhere"
     tied = re.search(r"statistically tied with (\d+) other", decision.reason)
-    files = {variant_of(row) for row in decision.ties}
+    files = {row.variant for row in decision.ties}
     assert tied is None or int(tied[1]) == len(files)
     elsewhere = re.search(r"; (\d+) more in the report", text)
     marked = max(0, text.count("≈") - 1)  # the legend has the sign, too

@@ -85,15 +85,15 @@ class IsolatedArchive:
         self._file = file
         self._kind = kind
         self._fault = ""
-        self._call("isolated:open_archive")
+        self._ask_reader("isolated:open_archive")
 
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`."""
-        yield from self._call("isolated:list_members")
+        yield from self._ask_reader("isolated:list_members")
 
     def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`."""
-        yield from self._call("isolated:list_objects")
+        yield from self._ask_reader("isolated:list_objects")
 
     def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
@@ -109,7 +109,7 @@ class IsolatedArchive:
             raise ContentError(content)
         return bytes(content)
 
-    def _call(self, function: str) -> Any:
+    def _ask_reader(self, function: str) -> Any:
         return read_natively(self._file, self._kind, function, self._kind)
 
 
@@ -121,7 +121,7 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
     if not file.is_file():  # a pipe would never end
         raise refuse_file(file, kind, ContentError("it is no regular file"))
     if os.environ.get(IN_CHILD):
-        return _call(function, (file, *arguments))
+        return _call_here(function, (file, *arguments))
     try:
         return native_reader().call(function, file, *arguments)
     except StageError as error:
@@ -131,7 +131,7 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
 def holds_images(file: Path) -> bool:
     """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
     if os.environ.get(IN_CHILD):
-        return bool(_call("tables:has_image_column", (file,)))
+        return bool(_call_here("tables:has_image_column", (file,)))
     try:
         return bool(native_reader().call("tables:has_image_column", file))
     except StageError:  # the reader of manifests says what is wrong
@@ -139,11 +139,11 @@ def holds_images(file: Path) -> bool:
 
 
 def _open(file: Path, kind: str) -> Archive:
-    archive: Archive = _call(_KINDS[kind], (file,))
+    archive: Archive = _call_here(_KINDS[kind], (file,))
     return archive
 
 
-def _call(function: str, arguments: Sequence[object]) -> Any:
+def _call_here(function: str, arguments: Sequence[object]) -> Any:
     module, _, name = function.partition(":")
     return getattr(import_module(f"{_PACKAGE}.{module}"), name)(*arguments)
 
@@ -154,7 +154,7 @@ def _call(function: str, arguments: Sequence[object]) -> Any:
 def call_in_folder(folder: str, function: str, arguments: Sequence[object]) -> Any:
     """Call ``module:function`` of this folder, with paths that count from another folder."""
     os.chdir(folder)
-    return _call(function, arguments)
+    return _call_here(function, arguments)
 
 
 @lru_cache(maxsize=_OPEN)

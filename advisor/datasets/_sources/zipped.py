@@ -30,6 +30,9 @@ _MOST_RATIO = 2000  # Of the size of a large file and its compressed size: Defla
 _LARGE_BYTES = 16 * 2**20
 _IS_UTF8 = 0x800  # Bit of the flags of a file: its name is UTF-8
 _MOST_NAMES = 50  # That tell the code page of all
+# The upper bits of the external attributes are the Unix type of the file: 0 unknown, 8 a regular file.
+_FILE_TYPE_BIT = 28
+_REGULAR = (0, 8)
 _LOCAL_HEADER_BYTES = 30  # Without the name
 
 
@@ -51,8 +54,8 @@ class ZipFile:
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
         for name, info in self._infos.items():
-            kind = info.external_attr >> 28
-            if not info.filename.endswith("/") and not is_hidden(name) and kind in (0, 8):
+            kind = info.external_attr >> _FILE_TYPE_BIT
+            if not info.filename.endswith("/") and not is_hidden(name) and kind in _REGULAR:
                 fault = name_fault(self._written[name]) or self._fault(name)
                 yield Member(name, fault=fault)
 

@@ -20,7 +20,7 @@ from advisor.devices._latency.base import (
     Indices,
 )
 from advisor.devices._latency.features import Models
-from advisor.devices._latency.posterior import NOISE, SCALES, LatencyPosterior
+from advisor.devices._latency.posterior import PREDICTION_NOISE, SCALES, LatencyPosterior
 from advisor.devices._latency.table import Column, Floats, ModelSpace, invert_matrix, self_covariance
 
 SUPPORTED = 0.5  # A model or family counts as known if at least this share of the resembled targets has measured it
@@ -58,7 +58,7 @@ class Estimate:
     mean: Floats  # log latency
     deviation: Floats  # standard deviation before calibration, towards shorter latencies
     above: Floats  # the same towards longer latencies
-    support: NDArray[np.intp]  # index into :data:`advisor.devices._latency.posterior.SUPPORT`
+    support: NDArray[np.intp]  # index into :data:`advisor.devices._latency.calibration.SUPPORT`
     outside: Floats  # distance (log) of its size from the measured range, 0 within
 
 
@@ -190,13 +190,13 @@ def choose_models(
     price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
     chosen: list[int] = []
     for _ in range(min(wanted, len(index))):
-        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + NOISE**2) / price
+        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + PREDICTION_NOISE**2) / price
         # After its measurement a model has hardly any variance, but rounding could still make it the best one.
         gains[chosen] = -np.inf
         best = int(np.argmax(gains))
         chosen.append(best)
         # What a measurement leaves of the covariance (Gaussian conditioning), before the next model is chosen.
-        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
+        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + PREDICTION_NOISE**2)
     return tuple(int(index[i]) for i in chosen)
 
 

@@ -1,12 +1,14 @@
-"""Infer from a target's measurements which known targets it resembles, and how it deviates from them."""
+"""Infer from a target's measurements which known targets it resembles, and how it deviates from them.
 
-from collections.abc import Mapping, Sequence
+The place of a target is a mix of measured targets whose processors are like its own (``placement.py``). Its likeness
+says how comparable the known targets are: :data:`advisor.devices._latency.table.LIKENESSES`.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from advisor.core import UsageError, parse
 from advisor.devices._latency.base import (
     COUNTS,
     LEVEL_VARIANCE,
@@ -20,18 +22,16 @@ from advisor.devices._latency.placement import is_beyond, release_deviation, wei
 from advisor.devices._latency.table import (
     Column,
     Floats,
-    arithmetic_of,
     comparable_builds,
+    find_likeness,
     invert_matrix,
     other_release,
-    reference_of,
 )
-from advisor.store import read_json
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations (log) by which a target may deviate from the one that it resembles."""
 
-NOISE = 0.05
+PREDICTION_NOISE = 0.05  # Standard deviation (log) of a prediction that nothing else explains
 LEAST_SPREAD = 0.05
 DOUBTED_VARIANCE = 4.0  # Variance (log) of a measurement that is wrong
 
@@ -44,30 +44,6 @@ _SAME_PRECISION = 5.0
 _SAME_DEVICE = 4.0
 _OTHER_RELEASE = 5.0
 _UNMEASURED = 0.8
-
-CALIBRATION_FILE = "prediction_calibration.json"
-
-ANCHOR_STEPS = (0, 3, 7, 15)
-"""Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
-
-ENOUGH = 4  # This many measured models replace what is not known of the runtime's release
-
-SUPPORT = ("model", "family", "none")
-"""The most similar model that was measured: the same one, another one of its family, or neither."""
-
-LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
-
-WIDE = "no comparable device"
-_INTEGERS = "-int8"  # End of the name of a kind with errors of its own for 8-bit integers
-
-LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
-
-TAIL = 4
-"""Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
-freedom, as of the measurements (:data:`advisor.devices._latency.base.DEGREES_OF_FREEDOM`)."""
-
-_LEAST_END = 1.0  # The scale of a tail is at least one standard deviation, also where all known errors have one sign
-EVERYTHING = "all"  # Key of the errors of all targets without measurements, for kinds of targets with few errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +62,7 @@ class LatencyPosterior:
     seen_contrasts: Floats  # (n, directions) coordinates of the measured models
     inverse: Floats  # (n, n) inverse covariance of the measured values at that scale
     spread: float  # standard deviation (log) between the predictions of the resembled columns
-    reference: str  # how comparable the known columns are (:func:`advisor.devices._latency.table.reference_of`)
+    likeness: str  # how comparable the known columns are (:func:`advisor.devices._latency.table.find_likeness`)
     doubts: Floats  # (n,) probability that each measurement is wrong (:func:`.base.choose_agreeing`)
     beyond: bool = False  # whether its accelerator is of an earlier or a later generation than all known ones
 
@@ -98,13 +74,13 @@ class LatencyPosterior:
         """
         mean = estimates @ self.combination + self.level
         if not len(self.seen):
-            return mean, np.full(len(estimates), self.spread**2 + NOISE**2)
+            return mean, np.full(len(estimates), self.spread**2 + PREDICTION_NOISE**2)
         contrasts = self.contrasts.coordinates(estimates, counts)
         alike = towards[:, self.seen] + contrasts @ self.seen_contrasts.T
         cover = self.scale**2 * alike + LEVEL_VARIANCE
         total = self.scale**2 * (itself + np.square(contrasts).sum(axis=1)) + LEVEL_VARIANCE
         total = total - ((cover @ self.inverse) * cover).sum(axis=1)
-        return mean + alike @ self.coefficients, np.maximum(total, 0.0) + NOISE**2 + self.spread**2
+        return mean + alike @ self.coefficients, np.maximum(total, 0.0) + PREDICTION_NOISE**2 + self.spread**2
 
 
 def posterior_of(
@@ -123,19 +99,19 @@ def posterior_of(
 
 
 def _condition(
-    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, releases: int
+    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, release_count: int
 ) -> LatencyPosterior:
     """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
-    ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow. The
+    ``candidates`` are the indices of the measured columns that can be references; ``release_count`` columns follow. The
     target's place is one more reference, as likely as all single targets of its build together.
     """
     contrasts = Contrasts.of(base, column, candidates)
-    reference = _reference(base, column, candidates, releases)
+    likeness = _likeness_of_target(base, column, candidates, release_count)
     columns = len(base.table.columns)
     known = base
-    base, place = with_place(known, column, np.append(candidates, np.arange(columns - releases, columns)))
-    further = np.arange(columns - releases, len(base.table.columns))
+    base, place = with_place(known, column, np.append(candidates, np.arange(columns - release_count, columns)))
+    further = np.arange(columns - release_count, len(base.table.columns))
     candidates = np.append(candidates, further)
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
@@ -176,7 +152,7 @@ def _condition(
         seen_contrasts,
         final,
         spread,
-        reference,
+        likeness,
         np.maximum(doubts, 0.0),
     )
 
@@ -203,7 +179,7 @@ def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Float
 
 
 def _make_covariance(gram: Floats, scale: float) -> Floats:
-    return np.asarray(scale**2 * gram + LEVEL_VARIANCE + NOISE**2 * np.eye(len(gram)))
+    return np.asarray(scale**2 * gram + LEVEL_VARIANCE + PREDICTION_NOISE**2 * np.eye(len(gram)))
 
 
 def _measure_spread(base: Base, resemblance: Floats) -> float:
@@ -225,27 +201,29 @@ def _compute_priors(base: Base, column: Column, candidates: Indices, *, placed: 
     return priors
 
 
-def _compute_prior(reference: Column, column: Column) -> float:
-    same_runtime = reference.runtime == column.runtime and comparable_builds(reference, column)
+def _compute_prior(other: Column, column: Column) -> float:
+    same_runtime = other.runtime == column.runtime and comparable_builds(other, column)
     return (
-        _SAME_KIND * (reference.kind == column.kind)
-        + _SAME_PRECISION * (reference.precision == column.precision)
+        _SAME_KIND * (other.kind == column.kind)
+        + _SAME_PRECISION * (other.precision == column.precision)
         + _SAME_RUNTIME * same_runtime
-        + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
-        - _OTHER_RELEASE * (same_runtime and other_release(reference, column))
+        + _SAME_DEVICE * (other.device == column.device and other.kind == column.kind)
+        - _OTHER_RELEASE * (same_runtime and other_release(other, column))
     )
 
 
-def _place_unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
+def _place_unmeasured(
+    base: Base, column: Column, candidates: Indices, release_spreads: Sequence[float]
+) -> LatencyPosterior:
     """Return the posterior of a target without measurements: another release on it, or its place among the others.
 
-    ``releases`` are the deviations of the other releases' levels, the last columns of the base.
+    ``release_spreads`` are the deviations of the other releases' levels, the last columns of the base.
     """
-    if releases:
+    if release_spreads:
         combination = np.zeros(len(base.table.columns))
-        spread = min(releases)
+        spread = min(release_spreads)
         # Of several other releases on the silicon, the nearest one alone.
-        combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
+        combination[len(base.table.columns) - len(release_spreads) + release_spreads.index(spread)] = 1.0
     else:
         combination, spread = weigh_targets(base, column, candidates)
         spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
@@ -264,96 +242,12 @@ def _place_unmeasured(base: Base, column: Column, candidates: Indices, releases:
         empty,
         empty,
         max(spread, LEAST_SPREAD),
-        _reference(base, column, candidates, len(releases)),
+        _likeness_of_target(base, column, candidates, len(release_spreads)),
         np.zeros(0),
-        not releases and is_beyond(base, column, candidates),
+        not release_spreads and is_beyond(base, column, candidates),
     )
 
 
-def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
-    reference = reference_of(column, (base.table.columns[i] for i in candidates))
-    return "release" if releases and reference == "same" else reference
-
-
-def regime_of(column: Column, reference: str, measured: int, support: str) -> str:
-    """Return the key of the errors of similar predictions.
-
-    8-bit integers on a CPU are a kind of their own: an operator without an 8-bit kernel takes many times as long, so
-    errors towards longer latencies are larger than those of floats. ``reference`` is one of
-    :data:`advisor.devices._latency.table.REFERENCES`, ``measured`` the number of models measured on the target,
-    ``support`` one of :data:`SUPPORT`. From :data:`ENOUGH` measured models on, another version of the runtime tells as
-    much as the same one: they contain what the release changed.
-    """
-    reference = "same" if reference == "version" and measured >= ENOUGH else reference
-    integers = column.kind == "cpu" and arithmetic_of(column.runtime, column.precision) == "int8"
-    kind = f"{column.kind}{_INTEGERS * integers}"
-    return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Quantiles of standardised errors by regime."""
-
-    data_hash: str  # fingerprint of the table that the errors belong to
-    # by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log). Further keys
-    # are each kind and :data:`EVERYTHING`: all its targets without measurements
-    quantiles: Mapping[str, tuple[float, ...]]
-    counts: Mapping[str, int]  # by regime, the number of errors
-    # by regime, the number of independent errors that these are worth: those on one silicon (or design of cores)
-    # are alike
-    units: Mapping[str, float]
-
-    def is_wide(self, regime: str) -> bool:
-        """Return whether no device is comparable: the regime has fewer than :data:`LEAST` errors."""
-        return regime not in self.quantiles
-
-    def bounds(self, regime: str, level: float) -> tuple[float, float]:
-        """Return the standardised errors between which a share ``level`` of them lies, with equal tails."""
-        return self.quantile(regime, (1 - level) / 2), self.quantile(regime, (1 + level) / 2)
-
-    def below(self, regime: str, standardised: float) -> float:
-        """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
-        known, widening = self._find_quantiles(regime)
-        share = float(np.interp(standardised, known, LEVELS))
-        corrected = 0.5 + (share - 0.5) / widening
-        if known[0] <= standardised <= known[-1]:
-            return corrected
-        end = known[0] if standardised < known[0] else known[-1]
-        beyond = 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
-        left = min(corrected, 1 - corrected) * beyond**-TAIL
-        return left if standardised < known[0] else 1 - left
-
-    def quantile(self, regime: str, share: float) -> float:
-        """Return the standardised error that a ``share`` of future errors does not exceed.
-
-        Few units tell little about the next one: its error lies between the same bounds less often than theirs. So
-        a share is that of (n + 1) / n times its distance from the median. Beyond the largest known error, the
-        probability falls with the power :data:`TAIL` of the error.
-        """
-        known, widening = self._find_quantiles(regime)
-        widened = 0.5 + (share - 0.5) * widening
-        if LEVELS[0] <= widened <= LEVELS[-1]:
-            return float(np.interp(widened, LEVELS, known))
-        end: float = known[0] if widened < LEVELS[0] else known[-1]
-        at_end = float(0.5 - (0.5 - LEVELS[0]) / widening)
-        further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
-        reach: float = max(abs(end), _LEAST_END) * (further - 1)
-        return end - reach if share < 0.5 else end + reach
-
-    def _find_quantiles(self, regime: str) -> tuple[tuple[float, ...], float]:
-        """Return the quantiles of the regime, or of its kind, or of everything: the first that has enough errors.
-
-        Also return the correction of conformal prediction for finite samples.
-        """
-        key = next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
-        return self.quantiles[key], (self.units[key] + 1) / self.units[key]
-
-
-def read_calibration(folder: Path) -> Calibration:
-    """Read the calibration in a folder of profiles; refuse a missing file and another one (UsageError)."""
-    path = folder / CALIBRATION_FILE
-    try:
-        calibration: Calibration = parse(Calibration, read_json(path))
-    except (UsageError, ValueError, TypeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
-    return calibration
+def _likeness_of_target(base: Base, column: Column, candidates: Indices, release_count: int) -> str:
+    likeness = find_likeness(column, (base.table.columns[i] for i in candidates))
+    return "release" if release_count and likeness == "same" else likeness

@@ -34,7 +34,7 @@ UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose sour
 
 _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
-REFERENCES = ("release", "same", "version", "runtime", "core")
+LIKENESSES = ("release", "same", "version", "runtime", "core")
 """Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
 silicon only, in the runtime's version, in the runtime, or in the design of the core."""
 
@@ -290,8 +290,8 @@ def silicon_of(profile: DeviceProfile) -> str:
     return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
 
 
-def reference_of(column: Column, others: Iterable[Column]) -> str:
-    """Return which of :data:`REFERENCES` the targets ``others`` are for ``column``.
+def find_likeness(column: Column, others: Iterable[Column]) -> str:
+    """Return which of :data:`LIKENESSES` the targets ``others`` are for ``column``.
 
     A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
     processor that is not stated, are taken as known.

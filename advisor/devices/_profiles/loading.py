@@ -222,10 +222,8 @@ def _find_implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iter
     same = [shipped for shipped in with_cores if _plain(shipped.soc) == _plain(profile.soc)]
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
-        stated, *held = (
-            sum(cluster_alike.count for cluster_alike in cores if _names(cluster_alike) & _names(cluster))
-            for cores in (profile.cores, *(shipped_profile.cores for shipped_profile in same))
-        )
+        stated = _count_cores(profile, cluster)
+        held = [_count_cores(shipped, cluster) for shipped in same]
         if held and max(held) < stated:
             cores = ", ".join(f"{known_cluster.count} x {known_cluster.core}" for known_cluster in same[0].cores)
             yield UsageError(
@@ -235,6 +233,16 @@ def _find_implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iter
             )
     for target in profile.targets:
         yield from _wrong_unit(profile, target, macs)
+
+
+def _count_cores(profile: DeviceProfile, cluster: Cluster) -> int:
+    """Return how many cores of a profile have a name of those of a cluster."""
+    names = _names(cluster)
+    count = 0
+    for other in profile.cores:
+        if _names(other) & names:
+            count += other.count
+    return count
 
 
 def _names(cluster: Cluster) -> set[str]:

@@ -152,12 +152,12 @@ def _make_forms(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: i
         walker = Walker(materials, Workers(executor.machine, executor.pools))
 
         async def rows() -> list[RecipeResult]:
-            return [await _row(asked, walker, one, tell) for one in asked.recipes]
+            return [await _make_row(asked, walker, one, tell) for one in asked.recipes]
 
         return run_coroutine(rows())
 
 
-async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
+async def _make_row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
     """Make a form of the file, and return its row; a form that cannot be made has the reason."""
     path = asked.path_of(one.name)
     start = time.monotonic()
@@ -168,25 +168,25 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
                 file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
                 raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
             tell(f"making {one.name}")
-            notes = await _form(asked, walker, one.name, path)
+            notes = await _write_form(asked, walker, one.name, path)
         delegated = delegate_operators(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
         sizes = sizes_of(path)
     except AdvisorError as error:
         # The walker wraps what a job raised. Only the cause says whether a recipe was refused or has failed.
         cause = error.__cause__ if isinstance(error, StageAborted) else error
-        return _without(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
+        return _leave_out(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
     taken = DelegatedPart(delegated.taken, delegated.operators, delegated.share, delegated.kept, delegated.reasons)
     return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
 
 
-def _without(form: RecipeResult, error: AdvisorError, before: str = "") -> RecipeResult:
+def _leave_out(form: RecipeResult, error: AdvisorError, before: str = "") -> RecipeResult:
     """Return the row of a form that an error left out: skipped if the recipe or the runtime refused it."""
     refused = isinstance(error, UnsupportedRecipe | RuntimeRefusal)
     reason = f"{before}{error.message}" if refused else error.message
     return replace(form, status="skipped" if refused else "failed", reason=reason)
 
 
-async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
+async def _write_form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
     """Run the stages of a form, copy its file to the path, and return what the recipe found."""
     given = FileForms(asked)
     names = [one.name for one in asked.recipes]
@@ -244,7 +244,7 @@ def _score_forms(
                 # a row.
                 if form is forms[0]:
                     raise UsageError(error.message, error.hint) from error
-                form = _without(form, error, "this runtime cannot run it: ")
+                form = _leave_out(form, error, "this runtime cannot run it: ")
         scored.append(form)
     return scored
 

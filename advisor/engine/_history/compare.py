@@ -14,11 +14,9 @@ from advisor.core import (
     Quantity,
     Status,
     Written,
-    describe,
     excess_texts,
     paired,
     show_figure,
-    variant_of,
 )
 from advisor.engine._decide import correct_answers, decide_run, read_compared_hashes
 from advisor.engine._history.differences import (
@@ -280,7 +278,7 @@ def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]
     if evaluation is None:
         return ()
     target = evaluation.configuration.target
-    return (*variant_of(evaluation), *((target.device, target.accelerator) if with_device else ()))
+    return (*evaluation.variant, *((target.device, target.accelerator) if with_device else ()))
 
 
 def _reason(
@@ -288,7 +286,7 @@ def _reason(
 ) -> str:
     """Return the reason for the result of a comparison, in one or more sentences."""
     picks = before.decision.pick, after.decision.pick
-    then, now = ("nothing" if pick is None else describe(pick) for pick in picks)
+    then, now = ("nothing" if pick is None else pick.describe() for pick in picks)
     if result is ComparisonResult.INCOMPLETE:
         return f"{after.name} ended before its first result: it says nothing of the earlier pick, {then}."
     if result is ComparisonResult.SAME:

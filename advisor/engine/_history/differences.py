@@ -54,33 +54,50 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
 
     A card of one of them is one difference, and so is a device of one of them.
     """
-    runs = (before, after)
-    devices, other_devices = ({e.configuration.target.device for e in run.evaluations} for run in runs)
-    # A card of one run alone would differ in every fact of the catalogue. It is reported as one difference below.
-    first, others = (
-        {*read_section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
-    )
-    versions = [{"advisor": run.manifest.get("advisor"), **read_section(run.manifest, "versions")} for run in runs]
-    return (
-        *_rows("run folder", *({str(problem): problem.kind for problem in run.problems} for run in runs)),
+    cards = _list_cards(before)
+    other_cards = _list_cards(after)
+    devices = _list_devices(before) & _list_devices(after)
+    differences = [
+        *_rows("run folder", _problems(before), _problems(after)),
         *_rows("question", _question(before), _question(after)),
         *_rows("data", _data(before), _data(after)),
-        *(row for row in _rows("catalogue", _catalogue(before), _catalogue(after)) if row.before and row.after),
-        *_rows("devices", _devices(before), _devices(after)),
-        *_rows("versions", *({name: _text(value) for name, value in texts.items()} for texts in versions)),
-        *_rows(
-            "candidates",
-            _describe_consideration(first, others, "first"),
-            _describe_consideration(others, first, "second"),
-        ),
-        *_rows("candidates", *(_forms(run, first & others, devices & other_devices) for run in runs)),
-    )
+    ]
+    for difference in _rows("catalogue", _catalogue(before), _catalogue(after)):
+        # A card of one run alone would differ in every fact of the catalogue. It is one difference, below.
+        if difference.before and difference.after:
+            differences.append(difference)
+    differences += _rows("devices", _devices(before), _devices(after))
+    differences += _rows("versions", _versions(before), _versions(after))
+    first = _describe_consideration(cards, other_cards, "first")
+    second = _describe_consideration(other_cards, cards, "second")
+    differences += _rows("candidates", first, second)
+    shared = cards & other_cards
+    differences += _rows("candidates", _forms(before, shared, devices), _forms(after, shared, devices))
+    return tuple(differences)
 
 
 def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[Difference]:
     for what in dict.fromkeys([*before, *after]):
         if before.get(what, "") != after.get(what, ""):
             yield Difference(topic, what, before.get(what, ""), after.get(what, ""))
+
+
+def _list_devices(run: LoadedRun) -> set[str]:
+    return {evaluation.configuration.target.device for evaluation in run.evaluations}
+
+
+def _list_cards(run: LoadedRun) -> set[str]:
+    evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
+    return evaluated.union(read_section(run.manifest, "cards"))
+
+
+def _problems(run: LoadedRun) -> dict[str, str]:
+    return {str(problem): problem.kind for problem in run.problems}
+
+
+def _versions(run: LoadedRun) -> dict[str, str]:
+    versions = {"advisor": run.manifest.get("advisor"), **read_section(run.manifest, "versions")}
+    return {name: _text(version) for name, version in versions.items()}
 
 
 def _question(run: LoadedRun) -> dict[str, str]:
@@ -92,8 +109,12 @@ def _question(run: LoadedRun) -> dict[str, str]:
 def _data(run: LoadedRun) -> dict[str, str]:
     counts = read_section(run.dataset, "pictures_per_class")
     classes = {f"images of '{name}'": str(count) for name, count in counts.items()}
-    rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
-    return {**classes, **{name: value for name, value in rest.items() if value}}
+    facts = dict(classes)
+    for name in ("train", "validation", "holdout", "fingerprint"):
+        text = _text(run.dataset.get(name))
+        if text:
+            facts[name] = text
+    return facts
 
 
 def _catalogue(run: LoadedRun) -> dict[str, str]:
@@ -126,11 +147,13 @@ def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> 
 
 def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]:
     """Return the status of each configuration of ``cards`` on ``devices``."""
-    on_devices = (e for e in run.evaluations if e.configuration.target.device in devices)
-    evaluations = (e for e in on_devices if e.configuration.card in cards)
-    return {
-        e.configuration.key: str(e.status) + (f": {e.reason}" if e.status is not Status.OK else "") for e in evaluations
-    }
+    forms = {}
+    for evaluation in run.evaluations:
+        configuration = evaluation.configuration
+        if configuration.card in cards and configuration.target.device in devices:
+            reason = "" if evaluation.status is Status.OK else f": {evaluation.reason}"
+            forms[configuration.key] = f"{evaluation.status}{reason}"
+    return forms
 
 
 def _text(value: object) -> str:

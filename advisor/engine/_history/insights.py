@@ -24,13 +24,9 @@ from advisor.core import (
     Provenance,
     Quantity,
     Status,
-    accuracy_of,
     evaluation_to_json,
-    latency_of,
-    network_of,
     paired,
     recipe_of,
-    variant_of,
 )
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, sha256_of
 from advisor.engine._decide import correct_answers, read_image_array
@@ -139,7 +135,7 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
     """
     if pick is None or pick.configuration.compression == FLOAT:
         return None
-    floats = [evaluation for evaluation in evaluations if variant_of(evaluation) == (*network_of(pick), FLOAT)]
+    floats = [evaluation for evaluation in evaluations if evaluation.variant == (*pick.network, FLOAT)]
     split = run.read_json("split.json")
     # Both files must have answered the same part. A run without finalists has answers on validation only.
     for part, name in PARTS.items():
@@ -231,22 +227,39 @@ def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
     size = row.size.value if row.size else 0
     if row.artefact != f"artifacts/{configuration.card}-{configuration.training}-{configuration.compression}.tflite":
         yield f"{row.artefact} is not the file of this configuration"
-    more = [(copy.file, copy.size_bytes) for copy in (row.unknown, row.on_all) if copy and copy.file]
-    for path, stated in ((run.folder.path / file, size) for file, size in ((row.artefact, size), *more)):
+    files = [(row.artefact, size)]
+    for copy in (row.unknown, row.on_all):
+        if copy and copy.file:
+            files.append((copy.file, copy.size_bytes))
+    for file, stated in files:
+        path = run.folder.path / file
         if path.is_file() and path.stat().st_size != stated:
             yield f"{path.name} has {path.stat().st_size} bytes, not {stated:.0f}"
     of_parts = {VALIDATION: (row.answers, row.accuracy), HOLDOUT: (row.holdout_answers, row.holdout_accuracy)}
     for part, (judged, accuracy) in of_parts.items():
-        if run.dataset and judged and judged.compared_by and accuracy:
-            right = correct_answers(run.folder, row, part) or ()
-            figure = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
-            # Top-1 has an interval that follows from the count of right answers; other figures have one of their own.
-            if right and judged.confusion and not judged.shares and row.capture.plain is None:
-                figure = share_of([share == 1 for share in right], "")
-            one, other = ((q.value, q.low or 0, q.high or 0, q.n or 0) for q in (figure, accuracy))
-            if any(abs(first - second) > CLOSE for first, second in zip(one, other, strict=True)):
-                texts = ("{:.2f} % ({:.1f}-{:.1f}) of {} images".format(*interval) for interval in (one, other))
-                yield f"the answers on {PARTS[part]} give {', not '.join(texts)}"
+        if not run.dataset or not judged or not judged.compared_by or not accuracy:
+            continue
+        right = correct_answers(run.folder, row, part) or ()
+        figure = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
+        # Top-1 has an interval that follows from the count of right answers; other figures have one of their own.
+        if right and judged.confusion and not judged.shares and row.capture.plain is None:
+            figure = share_of([share == 1 for share in right], "")
+        if not _are_close(figure, accuracy):
+            yield f"the answers on {PARTS[part]} give {_show_count(figure)}, not {_show_count(accuracy)}"
+
+
+def _are_close(figure: Quantity, other: Quantity) -> bool:
+    """Return whether value, ends of the interval and number of images are equal but for rounding."""
+    return (
+        abs(figure.value - other.value) <= CLOSE
+        and abs((figure.low or 0) - (other.low or 0)) <= CLOSE
+        and abs((figure.high or 0) - (other.high or 0)) <= CLOSE
+        and abs((figure.n or 0) - (other.n or 0)) <= CLOSE
+    )
+
+
+def _show_count(figure: Quantity) -> str:
+    return f"{figure.value:.2f} % ({figure.low or 0:.1f}-{figure.high or 0:.1f}) of {figure.n or 0} images"
 
 
 def incumbents(
@@ -266,7 +279,7 @@ def incumbents(
     there = [evaluation for evaluation in shipped if evaluation.configuration.target.device == target.device]
     # With the threads of the pick, or the fastest.
     there.sort(
-        key=lambda evaluation: (evaluation.configuration.target.threads != target.threads, latency_of(evaluation))
+        key=lambda evaluation: (evaluation.configuration.target.threads != target.threads, evaluation.latency_ms)
     )
     # Sorted by preference and read from behind, so the preferred row of each card is written last.
     nearest = {evaluation.configuration.card: evaluation for evaluation in reversed(there)}
@@ -350,7 +363,7 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
         return None
     tuning = recipe_of(FINETUNE_CACHED)
     # Gains are shares of the errors (decision 0048): a head with 98 % has little left to gain.
-    room = 100.0 - accuracy_of(pick)
+    room = 100.0 - pick.accuracy_percent
     if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
         return None
     # The network that ships is trained after the compared one, so both are paid.
@@ -368,10 +381,10 @@ def diagnose_run(folder: RunFolder) -> None:
     rows = []
     forms = list_losing(run)
     images = _training_images(run) if forms else ()
-    files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
+    files = {row.variant: run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
     # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
     for row in forms:
-        origin = files.get(variant_of(row)._replace(compression=FLOAT))
+        origin = files.get(row.variant._replace(compression=FLOAT))
         if origin is not None and origin.is_file():
             with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
                 diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)

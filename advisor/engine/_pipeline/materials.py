@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from advisor.catalog import Card
 from advisor.core import recipe_of
@@ -20,6 +20,8 @@ from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host
 from advisor.store import ArtifactCache, read_cached_sha256, sha256_json
+
+Value = TypeVar("Value")
 
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
@@ -187,17 +189,31 @@ class Images:
         images = self.dataset.images
         ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
         wanted = min(len(ordered), count)
-        first = {images[index].label: index for index in reversed(ordered)}  # every class has one, however small
-        return tuple(sorted({*first.values(), *(ordered[step * len(ordered) // wanted] for step in range(wanted))}))
+        # Every class has one, however small.
+        first_of_class = {images[index].label: index for index in reversed(ordered)}
+        drawn = set(first_of_class.values())
+        for step in range(wanted):
+            drawn.add(ordered[step * len(ordered) // wanted])
+        return tuple(sorted(drawn))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
-        boxes = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
-        part = _part_of([self.dataset.images[index] for index in indices], boxes)
-        groups = tuple(self.groups[index] for index in indices) if self.groups else ()
-        objects = tuple(self.objects[index] for index in indices) if self.objects else ()
-        keys = [self.keys[index] for index in indices] if self.keys else []
-        known = sha256_json([part.fingerprint, keys]) if self.keys else part.fingerprint
-        return replace(part, indices=indices, groups=groups, objects=boxes or objects, fingerprint=known)
+        boxes = _take(self.boxes.objects, indices) if self.boxes else ()
+        part = _part_of(_take(self.dataset.images, indices), boxes)
+        fingerprint = part.fingerprint
+        if self.keys:
+            fingerprint = sha256_json([fingerprint, list(_take(self.keys, indices))])
+        return replace(
+            part,
+            indices=indices,
+            groups=_take(self.groups, indices),
+            objects=boxes or _take(self.objects, indices),
+            fingerprint=fingerprint,
+        )
+
+
+def _take(values: Sequence[Value], indices: Sequence[int]) -> tuple[Value, ...]:
+    """Return the values at some places; nothing where there are none at all."""
+    return tuple(values[index] for index in indices) if values else ()
 
 
 def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:

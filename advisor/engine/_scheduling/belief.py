@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core import LEAST_ERROR, Configuration, Evaluation, accuracy_of, recipe_of
+from advisor.core import LEAST_ERROR, Configuration, Evaluation, recipe_of
 from advisor.engine._space.plan import Plan, prior_accuracy
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def images_of(evaluation: Evaluation, share: bool = True) -> int:
 def read_evidence(evaluation: Evaluation, share: bool = True) -> tuple[float, float, int]:
     """Return the logarithm of the error in % that a result shows, the variance of its noise, and :func:`images_of`."""
     images = images_of(evaluation, share)
-    error = max(100.0 - accuracy_of(evaluation), 50.0 / images, LEAST_ERROR)  # at best, half an image is wrong
+    error = max(100.0 - evaluation.accuracy_percent, 50.0 / images, LEAST_ERROR)  # at best, half an image is wrong
     return math.log(error), noise(error, images), images
 
 

@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 from typing import NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, form_of, latency_of, size_of
+from advisor.core import Budget, Evaluation, Preference, form_of
 from advisor.engine._scheduling.belief import FormStep
 from advisor.engine._scheduling.suggesting import CostEstimate, CostEstimates
 from advisor.engine._space.plan import Plan
@@ -56,10 +56,10 @@ class Losses:
             return None
         if evaluation.drop is not None:
             self._drops[card, step.form] = evaluation.drop.value
-        self._slower.setdefault(card, math.log(latency_of(evaluation) / expected_ms))
+        self._slower.setdefault(card, math.log(evaluation.latency_ms / expected_ms))
         self._known.clear()
         self._fastest_of.clear()
-        loss = self._loss(step, latency_of(evaluation), size_of(evaluation))
+        loss = self._loss(step, evaluation.latency_ms, evaluation.size_bytes)
         return FormCost(loss, float(self._budget.met_by(evaluation)))
 
     def expect_cost(self, step: FormStep) -> FormCost:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from advisor.catalog import Card
-from advisor.core import HOST, AdvisorError, Configuration, Decision, Evaluation, Status, without_holdout
+from advisor.core import HOST, AdvisorError, Configuration, Decision, Evaluation, Status
 from advisor.engine._decide import FLOAT, decide_run
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
@@ -124,7 +124,7 @@ class SearchLoop:
             # A file must do on every device of the question, so the study and the rule learn from its slowest device.
             worst = evaluator.on_worst_device(evaluation)
             study.tell(worst)
-            rule.condition_on(without_holdout(worst))  # it decides nothing in a search that goes on
+            rule.condition_on(worst.without_holdout())  # it decides nothing in a search that goes on
             self._progress.evaluated(evaluation)
 
         running: dict[asyncio.Future[Any], Configuration] = {}
@@ -186,7 +186,7 @@ class SearchLoop:
         known = frozenset(plan.configurations())
         for evaluation in self._run.evaluations():
             if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
-                rule.condition_on(without_holdout(evaluation))
+                rule.condition_on(evaluation.without_holdout())
 
     def _rule_of(self, plan: Plan) -> SearchRule:
         """Return the rule of this search, which knows what is left of its time."""

@@ -14,10 +14,7 @@ from advisor.core import (
     Decision,
     Evaluation,
     Status,
-    accuracy_of,
-    network_of,
     recipe_of,
-    variant_of,
 )
 from advisor.engine._decide import FLOAT
 from advisor.engine._pipeline.evaluation.scorer import Scorer
@@ -74,8 +71,8 @@ def finalists(
     """
     by_key = {e.configuration.key: e for e in evaluations}
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
-    float_of_pick = (*network_of(named[0]), FLOAT) if with_drop and named else ()
-    floats = [e for e in evaluations if variant_of(e) == float_of_pick]
+    float_of_pick = (*named[0].network, FLOAT) if with_drop and named else ()
+    floats = [e for e in evaluations if e.variant == float_of_pick]
     named += [e for e in evaluations if e.status is Status.OK and e.card_facts.as_it_is]
     likely = [
         by_key[key]
@@ -83,9 +80,13 @@ def finalists(
         for key, chance in sorted(decision.chances.items(), key=lambda item: -item[1])
         if chance >= LEAST_CHANCE and key in by_key
     ]
-    front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
-    networks = {network_of(e): e for e in reversed([*named, *likely, *front])}
-    others = [e for e in front if networks[network_of(e)] is e]
+    front = sorted(
+        (e for decision in decisions for e in decision.front),
+        key=lambda evaluation: evaluation.accuracy_percent,
+        reverse=True,
+    )
+    networks = {e.network: e for e in reversed([*named, *likely, *front])}
+    others = [e for e in front if networks[e.network] is e]
     files = list(dict.fromkeys(file for e in (*named, *floats, *likely, *others) if (file := e.artefact_sha256)))
     always = {file for e in (*named, *floats) if (file := e.artefact_sha256)}
     most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
@@ -191,7 +192,7 @@ def pick_capture_finalists(chosen: Sequence[Evaluation], everywhere: bool) -> tu
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
     if not everywhere:
         return tuple(e for e in chosen if e.artefact_sha256 in files)
-    networks = {network_of(e): e.artefact_sha256 for e in reversed(chosen)}
+    networks = {e.network: e.artefact_sha256 for e in reversed(chosen)}
     return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
 
 

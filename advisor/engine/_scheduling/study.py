@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from advisor.core import Budget, Configuration, Evaluation, Status, recipe_of, without_holdout
+from advisor.core import Budget, Configuration, Evaluation, Status, recipe_of
 from advisor.engine._scheduling.suggesting import Admits, also_shown, make_suggester, parameters
 from advisor.engine._space.plan import Plan
 
@@ -225,7 +225,7 @@ def values(evaluation: Evaluation) -> list[float] | None:
 
 def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:
     """Return by how much each limit is exceeded, below zero if it is met."""
-    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(without_holdout(evaluation)).items()}
+    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(evaluation.without_holdout()).items()}
 
 
 def _state(evaluation: Evaluation) -> TrialState:

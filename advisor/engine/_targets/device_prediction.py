@@ -23,7 +23,6 @@ from advisor.core import (
     show_latency,
     show_ms,
     show_probability,
-    variant_of,
     with_budget_probability,
 )
 from advisor.devices import DeviceProfile, DeviceTarget
@@ -156,7 +155,7 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
     artefacts: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.status is Status.OK:
-            artefacts.setdefault(variant_of(evaluation), evaluation)
+            artefacts.setdefault(evaluation.variant, evaluation)
     return tuple(artefacts.values())
 
 

@@ -23,7 +23,6 @@ from advisor.core import (
     Variant,
     on_device,
     show_latency,
-    variant_of,
     with_required_figures,
     worst_case,
 )
@@ -211,7 +210,7 @@ class MultiDeviceEvaluator:
         made = replace(made, file_features=self._features[made.artefact_sha256])
         if not self._targets.devices:
             return made
-        artefact = variant_of(made)  # once for all thread counts of this machine
+        artefact = made.variant  # once for all thread counts of this machine
         if artefact not in self._other_devices:
             self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
         # Several thread counts wait for one task, so the end of one of them must not cancel it.
@@ -226,7 +225,7 @@ class MultiDeviceEvaluator:
 
     def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
         """Return the figures for the study: those on the device on which the file is worst."""
-        task = self._other_devices.get(variant_of(evaluation))
+        task = self._other_devices.get(evaluation.variant)
         if task is None or not task.done():
             return evaluation
         others = (self.newest(e) for e in task.result() if e.configuration != evaluation.configuration)

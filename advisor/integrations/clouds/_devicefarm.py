@@ -43,6 +43,7 @@ PROJECT = "advisor"
 ABI = "arm64-v8a"
 FOLDER = "/data/local/tmp/advisor"
 PRINTED = "benchmark_model.txt"
+UUID_LETTERS = 36
 """The file in which the script keeps what the tool printed."""
 
 LIMIT_MIN = 15
@@ -88,7 +89,7 @@ class DeviceFarmClient:
             import boto3
         except ImportError as error:
             raise UsageError(f"{TITLE} needs its client boto3", install_extra("devicefarm")) from error
-        with _explained(()):
+        with _translate_errors(()):
             return boto3.Session()
 
     @cached_property
@@ -98,7 +99,7 @@ class DeviceFarmClient:
         from botocore.config import Config
 
         settings = Config(retries={"mode": "standard", "max_attempts": 6}, connect_timeout=10, read_timeout=CALL_S)
-        with _explained(()):
+        with _translate_errors(()):
             return session.client("devicefarm", region_name=REGION, config=settings)
 
     @cached_property
@@ -128,6 +129,7 @@ class DeviceFarmClient:
         package = _pack(order)
         script = _write_script(order)
         with self._explain():
+            # A test of a web page is the kind that needs no app of its own: the farm would refuse a model as one.
             test = {
                 "type": "APPIUM_WEB_PYTHON",
                 "testPackageArn": self._send(project, "advisor.zip", "APPIUM_WEB_PYTHON_TEST_PACKAGE", package),
@@ -141,8 +143,8 @@ class DeviceFarmClient:
                 deviceSelectionConfiguration={"filters": [chosen], "maxDevices": 1},
                 executionConfiguration={"jobTimeoutMinutes": LIMIT_MIN, "videoCapture": False},
             )["run"]
-        # The address begins with the number of the user's account, which no report needs.
-        job = str(run["arn"]).rpartition("/")[2][-36:]
+        # The address ends with a UUID. It begins with the number of the user's account, which no report needs.
+        job = str(run["arn"])[-UUID_LETTERS:]
         self.orders[job] = (run["arn"], order)
         return job
 
@@ -198,10 +200,10 @@ class DeviceFarmClient:
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
-        with _explained(()):
+        with _translate_errors(()):
             keys = self.session.get_credentials()
             secrets = (keys.access_key, keys.secret_key, keys.token) if keys else ()
-        with _explained(tuple(filter(None, secrets))):
+        with _translate_errors(tuple(filter(None, secrets))):
             yield
 
 
@@ -284,7 +286,7 @@ def _without_address(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(secrets: tuple[str, ...]) -> Iterator[None]:
+def _translate_errors(secrets: tuple[str, ...]) -> Iterator[None]:
     """Turn the client's errors into ours, in one line and without keys."""
     try:
         yield

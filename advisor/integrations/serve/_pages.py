@@ -36,7 +36,6 @@ from advisor.core import (
     UsageError,
     last_line,
     message_of,
-    name as evaluation_name,
     show_bytes,
 )
 from advisor.exporting import Answerer
@@ -344,7 +343,7 @@ class Pages:
 
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         values |= {"root": self._access.root, "figures": figures, "origins": describe_figures}
-        values |= {"title": evaluation_name, "show_bytes": show_bytes}
+        values |= {"title": lambda evaluation: evaluation.name, "show_bytes": show_bytes}
         page = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
         # A name of a file can hold bytes that are no text, which UTF-8 cannot encode.
         return HTMLResponse(page.render(**values).encode("utf-8", "backslashreplace"), status)

@@ -76,11 +76,16 @@ def divide_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = N
 
 def choose_mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
     """Return the images with several classes, and half as many of the others, which may be most of a set of faults."""
-    several = [len({label for _, label in mask.classes}) > 1 or bool(mask.regions) for _, mask in images]
-    others = [place for place, flag in enumerate(several) if not flag]
-    most = round(EMPTY_SHARE * sum(several)) if any(several) else len(others)
-    drawn = set(np.random.default_rng(seed).permutation(others)[:most].tolist())
-    return [pair for place, pair in enumerate(images) if several[place] or place in drawn]
+    chosen = list[int]()
+    others = list[int]()
+    for place, (_, mask) in enumerate(images):
+        labels = {label for _, label in mask.classes}
+        is_mixed = len(labels) > 1 or bool(mask.regions)
+        (chosen if is_mixed else others).append(place)
+    most = round(EMPTY_SHARE * len(chosen)) if chosen else len(others)
+    drawn = np.random.default_rng(seed).permutation(others)[:most]
+    # In the order of the images, which their kept features have too.
+    return [images[place] for place in sorted([*chosen, *drawn.tolist()])]
 
 
 class MaskFault(StrEnum):

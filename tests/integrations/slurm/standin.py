@@ -78,10 +78,8 @@ def main(program: str, arguments: list[str]) -> None:
 
 def run(state: Path, script: Path) -> None:
     text = script.read_text()
-    asked = dict(re.findall(r"#SBATCH --(mem|time)=(\d+)", text))
-    in_gb = "GB" in text.partition("--mem=")[2].partition("\n")[0]
-    most = int(asked["mem"]) * (10**9 if in_gb else 10**6)
-    limit_s = MINUTE_S * int(asked["time"])
+    amount, unit = re.findall(r"#SBATCH --mem=(\d+)(GB|)", text)[0]
+    limit_s = MINUTE_S * int(re.findall(r"#SBATCH --time=(\d+)", text)[0])
     before = started()
     clock_start = None if CLOCK_STARTS else time.monotonic()
     write(state, "RUNNING")
@@ -93,7 +91,7 @@ def run(state: Path, script: Path) -> None:
             clock_start = time.monotonic()
         if state.with_name(f"{state.name}.cancel").exists():
             ended = "CANCELLED by 0"
-        elif sum(map(resident, family(job.pid))) > most:
+        elif sum(map(resident, family(job.pid))) > int(amount) * (10**9 if unit else 10**6):
             ended = "OUT_OF_MEMORY"
         elif clock_start is not None and time.monotonic() - clock_start > limit_s:
             ended = "TIMEOUT"

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 Start = Callable[..., SlurmExecutor]
 
 JOBS = "tests.integrations.slurm.jobs"
+NOTE_AND_WAIT = f"{JOBS}:note_and_wait"
 
 
 def test_jobs_answer_and_their_errors_come_back(start: Start) -> None:
@@ -36,7 +37,7 @@ def test_as_many_jobs_work_as_calls_are_open_and_allowed(start: Start, batch_sys
     started.mkdir()
     with ThreadPoolExecutor(3) as threads:
         call = executor.pools["light"].call
-        calls = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), str(last)) for _ in range(3)]
+        calls = [threads.submit(call, NOTE_AND_WAIT, str(started), str(last)) for _ in range(3)]
         until(lambda: len(list(started.iterdir())) == 2)
         last.touch()
         assert len({call.result() for call in calls}) == 2
@@ -58,7 +59,7 @@ def test_a_job_at_its_time_limit_is_tried_once_more(
     monkeypatch.setenv("STANDIN_MINUTE_S", "0.1")
     monkeypatch.setenv("STANDIN_CLOCK_STARTS", str(started))
     with pytest.raises(StageError, match=r"ended the job at its time limit \(TIMEOUT\): raise timeout_min"):
-        start(timeout_min=1).pools["light"].call(f"{JOBS}:note_and_wait", str(started), str(tmp_path / "never"))
+        start(timeout_min=1).pools["light"].call(NOTE_AND_WAIT, str(started), str(tmp_path / "never"))
     assert Counter(standin.states(batch_system).values()) == {"TIMEOUT": 2}
 
 
@@ -66,7 +67,7 @@ def test_a_job_that_dies_is_replaced_and_its_call_done_by_another(start: Start, 
     executor, started, last = start(), tmp_path / "started", tmp_path / "last"
     started.mkdir()
     with ThreadPoolExecutor(1) as thread:
-        call = thread.submit(executor.pools["light"].call, f"{JOBS}:note_and_wait", str(started), str(last))
+        call = thread.submit(executor.pools["light"].call, NOTE_AND_WAIT, str(started), str(last))
         until(lambda: list(started.iterdir()))
         first = int(next(started.iterdir()).name)
         os.kill(first, signal.SIGKILL)
@@ -81,7 +82,7 @@ def test_a_call_that_nobody_needs_ends_and_the_job_goes_on(start: Start, tmp_pat
     started.mkdir()
     with ThreadPoolExecutor(1) as thread:
         call = thread.submit(
-            executor.pools["trainers"].call, f"{JOBS}:note_and_wait", str(started), str(tmp_path / "never"), pause=pause
+            executor.pools["trainers"].call, NOTE_AND_WAIT, str(started), str(tmp_path / "never"), pause=pause
         )
         until(lambda: list(started.iterdir()))
         pause.end()
@@ -93,9 +94,7 @@ def test_a_searchs_end_cancels_its_jobs_and_leaves_nothing(start: Start, batch_s
     executor, started = start(), tmp_path / "started"
     started.mkdir()
     with ThreadPoolExecutor(1) as thread:
-        call = thread.submit(
-            executor.pools["light"].call, f"{JOBS}:note_and_wait", str(started), str(tmp_path / "never")
-        )
+        call = thread.submit(executor.pools["light"].call, NOTE_AND_WAIT, str(started), str(tmp_path / "never"))
         until(lambda: list(started.iterdir()))
         executor.close()
         must_fail(StageError, "the search has ended", call.result)

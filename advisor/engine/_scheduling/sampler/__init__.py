@@ -126,11 +126,15 @@ class AdvisorSampler(BaseSampler):
 
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective], *, seed: int = 0) -> None:
         self._table = Table(candidates, objectives)
+        known = []
+        prior = []
+        for candidate in candidates:
+            losses = [objective.finite_loss(candidate.known[objective.name]) for objective in self._table.known]
+            known.append(losses)
+            prior.append(self._table.revealed_loss(candidate.prior))
         self._acquisition = Acquisition(
-            known=np.array(
-                [[o.finite_loss(candidate.known[o.name]) for o in self._table.known] for candidate in candidates]
-            ),
-            prior=np.array([self._table.revealed_loss(candidate.prior) for candidate in candidates]),
+            known=np.array(known),
+            prior=np.array(prior),
             features=[candidate.features for candidate in candidates],
             cost_s=np.array([candidate.cost_s for candidate in candidates], dtype=float),
             seed=seed,
