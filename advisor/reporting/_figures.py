@@ -295,6 +295,9 @@ def compare_on_holdout(view: RunView) -> str:
         # Another number of threads of the pick is the same file.
         if figure is None or row.variant == pick.variant:
             continue
+        # A few right answers are no reason to doubt a file that ran on many images.
+        if (figure.n or 0) < (chosen.n or 0):
+            continue
         if figure.value > best.value and view.budget.met_by(row):
             best = figure
             rival = row

@@ -47,6 +47,11 @@ LEAST_IMAGES = 300
 """Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
 (``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
 
+TUNING_MARGIN = 1.5
+AROUND_TUNING_S = 90.0
+"""Factor on the expected seconds of fine-tuning, and the seconds of features, head, forms and hold-out around it, in
+the time limit of the search that is suggested."""
+
 DIAGNOSES = "diagnosis.json"
 
 MOST = 2
@@ -329,6 +334,7 @@ class ExpectedTuning:
         high: upper end of that range in points.
         seconds: rough seconds of one core on this machine.
         card: the card.
+        limited: the search had a time limit, which the next one must exceed.
     """
 
     points: float
@@ -336,12 +342,18 @@ class ExpectedTuning:
     high: float
     seconds: float
     card: str
+    limited: bool = False
 
     def command(self, folder: str) -> str:
         """Return the command that fine-tunes the card; its head comes from the cache."""
+        limit = ""
+        if self.limited:
+            # The request has the limit of the search that had no time for it. A busy machine takes longer than said.
+            minutes = math.ceil((TUNING_MARGIN * self.seconds + AROUND_TUNING_S) / 60)
+            limit = f" --time-limit {minutes}min"
         return (
             f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
-            f"--candidates {self.card}"
+            f"--candidates {self.card}{limit}"
         )
 
 
@@ -372,7 +384,8 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
     stage = StageName.FINETUNE_CACHED
     seconds = rough_s * known.pace.get(stage, 1.0) * known.wall.get(stage, 1.0)
     low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
-    return ExpectedTuning(middle, low, high, seconds, name)
+    limited = run.request.execution.time_limit_s is not None
+    return ExpectedTuning(middle, low, high, seconds, name, limited)
 
 
 def diagnose_run(folder: RunFolder) -> None:

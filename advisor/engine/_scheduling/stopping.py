@@ -109,6 +109,7 @@ async def score(
     The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
     time limit, pick and runner-up are scored on as many images as there is time for, and more files only on all.
     """
+    chosen = _share_holdout(chosen, run)
     scored = {e.configuration: e for e in chosen}
     for files, most in _in_time(chosen, scorer, left_s):
         now = [e for e in chosen if e.artefact_sha256 in files and _needs_more(e, most)]
@@ -170,6 +171,33 @@ async def _score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFol
     for copy in copies:
         run.append(copy)
     return [*judged, *copies]
+
+
+def _share_holdout(rows: Sequence[Evaluation], run: RunFolder) -> list[Evaluation]:
+    """Return the rows, in which all of one file have the hold-out figures of the row that ran on the most images.
+
+    A file has a row for each number of threads. One that was evaluated later lacks what an earlier one has, and would
+    get a figure of its own on fewer images.
+    """
+    most_judged: dict[str, Evaluation] = {}
+    for row in rows:
+        known = most_judged.get(row.artefact_sha256)
+        if row.holdout_accuracy and (known is None or _count_judged(row) > _count_judged(known)):
+            most_judged[row.artefact_sha256] = row
+    shared = []
+    for row in rows:
+        judged = most_judged.get(row.artefact_sha256)
+        if judged is not None and _count_judged(row) < _count_judged(judged):
+            row = _with_holdout_of(row, judged)
+            run.append(row)
+        shared.append(row)
+    return shared
+
+
+def _count_judged(evaluation: Evaluation) -> int:
+    """Return on how many images of the hold-out a file ran."""
+    figure = evaluation.holdout_accuracy
+    return (figure.n or 0) if figure else -1
 
 
 def _with_holdout_of(evaluation: Evaluation, judged: Evaluation) -> Evaluation:
@@ -284,8 +312,8 @@ class PickSoFar:
 
     async def _score(self, file: str, scorer: Scorer) -> None:
         """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
-        of_file = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
-        rows = [e for e in of_file if e.holdout_accuracy is None]
+        of_file = [e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file]
+        rows = [e for e in _share_holdout(of_file, self._run) if e.holdout_accuracy is None]
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf
         # Soon the finalists run there: until then a pick needs no figure on a few images.

@@ -292,21 +292,14 @@ def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
     assert tried == ["first"]
 
 
-def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
+def test_rows_of_one_file_have_one_figure_on_the_hold_out(tmp_path: Path) -> None:
     evaluator, run = MadeUp(), RunFolder.create(tmp_path, "run")
     known, new = (with_file(evaluation("one", threads=count), "file") for count in (1, 2))
     run.append(replace(known, holdout_accuracy=known.accuracy))
     run.append(new)
-
-    async def looked() -> None:
-        so_far = PickSoFar(lambda: new, evaluator, run)
-        so_far.look()
-        await wait_until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
-        await so_far.close()
-
-    asyncio.run(looked())
-    assert evaluator.scored == ["file"]
-    assert len(run.evaluations_file.read_text().splitlines()) == 3
+    asyncio.run(finalists.score(run.evaluations(), evaluator, run, lambda: 8.0))
+    assert not evaluator.scored
+    assert [row.holdout_accuracy for row in run.evaluations()] == [known.accuracy] * 2
 
 
 def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
