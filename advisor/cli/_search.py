@@ -110,7 +110,8 @@ def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
     if not any(value is not None for value in options.values()):
         if terminal:
             return _ask_question()
-        raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
+        hint = "give your images and a limit: --data photos --budget 50ms; --demo shows an answer on drawn images"
+        raise UsageError("nothing says what to search for", hint)
     # A person at a terminal can end the search; a scheduled job without a limit would run for hours.
     if terminal or any(options[name] is not None for name in LIMITING):
         return {}

@@ -172,7 +172,9 @@ def _find_loosenings(
 def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[_OtherPick]:
     """Yield the pick among what is below its latency, then among what is below its size."""
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    latency_ms = pick.p90_ms * (1 - (PREDICTED_APART if predicted else 0.0))
+    # As long as the pick meets the budget with another number of threads, the file stays.
+    fastest_ms = min(evaluation.p90_ms for evaluation in feasible if evaluation.variant == pick.variant)
+    latency_ms = fastest_ms * (1 - (PREDICTED_APART if predicted else 0.0))
     others = [evaluation for evaluation in feasible if evaluation.variant != pick.variant]
     faster = [evaluation for evaluation in others if evaluation.p90_ms < latency_ms]
     if faster:

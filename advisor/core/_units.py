@@ -46,8 +46,10 @@ _ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
-def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
+def parse(text: str, units: Mapping[str, float], option: str, example: str, more_units: Sequence[str] = ()) -> float:
     """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
+
+    The hint of an error names ``more_units``, too.
 
     Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
     """
@@ -57,7 +59,7 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
         raise UsageError(f"{option}: '{text}' is not a number with a unit", hint)
     number = float(match.group(1))
     unit = match.group(2)
-    names = f"units: {', '.join(units)}"
+    names = f"units: {', '.join((*units, *more_units))}"
     if not unit:
         # A share is often written without its unit as a part of one.
         is_share = units is PERCENT and 0 < number <= 1
@@ -77,7 +79,7 @@ def milliseconds(text: str, option: str) -> float:
     rate = _FRAME_RATE.fullmatch(str(text).strip())
     if rate is not None and float(rate[1]) > 0:
         return 1000.0 / float(rate[1])
-    return parse(text, MILLISECONDS, option, "50ms")
+    return parse(text, MILLISECONDS, option, "50ms", ("fps",))
 
 
 def size_bytes(text: str, option: str) -> int:

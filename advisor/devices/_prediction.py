@@ -294,7 +294,9 @@ class Predictor:
         ours = [i for i, name in enumerate(models) if name in model_operators()]
         names = [models[i] for i in choose_models(self._base, column, ours, _MEASURED)]
         measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
-        how = "advisor devices calibrate" if measures else "and add their latencies to its profile: docs/devices.md"
+        how = "and add their latencies to its profile: docs/devices.md"
+        if measures:
+            how = f"advisor devices calibrate {column.device} --adb, or --ssh USER@HOST"
         return f"measure two networks on it, such as {' and '.join(names)} ({how})"
 
 

@@ -332,6 +332,8 @@ def _size(photograph: Path) -> tuple[int, int]:
             except OSError as error:
                 _require_all_pixels(photograph, error)
             return size
+    except FileNotFoundError:
+        raise UsageError(f"there is no photograph '{photograph}'", "give the path of a JPEG or PNG file") from None
     except READ_ERRORS as error:
         raise UsageError(
             f"the photograph cannot be used: {describe_read_error(error)}", "give a JPEG or PNG file"

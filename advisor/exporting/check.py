@@ -36,6 +36,7 @@ MOST_BYTES = 10_000_000  # Of the list, its signature and a key
 MOST_FILE_BYTES = 4_000_000_000  # Of a file of a bundle: a model has 2 GB at most
 MOST_TOLERANCE = 0.5  # Difference of a probability or score; bundles have 0.1 at most
 MOST_SHOWN = 20  # Lines of what is wrong
+NO_RUNTIME = "nothing here runs the model, so it is not checked: pip install ai-edge-litert"
 _SIGNED_ON = re.compile(r"# signed on (\S+)")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -49,7 +50,10 @@ def interpreter_class() -> Any:
         try:
             from tflite_runtime.interpreter import Interpreter
         except ImportError:
-            from tensorflow.lite.python.interpreter import Interpreter
+            try:
+                from tensorflow.lite.python.interpreter import Interpreter
+            except ImportError:
+                raise SystemExit(NO_RUNTIME) from None
     return Interpreter
 
 

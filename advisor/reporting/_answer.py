@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core import Evaluation, Quantity, listed
+from advisor.core import Evaluation, Provenance, Quantity, listed
 from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
@@ -40,6 +40,12 @@ MAX_FLIPS = 3
 LONG_NAME = 24  # Characters; nearly all cards have shorter names
 
 REPORT = "report.html"
+
+TIMED_BUSY = (
+    "timed while other programs used the machine: with one thread the processor time, with several the shortest time. "
+    "Do not compare one with the other"
+)
+"""What the star beside a latency says."""
 
 _WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
 
@@ -287,7 +293,7 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
         shown = text.with_interval(row.accuracy) if whole else text.percent(row.accuracy)
         cells["validation % (95 %)" if whole else "valid."] = shown
     title = f"{'hold-out' if judged else view.metric} %{' (95 %)' if whole else ''}"
-    cells[title] = text.with_interval(last) if whole else _with_half_width(last)
+    cells[title] = text.with_interval(last) if whole else _with_rounded_ends(last, layout.folded)
     if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
         cells["robust %"] = text.percent(row.capture.holdout)
     size = text.megabytes(row.size)
@@ -326,11 +332,12 @@ def _are_judged(rows: Sequence[Evaluation]) -> bool:
     return any(row.holdout_accuracy for row in rows)
 
 
-def _with_half_width(quantity: Quantity | None) -> str:
-    """Format a share with the larger side of its interval, for a narrow table."""
-    if quantity is None or quantity.low is None or quantity.high is None:
+def _with_rounded_ends(quantity: Quantity | None, folded: bool) -> Words:
+    """Format a share with its interval in whole percent, for a narrow table: ``91.1 (88-93)``, with an en dash."""
+    ends = text.interval(quantity, 0)
+    if not ends:
         return text.percent(quantity)
-    return f"{text.percent(quantity)} ±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
+    return (text.percent(quantity), Span(ends, "line")) if folded else f"{text.percent(quantity)} ({ends})"
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], robust: bool) -> list[str]:
@@ -363,7 +370,9 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], rob
         elsewhere = f"; {more} more in the report" if more else ""
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
     if any(row.contended for row in rows):
-        lines.append("* timed while other programs used the machine")
+        lines.append(f"* {TIMED_BUSY}")
+    if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
+        lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
     hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
     return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
 

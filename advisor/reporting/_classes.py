@@ -332,18 +332,20 @@ def metric_blocks(view: RunView) -> list[Block]:
             marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
             label = f"{metric.label} ({marks})" if marks else metric.label
             remark = "; ".join(filter(None, (metric.meaning, metric_note(name, pick_figure))))
-            rows.append((not counts, (label, text.with_interval(pick_figure), text.with_interval(its), remark)))
-    both = f"{text.name(pick)} and the runner-up{f', {text.name(other)},' if other else ''}"
+            others = [text.with_interval(its)] if other else []
+            rows.append((not counts, (label, text.with_interval(pick_figure), *others, remark)))
+    both = f"{text.name(pick)} and the runner-up, {text.name(other)}," if other else text.name(pick)
     said = f"Other ways to count right and wrong answers, of {both} on the {'hold-out' if judged else 'validation'}."
     ask = "" if view.other_metric else "; --metric asks for another one"
     picked = "pick" if view.decision.feasible else "closest"
+    titles = (picked, "runner-up") if other else (picked,)
     names = ("metric", "what it is")
     cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
     caption = "In %, with 95 % intervals; higher is better"
     return [
         blocks.Heading("Metrics", "metrics"),
         blocks.Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
-        blocks.DataTable(blocks.columns("metric", picked, "runner-up", "what it is", left=names), cells, caption),
+        blocks.DataTable(blocks.columns("metric", *titles, "what it is", left=names), cells, caption),
     ]
 
 

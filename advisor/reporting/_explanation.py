@@ -1,6 +1,7 @@
 """The answer in plain lines, the pick for a person who knows the product, and beside what the user ships today."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -28,6 +29,23 @@ TITLE = "What you ship today"
 UNJUDGED = "; it did not run on the hold-out"
 WORTHLESS = "Not worth shipping yet. The best so far:"
 LEARNT = "Its figures are too high if it has learnt from your images."
+
+FEW_IMAGES = 100
+COUNT_ERROR = 0.02
+"""Images below which right answers are counted in place of told as a share; and how far from a whole number a count may
+be that was rounded as a share."""
+
+OF_HUNDRED = " of 100"
+"""How a share ends that is told as a count."""
+
+ADDRESS = "https://"
+"""What stands before the server in the reason of weights that could not be downloaded."""
+
+CONTENDED = "(contended machine)"
+"""How the source of a latency ends that was measured while other programs used the machine."""
+
+VOWELS = ("8", "11 ", "11.", "18 ", "18.")
+"""How the number of a size begins that takes ``an``."""
 
 UnitOfPlace = tuple[str, str]
 """What runs a file, and where, in words: ``2 CPU threads``, ``this machine``."""
@@ -87,13 +105,34 @@ def _right(view: RunView, pick: Evaluation) -> str:
         return ""
     if view.request.question.data is None:
         return f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
-    ends = "" if reached.low is None or reached.high is None else f" (95 %: {reached.low:.0f} to {reached.high:.0f})"
+    ends = _show_ends(reached)
     is_judged = pick.top1_on_parts[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
         return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{ends}{only}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
-    return f"Right on {_whole_percent(reached)} of 100 {images}{ends}{only}.{other}"
+    return f"Right on {_count_right(reached)} {images}{ends}{only}.{other}"
+
+
+def _count_right(reached: Quantity) -> str:
+    """Return how many images were answered rightly: of 100, or of all where these are fewer than 100.
+
+    "100 of 100" would say too much of a file that four images have judged.
+    """
+    images = reached.n or 0
+    right = reached.value * images / 100
+    # A metric that weighs the images counts no whole images.
+    if images >= FEW_IMAGES or not images or abs(right - round(right)) > COUNT_ERROR:
+        return f"{_whole_percent(reached)}{OF_HUNDRED}"
+    return f"{right:.0f} of {images}"
+
+
+def _show_ends(reached: Quantity) -> str:
+    """Return the interval of an accuracy in words; empty without one."""
+    if reached.low is None or reached.high is None:
+        return ""
+    unit = "" if _count_right(reached).endswith(OF_HUNDRED) else " %"
+    return f" (95 %: {reached.low:.0f} to {reached.high:.0f}{unit})"
 
 
 def _whole_percent(reached: Quantity) -> str:
@@ -111,15 +150,29 @@ def meeting_line(view: RunView) -> str:
     if view.decision.feasible and is_worthless(view):
         start = "No file finds enough to be shipped yet; the best is a"
     size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
-    images = _images_of(view, pick).replace("yours", "ours")
-    share = _whole_percent(reached)
-    right = f"right on {share} of 100" if view.task.probabilities else f"{share} % {view.task.metric} on"
+    images = _images_of(view, pick).replace("yours", "ours").replace("that chose it", "that also chose it")
+    count = _count_right(reached)
+    right = f"{count.removesuffix(OF_HUNDRED)} % right on" if count.endswith(OF_HUNDRED) else f"right on {count}"
+    if not view.task.probabilities:
+        right = f"{_whole_percent(reached)} % {view.task.metric} on"
     phones = _on_reference_phones(view)
     target = pick.configuration.target
     machine = "our computer" if target.device == HOST else target.device
     (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
-    figure = f"{show_ms(latency.value)} on {unit} of {place.split(' (')[0]} ({latency.provenance})"
-    return f"{start} {size}: {right} {images}, {figure}."
+    # The first screen has 90 words: the levels of the ranges stand with the same figures below.
+    ends = _show_range(reached, "{:.0f}".format)
+    times = f"{show_ms(latency.value)}{_show_range(latency, text.number)}"
+    whose = place.partition(" (")[0].removeprefix("a ")
+    figure = f"{times} on {unit} ({whose}, {latency.provenance})"
+    start = f"{start}n" if size.startswith(VOWELS) else start
+    return f"{start} {size}: {right} {images}{ends}, {figure}."
+
+
+def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
+    """Return the ends of the interval of a figure in brackets; empty without one."""
+    if quantity.low is None or quantity.high is None:
+        return ""
+    return f" ({show(quantity.low)}{text.DASH}{show(quantity.high)})"
 
 
 def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
@@ -150,8 +203,11 @@ def _time(view: RunView, pick: Evaluation) -> str:
     machine = "this machine" if target.device == HOST else target.device
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
-    busy = " while other programs used it" if pick.contended else ""
-    known = {**_on_reference_phones(view), (_unit(target), f"{machine}{busy}"): pick.latency}
+    busy = f" while other programs used it{_name_clock(pick.latency)}" if pick.contended else ""
+    phones = {}
+    for (unit, phone), latency in _on_reference_phones(view).items():
+        phones[unit, f"{phone}{_compare_with_budget(latency, view.budget.latency_ms)}"] = latency
+    known = {**phones, (_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
     # One kind of processor for all places is said once.
     if len(known) > len(units) == 1:
@@ -160,16 +216,29 @@ def _time(view: RunView, pick: Evaluation) -> str:
     return f"{', '.join(f'{_latency(latency)} on {unit} of {place}' for (unit, place), latency in known.items())}."
 
 
+def _name_clock(latency: Quantity) -> str:
+    """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
+    return f" ({latency.source.partition(' (')[0]})" if latency.source.endswith(CONTENDED) else ""
+
+
+def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
+    """Return what a predicted latency says of the budget, which was checked on this machine; empty if it holds."""
+    if budget_ms is None or max(latency.value, latency.high or 0.0) <= budget_ms:
+        return ""
+    return ": over the budget" if latency.value > budget_ms else ": perhaps over the budget"
+
+
 def _unit(target: Target) -> str:
     """Return what of a device runs a file: ``2 CPU threads``, ``the NPU``."""
     return plural(target.threads, "CPU thread") if target.accelerator == "cpu" else f"the {target.accelerator.upper()}"
 
 
 def _latency(latency: Quantity) -> str:
-    """Return a latency and its provenance, of a prediction with its interval: ``2.6 ms (0.4 to 4.5) predicted``."""
+    """Return a latency and its provenance, of a prediction with its interval: ``2 ms (80 %: 1 to 4) predicted``."""
     ends = ""
     if latency.low is not None and latency.high is not None and latency.provenance is not Provenance.MEASURED:
-        ends = f" ({text.number(latency.low)} to {text.number(latency.high)})"
+        level = f"{100 * latency.level:.0f} %: " if latency.level else ""
+        ends = f" ({level}{text.number(latency.low)} to {text.number(latency.high)})"
     return f"{show_ms(latency.value)}{ends} {latency.provenance}"
 
 
@@ -185,10 +254,20 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     tried = {row.configuration.card for row in view.ok} - {*without}
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
-        more = f"; {len(without)} without weights here: advisor catalog fetch --all" if without else ""
+        more = f"; {_explain_missing(without)}" if without else ""
         late = len(planned) - len(tried) - len(without)
         reached = f"{len(tried)} tried, {late} not reached" if late else f"{len(tried)} tried"
         yield f"{len(planned) - len(tried)} of {len(planned)} networks ({reached}{more})"
+
+
+def _explain_missing(without: Mapping[str, str]) -> str:
+    """Return how many networks have no weights here, and what to do, by the reason of each card."""
+    causes = Counter(reason.rpartition(ADDRESS)[2] for reason in without.values() if ADDRESS in reason)
+    if causes.total() == len(without):
+        # The search has tried already, so fetching once more is no advice.
+        ((cause, _),) = causes.most_common(1)
+        return f"{len(without)} could not be downloaded ({cause})"
+    return f"{len(without)} without weights here: advisor catalog fetch --all"
 
 
 @cache

@@ -303,12 +303,17 @@ def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.Da
     """Return the table of evaluations without a result, each with its reason."""
     titles = ("configuration", "status", "stage", "reason")
     cells = [
-        (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
+        (text.name(row), Span(_name_status(row), f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
         for row in rows
     ]
     header = blocks.columns(*titles, left=titles)
     caption = "Configurations without a result"
     return blocks.DataTable(header, cells, caption, "stopped", notes=notes)
+
+
+def _name_status(row: Evaluation) -> str:
+    """Return how a configuration without a result ended, in the words of :class:`ConfigurationCounts`."""
+    return "not reached" if row.stage == StageName.STOP else row.status.value
 
 
 def failure_blocks(view: RunView) -> list[blocks.Block]:

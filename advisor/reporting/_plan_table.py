@@ -32,8 +32,10 @@ def print_plan(
     None stands for one row a card, that of its fastest form with the cost of all; or for ``every`` form, by card.
     """
     rows = list(_fastest_forms(view)) if shown is None and not every else shown
-    more = [] if rows is None or rows is shown else [f"The cost is that of all {len(view.forecasts)} forms: --all."]
-    show([_table(view, rows), *map(Paragraph, (*more, *sentences(view)))], console)
+    more = []
+    if rows is not None and rows is not shown:
+        more.append(f"A row costs what all forms of its network cost; --all lists all {len(view.forecasts)} forms.")
+    show([_table(view, rows), *map(Paragraph, (*more, *sentences(view, not more)))], console)
 
 
 def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
@@ -48,12 +50,12 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
         yield from fastest[1:]
 
 
-def sentences(view: PlanView) -> Iterator[str]:
-    """Yield the lines below the table, one sentence each."""
+def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
+    """Yield the lines below the table, one sentence each; the table has ``every`` form or the fastest of each card."""
     question = view.request.question
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     yield from (f"Note: {remark}" for remark in view.remarks)
-    yield from _describe_filtered(view.forecasts)
+    yield from _describe_filtered(view.forecasts, every)
     yield from _images(view)
     skipped: dict[str, list[str]] = {}
     for name, reason in view.left_out.items():
@@ -72,14 +74,14 @@ def sentences(view: PlanView) -> Iterator[str]:
     yield "Nothing was spent. To start, use the same options with advisor search."
 
 
-def _describe_filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
+def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[str]:
     """Yield a line for each reason to leave configurations out; reasons that differ only in figures are one."""
     alike: dict[str, list[Forecast]] = {}
     filtered = [forecast for forecast in forecasts if forecast.filtered]
     for forecast in filtered:
         alike.setdefault(re.sub(r"(under )?\d[\d.,]*", "", forecast.filtered), []).append(forecast)
     if filtered:
-        yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations, marked x:"
+        yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations{', marked x' if every else ''}:"
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
         first = rows[0]
         same = len({row.filtered for row in rows}) == 1

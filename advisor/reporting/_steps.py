@@ -65,7 +65,7 @@ def next_step(view: RunView) -> Labelled | None:
 def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     """Yield what the user can do next, what is most useful first."""
     if view.demonstration:
-        what = "the same for your own photographs, a folder for each class"
+        what = "search with your own photographs, a folder for each class"
         yield NextStep("your own photographs", what, OWN_IMAGES)
         # The images are drawn, so no other step would say anything of the user's own (decision 0142).
         return

@@ -112,7 +112,7 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
     assert [row.split()[:2] for row in rows] == [[LARGE, "int8"], [SMALL, "int8"]]
     whole = sum(row.price_s for row in planned.forecasts if row.configuration.card == SMALL)
     assert show_seconds(whole) in rows[1]
-    assert f"The cost is that of all {len(planned.forecasts)} forms: --all." in text
+    assert f"--all lists all {len(planned.forecasts)} forms." in text
     text = shown(planned, shown=PLAN.select("size").of(planned.forecasts))
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
 

@@ -47,6 +47,13 @@ _VARIANT = re.compile(r"\s*\(([^)]*)\)")
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _FEWEST_LETTERS = 6  # of a code whose end is left out, such as SM-S921
 _MOST_NEAREST = 3
+APPLE_DEVICES = ("iphone", "ipad")
+"""How the plain names of Apple's devices begin."""
+
+APPLE_CORES = "[{core: A15 performance, count: 2, max_mhz: 3200}, {core: A15 efficiency, count: 4, max_mhz: 2000}]"
+ANDROID_CORES = "[{core: Cortex-X4, count: 1, max_mhz: 3300}, {core: Cortex-A720, count: 7, max_mhz: 2800}]"
+"""Examples of the cores of a device that nobody knows by its name."""
+
 _CUTOFF = 0.55  # similarity, as in :func:`advisor.core.nearest`
 _LONGEST_SLUG = 40
 _LONGEST = 80  # characters of a name that is compared with all known ones
@@ -361,8 +368,10 @@ def two_lines(name: str) -> str:
     if "-" not in slug:
         # A number alone is no text in YAML, and "host" is this machine.
         slug = f"our-{slug}"
+    # The example is that of a device of the same maker: no iPhone has a Cortex.
+    is_apple = plain_name(name).startswith(APPLE_DEVICES)
     return (
         f"or write two lines into {slug}.yaml, then: advisor devices add {slug}.yaml\n"
         f"  name: {slug}\n"
-        "  cores: [{core: Cortex-X4, count: 1, max_mhz: 3300}, {core: Cortex-A720, count: 7, max_mhz: 2800}]"
+        f"  cores: {APPLE_CORES if is_apple else ANDROID_CORES}"
     )
