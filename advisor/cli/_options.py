@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer._click.exceptions import NoSuchOption
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
@@ -44,6 +45,9 @@ Command = Callable[..., Any]
 
 INTEGRATIONS = "advisor.commands"
 """Entry points of further commands, each an :class:`IntegrationCommand`."""
+
+OWNERS_SHOWN = 3
+"""Commands that an error names because they have the option that another one lacks."""
 
 _ALL = "advisor.help_all"
 
@@ -297,6 +301,30 @@ class AllCommands(TyperGroup):
     @commands.setter
     def commands(self, named_commands: MutableMapping[str, _click.Command]) -> None:
         self._found = named_commands
+
+    def parse_args(self, ctx: _click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before the command; an unknown option is told with the commands that have it."""
+        with self._naming_owners(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: _click.Context) -> Any:
+        """Run the command; an unknown option is told with the commands that have it."""
+        with self._naming_owners(ctx):
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _naming_owners(self, ctx: _click.Context) -> Iterator[None]:
+        try:
+            yield
+        except NoSuchOption as error:
+            owners = []
+            for name, command in self._found.items():
+                if any(error.option_name in parameter.opts for parameter in command.params):
+                    owners.append(f"advisor {name}")
+            if owners:
+                verb = "have" if len(owners) > 1 else "has"
+                error.message = f"{error.message} ({', '.join(owners[:OWNERS_SHOWN])} {verb} it)"
+            raise
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""

@@ -83,7 +83,7 @@ def test_folders_that_read_in_two_ways_are_one_question(tmp_path: Path, number: 
 def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begins(quick_advisor: Advisor) -> None:
     said = ended(quick_advisor("search"), 2)
     assert "Task:" not in said.err
-    assert "give a limit: --budget 50ms --effort standard" in said.err
+    assert "give your images and a limit: --data photos --budget 50ms" in said.err
 
 
 @pytest.mark.parametrize(("limit", "applies"), [((), True), (("--budget", "50ms"), False)])
