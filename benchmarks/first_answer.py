@@ -130,7 +130,7 @@ def table(answers: Sequence[AnswerSoFar], cpu_s: float, wall_s: float) -> list[R
         ("seconds until the network of the pick stays", "", _since(answers, _network)),
         ("seconds until the pick stays", "180", _since(answers, lambda pick: pick.configuration.key)),
         ("seconds until the end", "", f"{wall_s:.0f}"),
-        ("the pick", "", final.describe() if final else "none"),
+        ("the pick", "", final.describe_figures() if final else "none"),
     ]
 
 

@@ -179,7 +179,7 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
     candidates = api.exportable(run)
     # Counted before rows are left out or sorted, because --pick counts the whole list.
     number = {candidate.configuration.key: count for count, candidate in enumerate(candidates, start=1)}
-    shown = {candidate.configuration.key: candidate.describe() for candidate in rows.of(candidates)}
+    shown = {candidate.configuration.key: candidate.describe_figures() for candidate in rows.of(candidates)}
     if as_json:
         print_document(candidates=[{"key": key, "description": text} for key, text in shown.items()])
         return

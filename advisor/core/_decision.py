@@ -134,7 +134,7 @@ def _pick_closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     return Decision(
         pick=pick,
         feasible=False,
-        reason=f"Nothing meets the budget; closest to the limits is {pick.describe()}: {broken}.",
+        reason=f"Nothing meets the budget; closest to the limits is {pick.describe_figures()}: {broken}.",
         relaxations=list_relaxations(known, budget),
         front=front(known),
     )
@@ -150,7 +150,7 @@ def _find_flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Choos
             # Priors may order files of one accuracy: a reader would see the same figure twice.
             is_gain = not for_accuracy or other.accuracy_percent > pick.accuracy_percent
             if is_gain and other.variant != pick.variant:
-                first.setdefault(key, Flip(condition, key, f"{condition}: {other.describe()}"))
+                first.setdefault(key, Flip(condition, key, f"{condition}: {other.describe_figures()}"))
         flips += first.values()
     return tuple(flips)
 

@@ -294,7 +294,7 @@ class Evaluation:
             capture=replace(self.capture, holdout=None),
         )
 
-    def describe(self) -> str:
+    def describe_figures(self) -> str:
         """Return the name with the figures; a finalist has its accuracy on the hold-out too."""
         top1 = f"{self.accuracy_percent:.1f} %"
         if self.holdout_accuracy is not None:

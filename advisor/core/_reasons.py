@@ -30,17 +30,17 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
     met = _describe_budget(choice.pick, budget)
     behind = best.accuracy_percent - pick.accuracy_percent
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
-        price = f", {_points(behind)} behind the most accurate ({best.describe()})" if behind > 0 else ""
+        price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})" if behind > 0 else ""
         first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(preference.name, "best")
         weights = f" by the weights {preference}" if first == "best" else ""
         often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
-        return f"{pick.describe()} is the {first} candidate within the limits{weights}{often}{price}{met}."
+        return f"{pick.describe_figures()} is the {first} candidate within the limits{weights}{often}{price}{met}."
     if behind <= 0:
         others = _others(choice)
         comma = "," if others and met.startswith(" and") else ""
-        return f"{pick.describe()} is the most accurate candidate within the limits{others}{comma}{met}."
+        return f"{pick.describe_figures()} is the most accurate candidate within the limits{others}{comma}{met}."
     return (
-        f"{pick.describe()} is statistically tied with the most accurate candidate within the limits "
+        f"{pick.describe_figures()} is statistically tied with the most accurate candidate within the limits "
         f"({best.name}, {best.accuracy_percent:.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
         f"{_times(best.latency_ms, pick.latency_ms, 'faster', 'slower')} and "
@@ -58,7 +58,7 @@ def _instead(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
     if choice.unjudged is not None:
         yield (
-            f"{choice.unjudged.describe()} would be the pick, but it did not run on the hold-out, so no other images "
+            f"{choice.unjudged.describe_figures()} would be the pick, but it did not run on the hold-out, so no other images "
             "judged it."
         )
     if choice.unsteady is not None:
@@ -113,7 +113,7 @@ def compare_with_pick(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(other.accuracy_percent - pick.accuracy_percent, 1) + 0.0  # never -0.0
     return (
-        f"{other.describe()}: {points:+.1f} points, {_times(pick.latency_ms, other.latency_ms, 'faster', 'slower')}, "
+        f"{other.describe_figures()}: {points:+.1f} points, {_times(pick.latency_ms, other.latency_ms, 'faster', 'slower')}, "
         f"{_times(pick.size_bytes, other.size_bytes, 'smaller', 'larger')}"
     )
 

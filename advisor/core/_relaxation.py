@@ -101,7 +101,7 @@ def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -
     text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(limits, steps, strict=True))
     now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
     return Relaxation(
-        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {evaluation.describe()}"
+        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {evaluation.describe_figures()}"
     )
 
 

@@ -191,7 +191,7 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
         if without.pick is not None and without.feasible:
             now = ", ".join(devices)
             then = ", ".join(rest)
-            text = f"devices {now} -> {then} admits {without.pick.describe()}"
+            text = f"devices {now} -> {then} admits {without.pick.describe_figures()}"
             ways.append(Relaxation("devices", now, then, without.pick.configuration.key, text))
     return replace(decision, relaxations=tuple(ways))
 

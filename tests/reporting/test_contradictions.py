@@ -101,7 +101,7 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     rows = {row.configuration.key: row for row in view.ok}
     for flip in decision.flips:
         assert "accuracy matters" not in flip.condition or rows[flip.key].accuracy_percent > pick.accuracy_percent
-    assert decision.reason.startswith(pick.describe()), "the figures of the pick are the same everywhere"
+    assert decision.reason.startswith(pick.describe_figures()), "the figures of the pick are the same everywhere"
     tied = re.search(r"statistically tied with (\d+) other", decision.reason)
     files = {row.variant for row in decision.ties}
     assert tied is None or int(tied[1]) == len(files)

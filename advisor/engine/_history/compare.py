@@ -286,7 +286,7 @@ def _reason(
 ) -> str:
     """Return the reason for the result of a comparison, in one or more sentences."""
     picks = before.decision.pick, after.decision.pick
-    then, now = ("nothing" if pick is None else pick.describe() for pick in picks)
+    then, now = ("nothing" if pick is None else pick.describe_figures() for pick in picks)
     if result is ComparisonResult.INCOMPLETE:
         return f"{after.name} ended before its first result: it says nothing of the earlier pick, {then}."
     if result is ComparisonResult.SAME:

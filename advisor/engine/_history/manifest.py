@@ -108,10 +108,17 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
 
 
 def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
-    """Write ``manifest.json``; cards that the run considered before it was resumed stay in it."""
-    considered = read_section(run.read_json("manifest.json"), "cards")
-    # A resumed run tries a part of the cards. A later re-evaluation must not take the others for new ones.
-    run.write_json("manifest.json", {**manifest, "cards": {**considered, **read_section(manifest, "cards")}})
+    """Write ``manifest.json``; cards that the run considered before it was resumed stay in it.
+
+    A resumed run tries a part of the cards. A later re-evaluation must not take the others for new ones, and the answer
+    goes on to say which of them have no weights.
+    """
+    before = run.read_json("manifest.json")
+    cards = {**read_section(before, "cards"), **read_section(manifest, "cards")}
+    missing = {**read_section(before, "without_weights"), **read_section(manifest, "without_weights")}
+    for card in read_section(manifest, "weights"):
+        missing.pop(card, None)
+    run.write_json("manifest.json", {**manifest, "cards": cards, "without_weights": missing})
 
 
 def _peak_bytes() -> int:

@@ -67,11 +67,11 @@ def test_a_search_that_ended_or_has_no_plan_is_not_unfinished(tmp_path: Path, ma
 
 def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path, "run")
-    write_manifest(run, {"cards": {"first": "1", "second": "2"}, "stopped": "interrupt"})
-    write_manifest(run, {"cards": {"second": "3"}})
-    manifest = run.read_json("manifest.json")
-    assert manifest["cards"] == {"first": "1", "second": "3"}
-    assert "stopped" not in manifest
+    missing = {"third": "no mirror", "fourth": "no mirror"}
+    write_manifest(run, {"cards": {"first": "1", "second": "2"}, "without_weights": missing, "stopped": "interrupt"})
+    write_manifest(run, {"cards": {"second": "3"}, "weights": {"fourth": {}}})
+    assert (manifest := run.read_json("manifest.json"))["cards"] == {"first": "1", "second": "3"}
+    assert (manifest["without_weights"], "stopped" in manifest) == ({"third": "no mirror"}, False)
 
 
 def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
