@@ -142,9 +142,20 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
+    if is_shippable(view):
+        yield Labelled("To ship", Span(f"advisor export {view.folder} --to bundle", "command"))
     label = _last_label(view)
     if view.next_command and label:
         yield Labelled(label, Span(view.next_command, "command"))
+
+
+def is_shippable(view: RunView) -> bool:
+    """Return whether the pick of a search that has ended has a file to ship, and no other line says how."""
+    pick = view.decision.pick
+    if pick is None or not pick.artefact or not view.decision.feasible:
+        return False
+    says_how = view.next_command.startswith("advisor export")
+    return not view.unfinished and not view.demonstration and not says_how
 
 
 def _last_label(view: RunView) -> str:
