@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.measurement import _average_precision as average_precision, _host as host
+    from advisor.measurement import (
+        _average_precision as average_precision,
+        _host as host,
+        _label_precision as label_precision,
+    )
     from advisor.measurement._accelerators import accelerator, find_serving
     from advisor.measurement._accuracy import (
         NEAR,
@@ -173,6 +177,7 @@ __all__ = [
     "host",
     "interpreter_of",
     "judge",
+    "label_precision",
     "least_cpu_ms",
     "load_detections",
     "make_rule",

@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, ImageAnswers, Interval, Quantity, parse
 from advisor.engine import AccuracyVerdict, Images, Role, Scored, percent
 from advisor.exporting import Found, ShippedModel
-from advisor.measurement import Floats, complete_guarantee, of_other_images, sums_of_units, units_of
+from advisor.measurement import (
+    Floats,
+    complete_guarantee,
+    label_precision,
+    of_other_images,
+    sums_of_units,
+    units_of,
+)
 from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, JudgeByShares, overlays
 from advisor.tasks.tagging._guarantees import answers_of_label
-from advisor.tasks.tagging._precision import Doubles, Truth, list_precisions, list_precisions_without
+
+Doubles = NDArray[np.float64]
+Truth = NDArray[np.int8]
 
 LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
 SHOWN_CLASSES = 20  # Labels whose average precision has an interval in the report, at most
@@ -41,12 +51,12 @@ class TagScores:
     @cached_property
     def by_class(self) -> Doubles:
         """The average precision of each label, (C,); NaN for one that all images have or lack."""
-        return list_precisions(self.truth, self.scores)
+        return label_precision.list_precisions(self.truth, self.scores)
 
     @cached_property
     def _without(self) -> Doubles:
         """The same without each image, (N, C)."""
-        return list_precisions_without(self.truth, self.scores)
+        return label_precision.list_precisions_without(self.truth, self.scores)
 
     @property
     def figure(self) -> Interval:

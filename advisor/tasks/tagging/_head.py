@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees
-from advisor.tasks.tagging._division import deal_out
+from advisor.datasets import deal_out
+from advisor.measurement import label_precision
 from advisor.tasks.tagging._guarantees import keep_shares
-from advisor.tasks.tagging._precision import mean_precision
 from advisor.training import find_space
 
 Floats = NDArray[np.float32]
@@ -94,7 +94,8 @@ def fit_tag_head(
         best = _cross_validate(features, truth, fold, last or features.shape[1], last)
         if last and last < features.shape[1]:
             every = _cross_validate(features, truth, fold, features.shape[1], last)
-            if mean_precision(truth, every.logits) >= mean_precision(truth, best.logits) + LEAST_GAIN:
+            least = label_precision.mean_precision(truth, best.logits) + LEAST_GAIN
+            if label_precision.mean_precision(truth, every.logits) >= least:
                 best = every
         space = find_space(features[:, : best.width], last)
         inside = space.enter(features[:, : best.width])

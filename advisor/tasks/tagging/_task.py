@@ -33,10 +33,10 @@ class Tagging(FunctionTask):
 
     def recognize(self, data: Path) -> str:
         """Return whether tables give images several labels, in words."""
-        from advisor.tasks.tagging._tables import list_tags
+        from advisor.datasets import list_label_sets
 
         try:
-            listing = list_tags(data)
+            listing = list_label_sets(data)
         except UsageError:
             return ""
         return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
