@@ -16,9 +16,9 @@ from advisor.datasets import LabelSetSurvey
 from advisor.engine import resolve
 from advisor.store import RunFolder
 from advisor.tasks.tagging._files import TagScores
-from advisor.tasks.tagging._guarantees import keep_shares, list_wishes
 from advisor.tasks.tagging._head import fit_tag_head
 from advisor.tasks.tagging._images import TagFault, check_tags
+from advisor.tasks.tagging._thresholds import keep_shares, list_wishes
 from tests.makers.label_sets import RNG, labels_of, mark_labels, write_images, write_table
 from tests.makers.once import make_once
 
