@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         _average_precision as average_precision,
         _host as host,
         _label_precision as label_precision,
+        _label_thresholds as label_thresholds,
     )
     from advisor.measurement._accelerators import accelerator, find_serving
     from advisor.measurement._accuracy import (
@@ -178,6 +179,7 @@ __all__ = [
     "interpreter_of",
     "judge",
     "label_precision",
+    "label_thresholds",
     "least_cpu_ms",
     "load_detections",
     "make_rule",

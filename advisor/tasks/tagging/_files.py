@@ -18,19 +18,13 @@ from advisor.measurement import (
     Floats,
     complete_guarantee,
     label_precision,
+    label_thresholds,
     of_other_images,
     sums_of_units,
     units_of,
 )
 from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, JudgeByShares, overlays
-from advisor.tasks.tagging._thresholds import (
-    ChosenThresholds,
-    answers_of_label,
-    choose_thresholds,
-    list_wishes,
-    logits_of,
-)
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
@@ -118,7 +112,7 @@ class TagScores:
 
     def complete(self, label: int, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
         """Return a guarantee of a label's threshold with what these images show of it."""
-        answers = answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
+        answers = label_thresholds.answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
         least = float(np.broadcast_to(self._thresholds, self.scores.shape[1:])[label])
         return complete_guarantee(answers, least, chosen)
 
@@ -189,12 +183,14 @@ class ByPrecision(JudgeByShares[TagScores]):
         answers = replace(verdict.answers, label_guarantees=guarantees, label_thresholds=thresholds)
         return replace(verdict, answers=answers)
 
-    def _choose_for_finished(self, own: TagScores, images: Images) -> ChosenThresholds:
+    def _choose_for_finished(self, own: TagScores, images: Images) -> label_thresholds.ChosenThresholds:
         """Return thresholds of the scores that a file gives the validation part."""
-        wishes = list_wishes(self.guarantees, images.classes) if self.guarantees.options else ()
+        wishes = label_thresholds.list_wishes(self.guarantees, images.classes) if self.guarantees.options else ()
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.truth)
         groups = own.groups or range(len(own.truth))
-        return choose_thresholds(logits_of(own.scores), own.truth, groups, wishes, batch)
+        return label_thresholds.choose_thresholds(
+            label_thresholds.logits_of(own.scores), own.truth, groups, wishes, batch
+        )
 
     def compare_answers(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
         """Return the average precision of each label."""

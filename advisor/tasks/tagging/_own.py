@@ -30,11 +30,11 @@ from advisor.engine import (
     cost,
     versions,
 )
+from advisor.measurement import label_thresholds
 from advisor.store import read_cached_sha256
 from advisor.tasks._own_file import take_own_file
 from advisor.tasks.tagging import TAGGING
 from advisor.tasks.tagging._stages import SCORES, describe_wishes, list_asked, share_of_holdout
-from advisor.tasks.tagging._thresholds import choose_thresholds, logits_of
 from advisor.tflite import Metadata, Model, count, form_of, has_postprocess, read, read_head, with_head
 
 SIGMOIDS = "give a model with one sigmoid for each label"
@@ -167,7 +167,9 @@ def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[s
     """Write a float tagger whose labels have the threshold one half, and return what each threshold guarantees."""
     scores = np.load(known.scores, allow_pickle=False)
     truth = np.array(known.truth, np.int8)
-    found = choose_thresholds(logits_of(scores), truth, known.groups, known.wishes, known.batch)
+    found = label_thresholds.choose_thresholds(
+        label_thresholds.logits_of(scores), truth, known.groups, known.wishes, known.batch
+    )
     data = model.read_bytes()
     weights, bias = read_head(data, model.name)
     # Labels that the images do not have keep their scores.

@@ -31,8 +31,7 @@ from advisor.engine import (
     features,
     versions,
 )
-from advisor.measurement import Floats, Runner
-from advisor.tasks.tagging._thresholds import list_wishes
+from advisor.measurement import Floats, Runner, label_thresholds
 from advisor.tflite import FEATURES, dequantize, read_metadata
 
 VERSION = "2"  # Raised when equal features and labels give another head
@@ -110,7 +109,7 @@ def describe_wishes(materials: Materials, role: Role) -> Inputs:
 def list_asked(materials: Materials) -> tuple[Guarantees, ...]:
     """Return what is asked of each label; empty if nothing is asked."""
     asked = materials.question.guarantees
-    return list_wishes(asked, materials.require_images().classes) if asked.options else ()
+    return label_thresholds.list_wishes(asked, materials.require_images().classes) if asked.options else ()
 
 
 def share_of_holdout(materials: Materials, role: Role) -> float:
@@ -120,12 +119,11 @@ def share_of_holdout(materials: Materials, role: Role) -> float:
 
 def fit_head(backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Path) -> list[dict[str, Any] | None]:
     """Fit a head to rows of features, write the backbone with it, and return what each threshold guarantees."""
-    from advisor.tasks.tagging._head import fit_tag_head
     from advisor.tflite import attach_head, last_width
-    from advisor.training import join_parts
+    from advisor.training import fit_label_head, join_parts
 
     data = backbone.read_bytes()
-    head = fit_tag_head(
+    head = fit_label_head(
         join_parts(files, np.asarray(learnt.rows)),
         np.array(learnt.truth, np.int8),
         learnt.groups,

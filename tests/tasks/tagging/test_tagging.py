@@ -14,11 +14,11 @@ from advisor.api import export, predict
 from advisor.core import Guarantees, Shares, Status, UsageError
 from advisor.datasets import LabelSetSurvey
 from advisor.engine import resolve
+from advisor.measurement import label_thresholds
 from advisor.store import RunFolder
 from advisor.tasks.tagging._files import TagScores
-from advisor.tasks.tagging._head import fit_tag_head
 from advisor.tasks.tagging._images import TagFault, check_tags
-from advisor.tasks.tagging._thresholds import keep_shares, list_wishes
+from advisor.training import fit_label_head
 from tests.makers.label_sets import RNG, labels_of, mark_labels, write_images, write_table
 from tests.makers.once import make_once
 
@@ -44,7 +44,7 @@ def test_a_head_learns_each_label_from_what_is_known_of_it(groups: Sequence[int]
     truth = (features[:, :3] > [0.0, 1.0, 0.0]).astype(np.int8)
     truth[::2, 2] = -1
     learnt = slice(300)
-    head = fit_tag_head(features[learnt], truth[learnt], groups, [str(n) for n in range(300)], 0)
+    head = fit_label_head(features[learnt], truth[learnt], groups, [str(n) for n in range(300)], 0)
     logits = features[300:] @ head.weights + head.bias
     judged = TagScores((1 / (1 + np.exp(-logits))).astype(np.float32), truth[300:])
     assert min(judged.by_class) > 0.9
@@ -66,7 +66,7 @@ def test_thresholds_keep_their_share_on_new_images(wish: Guarantees, size: int) 
         scores = 1 / (1 + np.exp(-2 * hidden))
         groups = np.arange(len(hidden)) // size
         half = len(hidden) // 2
-        thresholds, _ = keep_shares(truth[:half], scores[:half], groups[:half].tolist(), [wish], 1.0)
+        thresholds, _ = label_thresholds.keep_shares(truth[:half], scores[:half], groups[:half].tolist(), [wish], 1.0)
         if thresholds:
             shown = scores[half:] >= thresholds[0]
             of = shown if wish.precision else truth[half:] == 1
@@ -76,7 +76,7 @@ def test_thresholds_keep_their_share_on_new_images(wish: Guarantees, size: int) 
 
 
 def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
-    wishes = list_wishes(Guarantees(Shares(0.8), Shares(None, {"a": 0.9})), ["a", "b"])
+    wishes = label_thresholds.list_wishes(Guarantees(Shares(0.8), Shares(None, {"a": 0.9})), ["a", "b"])
     assert wishes == (Guarantees(recall=Shares(0.9)), Guarantees(Shares(0.8)))
     for both in (
         {"min_precision": ["80%"], "min_recall": ["80%"]},

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees, Shares
-from advisor.measurement import BoxAnswers, guarantee_threshold, units_of
+from advisor.measurement._accuracy import units_of
+from advisor.measurement._box_confidence import BoxAnswers, guarantee_threshold
 
 Truth = NDArray[np.int8]
 Scores = NDArray[np.floating[Any]]

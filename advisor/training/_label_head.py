@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees
 from advisor.datasets import deal_out
-from advisor.measurement import label_precision
-from advisor.tasks.tagging._thresholds import choose_thresholds
-from advisor.training import find_space
+from advisor.measurement import label_precision, label_thresholds
+from advisor.training._head.space import find_space
 
 Floats = NDArray[np.float32]
 Truth = NDArray[np.int8]
@@ -49,7 +48,7 @@ CURVATURE = 0.15  # p (1 - p) of a usual score. It scales the steps and does not
 
 
 @dataclass(frozen=True, eq=False)
-class TagHead:
+class LabelHead:
     """Weights (F, C) and bias (C,) of the logits of each label; a logit of 0 is the threshold."""
 
     weights: Floats
@@ -66,7 +65,7 @@ class _Trial:
     logits: Floats
 
 
-def fit_tag_head(
+def fit_label_head(
     features: Floats,
     truth: Truth,
     groups: Sequence[int],
@@ -75,7 +74,7 @@ def fit_tag_head(
     last: int = 0,
     wishes: Sequence[Guarantees] = (),
     batch: float = 0.0,
-) -> TagHead:
+) -> LabelHead:
     """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
 
     The first ``last`` features are those of the last layer; 0 for one kind of features alone. Images of one number in
@@ -98,10 +97,10 @@ def fit_tag_head(
         inside = space.enter(features[:, : best.width])
         kernel, offset = _fit_strengths(inside, truth, [best.strength])[best.strength]
     read, bias = space.leave(kernel, offset)
-    chosen = choose_thresholds(best.logits, truth, groups, wishes, batch)
+    chosen = label_thresholds.choose_thresholds(best.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
     weights[: best.width] = read * chosen.slope
-    return TagHead(weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees)
+    return LabelHead(weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees)
 
 
 def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int) -> _Trial:
