@@ -33,6 +33,7 @@ NAMES = (
     "confidence",
     "updates",
     "tagging",
+    "tagging_anytime",
     "trashnet_table",
     "trashnet_climb",
     "fleet",

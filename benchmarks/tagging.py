@@ -23,9 +23,9 @@ from PIL import Image
 import advisor
 from advisor.catalog import load_catalogue
 from advisor.core import Guarantees, Shares
+from advisor.datasets import LabelSetSurvey
 from advisor.store import RunFolder
-from advisor.tasks.tagging._head import fit_tag_head
-from advisor.tasks.tagging._images import TagSurvey, divide_tags, survey_tags
+from advisor.training import fit_label_head
 from benchmarks.accuracy_head import image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -56,7 +56,7 @@ REMARKS = (
 class TagSet:
     """A set of images with labels, and their features."""
 
-    read: TagSurvey
+    read: LabelSetSurvey
     groups: NDArray[np.int64]
     features: NDArray[np.float32]
     last: int  # features of the last layer, which come first
@@ -88,10 +88,10 @@ def main() -> None:
 
 def rows_of(name: str, data: Path, draws: int) -> Iterator[Row]:
     """Yield a row for each share that is asked."""
-    read = survey_tags(data)
+    read = LabelSetSurvey.read(data)
     dataset = read.images.dataset
     _, features, last = image_features(CARD, load_catalogue()[CARD], dataset)
-    known = TagSet(read, np.array(divide_tags(read, 0).groups), features, last)
+    known = TagSet(read, np.array(read.divide(0).groups), features, last)
     asked = [(of, share) for of in ("precision", "recall") for share in SHARES]
     found: dict[tuple[str, float], list[tuple[bool, float, float]]] = {each: [] for each in asked}
     for draw in range(FIRST, FIRST + draws):
@@ -117,7 +117,7 @@ def judge_half(known: TagSet, draw: int, of: str, share: float) -> Iterator[tupl
     wishes = [wish] * truth.shape[1]
     batch = float(new.sum() / (~new).sum())
     groups = known.groups[~new].tolist()
-    head = fit_tag_head(known.features[~new], truth[~new], groups, hashes, draw, known.last, wishes, batch)
+    head = fit_label_head(known.features[~new], truth[~new], groups, hashes, draw, known.last, wishes, batch)
     shown = known.features[new] @ head.weights + head.bias >= 0
     for label, guarantee in enumerate(head.guarantees):
         there = truth[new, label] == 1
@@ -157,9 +157,9 @@ def loss_of(name: str, data: Path, draw: int, place: Path) -> Row:
 
 def write_halves(data: Path, draw: int, table: Path) -> Path:
     """Write a table of a set's images with their labels, half of them, in whole groups, as its hold-out."""
-    read = survey_tags(data)
+    read = LabelSetSurvey.read(data)
     images = read.images.dataset.images
-    new = in_new_half(np.array(divide_tags(read, 0).groups), draw)
+    new = in_new_half(np.array(read.divide(0).groups), draw)
     with table.open("w", newline="", encoding="utf-8") as file:
         rows: list[Row] = [("path", "labels", "split")]
         for at, image in enumerate(images):

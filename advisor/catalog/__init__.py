@@ -36,12 +36,9 @@ if TYPE_CHECKING:
     from advisor.catalog._user_models.classifier import run
     from advisor.catalog._user_models.import_model import SUFFIX, ImportedModel, make_shipped_card, warn_of_scale
     from advisor.catalog._user_models.master import (
-        SCORES,
         ModelFacts,
         OwnFiles,
         own_files_of,
-        scores_of,
-        sums_to_one,
         task_of,
     )
     from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate_weights
@@ -52,7 +49,6 @@ else:
 
 __all__ = [
     "CONVERT_VERSION",
-    "SCORES",
     "SUFFIX",
     "Array",
     "Card",
@@ -87,9 +83,7 @@ __all__ = [
     "own_files_of",
     "read_published_labels",
     "run",
-    "scores_of",
     "show",
-    "sums_to_one",
     "task_of",
     "to_frame",
     "user_catalogue_file",

@@ -188,6 +188,10 @@ class AddKeywords(TypedDict, total=False):
             False,
         ),
     ]
+    task: Annotated[
+        str,
+        Option(QUESTION, "NAME", "What a model that ends in logits does. Default: image-classification.", ""),
+    ]
     into: Annotated[
         str | Path | None,
         Option(OUTPUT, "FILE", "Catalogue file that takes the card. Default: your own, which every search reads."),
@@ -220,6 +224,7 @@ def add(
     """
     from advisor.catalog._user_models import import_model
     from advisor.catalog._user_models.handles import local_source
+    from advisor.core import TASKS, UsageError
 
     into = options["into"]
     mean = tuple(options["mean"])
@@ -230,7 +235,12 @@ def add(
     )
     if tell:
         tell(f"reading {Path(file).name}")
-    with local_source(file, size) as source, import_model.inspect(source.path, size, options["as_it_is"]) as inspected:
+    finished = options["as_it_is"]
+    task = options["task"]
+    taking = [name for name, known in TASKS.items() if known.own_cards is not None]
+    if task and task not in taking:
+        raise UsageError(f"--task: no file of yours can be added for '{task}'", f"tasks: {', '.join(taking)}")
+    with local_source(file, size) as source, import_model.inspect(source.path, size, finished, task) as inspected:
         known = inspected.of(source)
         return import_model.add(known, known.ask_for_missing(given, ask), Path(into) if into else None)
 

@@ -22,7 +22,7 @@ devices_app = Commands.group(
     "List, add and calibrate device profiles.",
 )
 
-AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "into")
+AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "task", "into")
 """The options of ``advisor catalog add`` that the function takes as they are."""
 
 QUESTIONS = {
@@ -180,6 +180,7 @@ class AddOptions:
     as_it_is: Annotated[
         bool, option("", "Never retrain or compress the model. Quantized files never are.", "--as-it-is")
     ] = False
+    task: Annotated[str, option("NAME", "What a model that ends in logits does. Default: image-classification.")] = ""
     into: Annotated[str | None, option("FILE", "Catalogue file that takes the card. Default: your own.")] = None
     data: Annotated[
         str | None, option("PATH", "Your labelled images, or with boxes for a detector: measures accuracy.")
@@ -202,9 +203,9 @@ def add_card(
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
-    The model is a classifier, or a detector that ends in TFLite_Detection_PostProcess. A quantized file is never
-    retrained or compressed. Labels and normalization are read from the file's metadata. Missing values are asked for.
-    No code in the file is run.
+    The model is a classifier, a tagger that ends in sigmoids, or a detector that ends in TFLite_Detection_PostProcess.
+    A quantized file is never retrained or compressed. Labels and normalization are read from the file's metadata.
+    Missing values are asked for. No code in the file is run.
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """

@@ -141,6 +141,7 @@ class ShippedThresholds:
     by_class: Mapping[str, float] = field(default_factory=dict)
     #: by name of a class, the probability of that class from which on an image is possibly of it.
     recall: Mapping[str, float] = field(default_factory=dict)
+    several: bool = False  #: an image may have several of the classes, each from its own threshold on
 
     def least(self, name: str) -> float:
         """Return the least probability at which an answer of a class counts."""

@@ -278,6 +278,8 @@ class ImageAnswers:
     figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
     #: what the user asked of the thresholds of labels, by their names; empty for no wish.
     label_guarantees: Mapping[str, BoxGuarantee] = field(default_factory=dict)
+    #: score from which on each label is shown, of a file of the user that keeps its own scores; empty of other files.
+    label_thresholds: Mapping[str, float] = field(default_factory=dict)
     overlays: Overlays | None = None  #: images with a colour for each pixel, of the hold-out alone
 
     @property

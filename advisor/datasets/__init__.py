@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from advisor.datasets._duplicates import Pair, find_cropped_copies, group_pairs, near_duplicates
     from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_groups import Grouping
-    from advisor.datasets._image_places import find_by_name
     from advisor.datasets._images import (
         READ_ERRORS,
         InputSpec,
@@ -62,6 +61,9 @@ if TYPE_CHECKING:
         require_unchanged,
         sha256_of,
     )
+    from advisor.datasets._label_sets.stratification import deal_out
+    from advisor.datasets._label_sets.survey import LabelSetSurvey
+    from advisor.datasets._label_sets.tables import list_label_sets
     from advisor.datasets._layouts import list_files, missing_hint
     from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
     from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
@@ -82,7 +84,6 @@ if TYPE_CHECKING:
         split_halves,
     )
     from advisor.datasets._survey import Progress, Survey, survey
-    from advisor.datasets._table_rows import columns_of
     from advisor.datasets._thumbnails import read_thumbnail
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -116,6 +117,7 @@ __all__ = [
     "Grouping",
     "InputSpec",
     "Kind",
+    "LabelSetSurvey",
     "LabelledImage",
     "Listing",
     "ManifestColumns",
@@ -136,8 +138,8 @@ __all__ = [
     "check_survey",
     "class_order",
     "coco_files",
-    "columns_of",
     "copies_sentence",
+    "deal_out",
     "decode_images",
     "describe_read_error",
     "divide_boxes",
@@ -145,7 +147,6 @@ __all__ = [
     "draw_captures",
     "draw_demo",
     "entry_of",
-    "find_by_name",
     "find_cropped_copies",
     "folder_in",
     "formats_of",
@@ -157,6 +158,7 @@ __all__ = [
     "is_candidate",
     "key_of",
     "list_files",
+    "list_label_sets",
     "list_linked_groups",
     "lists_of",
     "load",

@@ -124,11 +124,13 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
 def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
     """Return the score of each label for the metadata, with which clients compare it; empty if all answers count.
 
-    Where scores differ, they are at least a half: no class is shown behind a more probable one that is left out.
+    Where scores differ and an image has one class, they are at least a half: no class is shown behind a more probable
+    one that is left out.
     """
+    least = 0.0 if thresholds.several else 0.5
     if not thresholds.by_class:
         return () if thresholds.plain is None else (thresholds.plain,)
-    return tuple(max(0.5, thresholds.least(label)) for label in labels)
+    return tuple(max(least, thresholds.least(label)) for label in labels)
 
 
 def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
@@ -316,6 +318,9 @@ class Shipping:
             return replace(
                 thresholds, by_class=_name_on_one_line(thresholds.by_class), recall=_name_on_one_line(thresholds.recall)
             )
+        labels = evaluation.answers.label_thresholds
+        if labels:
+            return ShippedThresholds(self.least, _name_on_one_line(labels), several=True)
         return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
 
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.measurement import _average_precision as average_precision, _host as host
+    from advisor.measurement import (
+        _average_precision as average_precision,
+        _host as host,
+        _label_precision as label_precision,
+        _label_thresholds as label_thresholds,
+    )
     from advisor.measurement._accelerators import accelerator, find_serving
     from advisor.measurement._accuracy import (
         NEAR,
@@ -173,6 +178,8 @@ __all__ = [
     "host",
     "interpreter_of",
     "judge",
+    "label_precision",
+    "label_thresholds",
     "least_cpu_ms",
     "load_detections",
     "make_rule",

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     )
     from advisor.training._head import HEAD_VERSION, fit_head, train_head
     from advisor.training._head.quantized import match_logits, refit_head
-    from advisor.training._head.space import find_space
     from advisor.training._head.trials import LAST_LAYER
+    from advisor.training._label_head import fit_label_head
     from advisor.training._labels import LANDMARKS, Suspect, find_suspects, predict_left_out
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
@@ -88,9 +88,9 @@ __all__ = [
     "epochs_done",
     "expect_new_conditions",
     "extract_features",
-    "find_space",
     "find_suspects",
     "fit_head",
+    "fit_label_head",
     "join_parts",
     "list_outputs",
     "match_logits",

@@ -25,22 +25,10 @@ from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.makers.commands import Advisor
 from tests.processes import until
 from tests.run_folders import write_run
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
-WITH_A_THREAD_THAT_WORKS = """
-import importlib, sys, threading, time
-from types import SimpleNamespace
-from advisor import api
-from advisor.cli._main import main
-command = importlib.import_module("advisor.cli._search")
-command.ENDS_WITHIN_S = 0.2
-command.show_answer = lambda *_: None
-api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
-threading.Thread(target=time.sleep, args=(600,)).start()
-sys.argv = ["advisor", "search", "--budget", "50ms"]
-main()
-"""
+WITH_A_THREAD_THAT_WORKS = read_table(__file__, "programs.yaml")["with_a_thread_that_works"]
 
 
 def test_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_a_usage_error(advisor: Advisor) -> None:

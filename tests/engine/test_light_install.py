@@ -49,27 +49,7 @@ REFUSED = (
     "catalog check --build",
 )
 
-ONE_AFTER_THE_OTHER = """
-import contextlib, io, json, os, sys, traceback
-from advisor.cli._main import main
-from tests.engine.light_stages import make_candidate
-
-said, photos = {}, sys.argv[2]
-for command, words in json.loads(sys.argv[1]).items():
-    before, sys.argv = set(os.listdir()), ["advisor", *words]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
-        try:
-            main()
-        except SystemExit as end:
-            said[command] = end.code or 0, errors.getvalue(), sorted(set(os.listdir()) - before)
-try:
-    make_candidate(photos, "stages")
-    said["a candidate"] = 0, "", ["stages"]
-except Exception:
-    said["a candidate"] = 1, traceback.format_exc(), []
-with open("said.json", "w") as file:
-    json.dump(said, file)
-"""
+ONE_AFTER_THE_OTHER = read_table(__file__, "programs.yaml")["one_after_the_other"]
 """Runs commands in one process, whose imports they share, and keeps exit code, errors and new files of each.
 
 The stages of a candidate come last.

@@ -12,22 +12,11 @@ import pytest
 from advisor.core import AdvisorError
 from advisor.tflite import read
 from tests.measurement import small_models
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
-RUNTIME = """
-import json, sys
-from ai_edge_litert.interpreter import Interpreter
-for path in sys.argv[1:]:
-    print(path, flush=True)
-    try:
-        found = Interpreter(model_path=path)
-        ends = found.get_input_details(), found.get_output_details()
-        listed = [[[list(map(int, each["shape"])), each["dtype"].__name__] for each in end] for end in ends]
-        print(json.dumps(listed), flush=True)
-    except (ValueError, RuntimeError):
-        print("null", flush=True)
-"""
+RUNTIME = read_table(__file__, "programs.yaml")["runtime"]
 """Prints each path, then what the runtime reads there; native code may end the process."""
 
 Ends = list[list[tuple[tuple[int, ...], str]]]  # Shapes and types of the inputs, and of the outputs

@@ -18,27 +18,7 @@ import typer
 from advisor.cli import _output as progress
 from advisor.measurement import timing
 
-PRELOADED = [
-    "advisor.api",
-    "advisor.cli._main",
-    "advisor.engine._history.insights",
-    "advisor.engine._progress",
-    "advisor.engine._run",
-    "advisor.engine._preview",
-    "advisor.measurement._latency.timing",
-    "advisor.reporting._blocks",
-    "advisor.reporting._answer",
-    "advisor.reporting._files",
-    "fastparquet",
-    "optuna",
-    "pandas",
-    "requests",
-    "rich.progress",
-    "scipy.cluster.hierarchy",
-    "scipy.fft",
-    "scipy.optimize",
-    "tests.makers.begun",
-]
+PRELOADED = Path(__file__).with_name("preloaded.txt").read_text(encoding="utf-8").split()
 """Modules that most commands import, and the one that does what each command would do again."""
 
 build_once = cache(typer.main.get_command)

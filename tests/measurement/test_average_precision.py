@@ -10,6 +10,7 @@ from advisor.measurement import (
     Detections,
     average_precision,
     find_centres,
+    label_precision,
     match_boxes,
     match_centres,
     score_boxes,
@@ -314,3 +315,18 @@ def test_the_shares_of_images_add_up_to_the_figure() -> None:
 def test_images_without_objects_cannot_be_scored() -> None:
     with pytest.raises(ValueError, match="no image has a box"):
         centre_score(images((0, 0, 1)), 2)
+
+
+def test_the_average_precision_of_labels_counts_equal_scores_together_and_leaves_out_what_is_unknown() -> None:
+    truth = np.random.default_rng(0).integers(-1, 2, (40, 3)).astype(np.int8)
+    scores = np.random.default_rng(1).integers(0, 8, (40, 3)) / 8
+
+    def slow(rows: np.ndarray, values: np.ndarray) -> float:
+        rows, values = rows[rows >= 0], values[rows >= 0]
+        return float(np.mean([rows[values >= value].mean() for value in values[rows == 1]]))
+
+    np.testing.assert_allclose(
+        label_precision.list_precisions(truth, scores), [slow(truth[:, c], scores[:, c]) for c in range(3)]
+    )
+    left = [[slow(np.delete(truth[:, c], n), np.delete(scores[:, c], n)) for c in range(3)] for n in range(40)]
+    np.testing.assert_allclose(label_precision.list_precisions_without(truth, scores), left)

@@ -15,48 +15,12 @@ from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
 from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
 from tests.store.test_files import files_at_most
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
-USER = """
-import sys
-from pathlib import Path
-from advisor.store import ArtifactCache
-from advisor.store._limit import Lease, evict_results
-
-root, seed = Path(sys.argv[1]), int(sys.argv[2])
-for turn in range(20):
-    hold = Lease(root)
-    cache = ArtifactCache(root / "artifacts", hold)
-    for number in range(5):
-        text = str(number) * 1000
-        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
-        assert (folder / "a").read_text() == text
-    evict_results(root, 2500)
-    for number in range(5):
-        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
-    hold.release()
-    if turn % 3 == seed % 3:
-        evict_results(root, 0)
-print("done")
-"""
-CLEANER = """
-import os, signal, sys
-from pathlib import Path
-from advisor.store import _limit as limit
-
-left = int(sys.argv[2])
-for name in ("rename", "unlink", "rmdir"):
-    def counted(*arguments, act=getattr(os, name), **more):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return act(*arguments, **more)
-    setattr(os, name, counted)
-limit.evict_results(Path(sys.argv[1]), 1_500_000)
-"""
+USER = read_table(__file__, "programs.yaml")["user"]
+CLEANER = read_table(__file__, "programs.yaml")["cleaner"]
 
 
 @pytest.fixture

@@ -43,15 +43,15 @@ def installed_tasks() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -> Callable[..., None]:
-    """Return what searches the small card in two forms."""
+    """Return what searches the small card in two forms, unless the options say otherwise."""
 
     def run(data: Path, out: Path, **options: Any) -> None:
-        places = {"data": str(data), "catalog": [str(small_catalog)], "out": str(out)}
+        usual = {"catalog": [str(small_catalog)], "candidates": ["small"], "compressions": ["float32", "int8"]}
         with pytest.MonkeyPatch.context() as patch, uncompiled_steps():
             patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
             for kind in map_pools():
                 patch.setitem(map_pools(), kind, InThisProcess)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
-            search(candidates=["small"], compressions=["float32", "int8"], threads=[1], workers=1, **places, **options)
+            search(data=str(data), out=str(out), threads=[1], workers=1, **{**usual, **options})
 
     return run

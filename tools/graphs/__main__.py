@@ -61,7 +61,7 @@ def make(file: Path) -> None:
         make_detector(file.stem, converted, finder, about["detector"], sets[1], images, answers)
         return
     data = one_head(converted, finder)
-    data, has_features = with_features(name_output(data, file.stem, softmax=True), file.stem)
+    data, has_features = with_features(name_output(data, file.stem, "SOFTMAX"), file.stem)
     made = assembled(data, finder, {name: value.shape for name, value in weights.items()})
     differences, agree = list[float](), 0
     filled = made.fill_constants(sets[1])

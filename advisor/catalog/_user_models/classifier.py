@@ -12,7 +12,7 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
 from advisor.catalog._cards import Preprocessing
-from advisor.core import UsageError
+from advisor.core import UsageError, message_of
 from advisor.tflite import (
     LITERT_CUSTOM,
     Model,
@@ -23,6 +23,7 @@ from advisor.tflite import (
     append_operator,
     content_of,
     custom_operators,
+    dequantize,
     new_operator,
     pack,
     quantize,
@@ -42,10 +43,13 @@ _GIVE_FLOAT = (
     "give the float32 (or float16) file that it was made from: rounded weights cannot be retrained or compressed again "
     "without losing more, so every form is made from float ones"
 )
+SCORES = "give an image classifier that ends in a softmax"
+_CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
 _PLAIN = "give one graph of builtin operators for one image; a detector may end in its post-processing"
 # Operators between the classifier and the output that change no order of the scores.
 _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
+_BEHIND_SIGMOIDS = ("RESHAPE", "SQUEEZE", "QUANTIZE", "DEQUANTIZE", "CONCATENATION")
 
 
 def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
@@ -58,15 +62,31 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
     """
     model = read(data, name)
     size = side_of(data, name, finished)
-    outputs = model.subgraphs[0].outputs
-    last = _find_producer(model, outputs[0]) if outputs else None
-    if last is not None and last.name == "LOGISTIC":
+    if ends_in_sigmoids(model):
         raise UsageError(
             f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
             "compared here",
-            "give a classifier that ends in a softmax",
+            SCORES,
         )
-    return size, _classes(model, name)
+    return size, count_scores(model, name)
+
+
+def ends_in_sigmoids(model: Model) -> bool:
+    """Return whether the first output is sigmoids, joined, reshaped or converted to another type at most."""
+    outputs = model.subgraphs[0].outputs
+    waiting = list(outputs[:1])
+    # At most as many steps as operators: a damaged graph may have a cycle.
+    for _ in model.operators:
+        if not waiting:
+            break
+        maker = _find_producer(model, waiting.pop())
+        if maker is None or maker.name not in (*_BEHIND_SIGMOIDS, "LOGISTIC"):
+            return False
+        if maker.name == "CONCATENATION":
+            waiting += maker.inputs
+        elif maker.name != "LOGISTIC":
+            waiting.append(maker.inputs[0])
+    return bool(outputs) and not waiting
 
 
 def side_of(data: bytes, name: str, finished: bool = False) -> int:
@@ -101,10 +121,10 @@ def list_quantized(model: Model) -> list[Tensor]:
     return [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
 
 
-def name_output(data: bytes, name: str, softmax: bool) -> bytes:
-    """Return a file that :func:`shape_of` accepts with its batch fixed at one and the output ``probabilities`` alone.
+def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBABILITIES) -> bytes:
+    """Return a file of one row of scores with its batch fixed at one and one output, called ``output_name``.
 
-    ``softmax`` puts a softmax behind the output: it holds logits.
+    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC, if that holds logits.
     """
     value = read(data, name)
     model = unpack(data, name)
@@ -117,13 +137,13 @@ def name_output(data: bytes, name: str, softmax: bool) -> bytes:
         if operator.name == "FULLY_CONNECTED" and bias >= 0:
             # The quantizer takes a bias of one axis only.
             graph.tensors[bias].shape = [prod(value.tensors[bias].shape)]
-    shape = (1, _classes(value, name))
+    shape = (1, count_scores(value, name, least=1))
     output = _shape_tensor(model, graph, scores_tensor(value, name), shape)
-    if softmax:
-        code = schema.BuiltinOperator.SOFTMAX
-        output_name = f"own/output_{len(graph.tensors)}"
-        output = append_operator(model, graph, code, [output], output_name, shape, schema.SoftmaxOptionsT(beta=1.0))
-    sign(model, graph, INPUT, {PROBABILITIES: output})
+    if end:
+        code = getattr(schema.BuiltinOperator, end)
+        options = schema.SoftmaxOptionsT(beta=1.0) if end == "SOFTMAX" else None
+        output = append_operator(model, graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options)
+    sign(model, graph, INPUT, {output_name: output})
     return pack(model)
 
 
@@ -142,6 +162,22 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
     features = _shape_tensor(model, graph, classifier_input, (1, width))
     sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
+
+
+def with_bias(data: bytes, name: str) -> bytes:
+    """Return a float file whose fully connected layers have a bias each: of zeros where a converter left it out."""
+    model = read(data, name)
+    edited = unpack(data, name)
+    graph = edited.subgraphs[0]
+    for place, operator in enumerate(model.operators):
+        # -1 stands for a bias that is missing.
+        if operator.name != "FULLY_CONNECTED" or (operator.inputs[2:] and operator.inputs[2] >= 0):
+            continue
+        rows = model.tensors[operator.inputs[1]].shape[0]
+        content = bytes(4 * rows)
+        bias = add_tensor(edited, graph, f"own/bias_{place}", (rows,), schema.TensorType.FLOAT32, content)
+        graph.operators[place].inputs = [*operator.inputs[:2], bias]
+    return pack(edited)
 
 
 def with_two_classes(data: bytes, name: str) -> bytes:
@@ -218,10 +254,11 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
     return shape[1]
 
 
-def _classes(model: Model, name: str) -> int:
+def count_scores(model: Model, name: str, least: int = 2) -> int:
+    """Return the number of scores; UsageError if the output is no row of at least ``least`` scores."""
     output = model.tensors[scores_tensor(model, name)]
     classes = output.shape[-1] if output.shape else 0
-    if classes < 2 or prod(abs(side) for side in output.shape) != classes:
+    if classes < least or prod(abs(side) for side in output.shape) != classes:
         raise UsageError(
             f"{name}: its output {output.shape} is not one row of scores", "an image classifier has one score a class"
         )
@@ -279,3 +316,34 @@ def run(data: bytes, image: NDArray[np.float32]) -> Mapping[str, NDArray[np.floa
     ((name, details),) = runner.get_input_details().items()
     outputs: Mapping[str, NDArray[np.float32]] = runner(**{name: quantize(image, details)})
     return outputs
+
+
+def sums_to_one(data: bytes, input_size: int, name: str) -> bool:
+    """Return whether the answers are probabilities already; logits are not, whatever the image."""
+    rng = np.random.default_rng(0)
+    # The logits of one image could add up to one by chance.
+    for image in rng.normal(size=(3, 1, input_size, input_size, 3)).astype(np.float32):
+        row = scores_of(data, image, name)
+        if row.min() < 0 or abs(float(row.sum()) - 1.0) > 1e-3:
+            return False
+    return True
+
+
+def scores_of(data: bytes, image: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+    """Return one row of scores from a file that may have no signature."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        runner = Interpreter(model_content=data)
+        runner.allocate_tensors()
+        (detail,) = runner.get_input_details()
+        runner.set_tensor(detail["index"], quantize(image, detail))
+        runner.invoke()
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
+    tensor = scores_tensor(read(data, name), name)
+    scores = next(output for output in runner.get_output_details() if output["index"] == tensor)
+    row = dequantize(runner.get_tensor(tensor), scores).reshape(-1)
+    if not np.isfinite(row).all():
+        raise UsageError(f"{name}: its answers are not finite numbers", SCORES)
+    return row

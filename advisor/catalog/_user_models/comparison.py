@@ -56,7 +56,8 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
 
     Both run on crops of photographs. ``name`` is what to call the model in an error.
     """
-    side, _ = classifier.shape_of(data, name)
+    side = classifier.side_of(data, name)
+    classifier.count_scores(read(data, name), name, least=1)
     model = read(data, name)
     images = draw_crops(side)
     runner = _runner(data)

@@ -152,13 +152,13 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
+def inspect(file: Path, size: int | None = None, finished: bool = False, task: str = "") -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
     One child does all work on it: a second one would import the same again, and could trust the first no less.
 
     ``size`` is the side of the input in pixels where the model leaves it open. A ``finished`` float file is taken as
-    it is, as a quantized one always is.
+    it is, as a quantized one always is. ``task`` is what the user says that the model does, if the file does not.
 
     Raises:
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
@@ -182,7 +182,7 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
         prepared = folder / "model.tflite"
         with ChildPool(log, environment) as pool:
             facts, conversion = _call_child(
-                pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished
+                pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished, task
             )
             yield Inspected(file, prepared, pool, facts, conversion)
 
@@ -306,8 +306,10 @@ def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     return first, second, third
 
 
-def make_shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
-    """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
+def make_shipped_card(file: Path, catalogs: Sequence[Path] = (), task: str = "") -> tuple[Card, Path]:
+    """Return a card of a finished file for a ``.tflite`` model, and the catalogue file that has it.
+
+    ``task`` is that of the search, which tells what the model does where its file does not.
 
     A copy of the file and the catalogue are kept in the cache, by the hash of the file. The card has the name of the
     file, with a suffix where a card of the user's other catalogues, ``catalogs``, has it.
@@ -321,12 +323,14 @@ def make_shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, 
         )
     stem = _stem(file)[:100] or FAMILY
     name = f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem
-    catalogue = cache_root() / "shipped" / f"{sha256_file(file)[:32]}-{VERSION}-{name}" / "catalog.yaml"
+    # Under another task, the same file may become another card.
+    kept = "-".join(filter(None, (sha256_file(file)[:32], str(VERSION), task, name)))
+    catalogue = cache_root() / "shipped" / kept / "catalog.yaml"
     if not catalogue.is_file():
         shutil.rmtree(catalogue.parent, ignore_errors=True)
         catalogue.parent.mkdir(parents=True)
         try:
-            with inspect(file, finished=True) as inspected:
+            with inspect(file, finished=True, task=task) as inspected:
                 given = ModelDescription(name=name, family=FAMILY)
                 lacking = list_missing(inspected, given)
                 if lacking:

@@ -17,14 +17,12 @@ from advisor.catalog._user_models import classifier
 from advisor.catalog._user_models.classifier import load_photograph, run
 from advisor.catalog._user_models.formats import as_tflite, format_of
 from advisor.catalog._weights.readers import Array
-from advisor.core import DEFAULT_TASK, TASKS, StageError, UsageError, message_of
+from advisor.core import DEFAULT_TASK, TASKS, StageError
 from advisor.downloads import WeightsFile
 from advisor.tflite import (
     Metadata,
     Model,
-    dequantize,
     pack,
-    quantize,
     read,
     read_metadata,
     scale_of_input,
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
 
 MAX_DIFFERENCE = 1e-5
 """Largest difference of a probability between the given and the edited file."""
-
-SCORES = "give an image classifier that ends in a softmax"
-_CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
 
 
 @dataclass(frozen=True)
@@ -73,8 +68,8 @@ class OwnFiles(Protocol):
     search_options: str
     """The options that a search for the task needs, beside ``--candidates``."""
 
-    def takes(self, model: Model) -> bool:
-        """Return whether a file is one of the task."""
+    def takes(self, model: Model, asked: bool) -> bool:
+        """Return whether a file is one of the task; ``asked`` if the user names the task."""
 
     def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
         """Write the master of a float file to ``target``; ``name`` is the user's file, for errors.
@@ -115,11 +110,14 @@ def own_files_of(task: str) -> OwnFiles:
     return cast("TakesFiles", TASKS[task]).own_files()
 
 
-def task_of(model: Model) -> str:
-    """Return the name of the task that a file is for: the last one that takes it, as the first takes every file."""
+def task_of(model: Model, asked: str = "") -> str:
+    """Return the name of the task that a file is for: the last one that takes it, as the first takes every file.
+
+    ``asked`` is the task that the user names, if any.
+    """
     # The first task takes every file, so a more special one that takes it too comes later and is meant.
     taking = (name for name, task in TASKS.items() if task.own_cards is not None)
-    return [name for name in taking if own_files_of(name).takes(model)][-1]
+    return [name for name in taking if own_files_of(name).takes(model, name == asked)][-1]
 
 
 def check_file(file: Path, size: int | None) -> None:
@@ -127,11 +125,13 @@ def check_file(file: Path, size: int | None) -> None:
     format_of(file).check(file, size)
 
 
-def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple[ModelFacts, Conversion | None]:
+def prepare(
+    file: Path, size: int | None, target: Path, finished: bool, task: str = ""
+) -> tuple[ModelFacts, Conversion | None]:
     """Write ``file``, of any of the formats, as a float model of its task; see :func:`as_tflite`.
 
     Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
-    ``finished`` float file, too.
+    ``finished`` float file, too. ``task`` is the one that the user names, if any.
     """
     data, conversion = as_tflite(file, size)
     name = str(file)
@@ -144,9 +144,8 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
         model = read(data, name)
         if len(model.subgraphs) == len(model.signatures) == 1:
             data = without_transposes(data, name)
-            data = classifier.with_two_classes(data, name)
     model = read(data, name)
-    own_files = own_files_of(task_of(model))
+    own_files = own_files_of(task_of(model, task))
     write_master = own_files.take if keeps_form else own_files.prepare
     facts = write_master(data, name, target, metadata)
     return replace(facts, scale=scale_of_input(model)), conversion
@@ -205,14 +204,14 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     """Write the master of a card of a user's file, and check that it computes what the file does."""
     data = content_of_own(card, weights)
-    softmax = not sums_to_one(data, card.input_size, card.name)
+    softmax = not classifier.sums_to_one(data, card.input_size, card.name)
     master, has_features = master_of(card, data, softmax)
     # Behind a new softmax the numbers are others than those of the file, so there is nothing to compare.
     difference = 0.0
     if not softmax:
         image = load_photograph(card.preprocessing, card.input_size)
         edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
-        difference = float(np.abs(edited - scores_of(data, image, "the file")).max())
+        difference = float(np.abs(edited - classifier.scores_of(data, image, "the file")).max())
     if not difference <= MAX_DIFFERENCE:
         raise StageError(f"the edited {card.name} differs from its file by {difference:.2g} in a probability")
     path.write_bytes(master)
@@ -234,35 +233,5 @@ def content_of_own(card: Card, weights: WeightsFile | None) -> bytes:
 
 def master_of(card: Card, data: bytes, softmax: bool) -> tuple[bytes, bool]:
     """Return a user's file with its outputs named, and whether it has features."""
-    return classifier.with_features(classifier.name_output(data, card.name, softmax), card.name)
-
-
-def sums_to_one(data: bytes, input_size: int, name: str) -> bool:
-    """Return whether the answers are probabilities already; logits are not, whatever the image."""
-    rng = np.random.default_rng(0)
-    # The logits of one image could add up to one by chance.
-    for image in rng.normal(size=(3, 1, input_size, input_size, 3)).astype(np.float32):
-        row = scores_of(data, image, name)
-        if row.min() < 0 or abs(float(row.sum()) - 1.0) > 1e-3:
-            return False
-    return True
-
-
-def scores_of(data: bytes, image: Array, name: str) -> Array:
-    """Return one row of scores from a file that may have no signature."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    try:
-        runner = Interpreter(model_content=data)
-        runner.allocate_tensors()
-        (detail,) = runner.get_input_details()
-        runner.set_tensor(detail["index"], quantize(image, detail))
-        runner.invoke()
-    except (ValueError, RuntimeError) as error:
-        raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
-    tensor = classifier.scores_tensor(read(data, name), name)
-    scores = next(output for output in runner.get_output_details() if output["index"] == tensor)
-    row = dequantize(runner.get_tensor(tensor), scores).reshape(-1)
-    if not np.isfinite(row).all():
-        raise UsageError(f"{name}: its answers are not finite numbers", SCORES)
-    return row
+    named = classifier.name_output(data, card.name, "SOFTMAX" if softmax else "")
+    return classifier.with_features(named, card.name)

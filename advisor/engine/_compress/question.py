@@ -25,6 +25,7 @@ from advisor.compression import (
     spec_of_file,
 )
 from advisor.core import (
+    DEFAULT_TASK,
     FLOAT,
     AmbiguousInput,
     Budget,
@@ -148,7 +149,16 @@ def ask(
     limits = Budget(max_drop_points=limit)
     data_folder = None if images is None else Path(images)
     seed = bounded("seed", options["seed"])
-    question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=seed)
+    task = task_of(graph)
+    if task not in map_file_kinds():
+        if judged_only:
+            raise UsageError(
+                f"{model.name} is a file for {task}, whose accuracy is measured by a search alone",
+                f"advisor search --task {task} --data {options['data']} --candidates {model.stem}",
+            )
+        # Files of other tasks are compressed as rows of scores.
+        task = DEFAULT_TASK
+    question = Question(task, data_folder, limits=limits, compressions=names, seed=seed)
     asked = CompressionQuestion(
         question,
         model,

@@ -308,7 +308,7 @@ def with_files(request: Request) -> Request:
         if not candidate.endswith(SUFFIX):
             names.append(candidate)
             continue
-        card, catalogue = make_shipped_card(Path(candidate), question.catalog)
+        card, catalogue = make_shipped_card(Path(candidate), question.catalog, question.task)
         names.append(card.name)
         catalogs.append(catalogue)
     # The request stays the same object, so that `request.yaml` has what the user wrote.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import Card, Preprocessing, fetch_weights, read_published_labels, scores_of, warn_of_scale
+from advisor.catalog import Card, Preprocessing, classifier, fetch_weights, read_published_labels, warn_of_scale
 from advisor.core import TASKS, AdvisorError, StageError
 from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
@@ -78,6 +78,6 @@ def answer(file: Path, specs: Sequence[InputSpec], images: Sequence[Path]) -> li
     data = file.read_bytes()
     answers = []
     for spec in specs:
-        rows = [scores_of(data, spec.read(image)[None], file.name) for image in images]
+        rows = [classifier.scores_of(data, spec.read(image)[None], file.name) for image in images]
         answers.append([int(np.argmax(row)) for row in rows])
     return answers

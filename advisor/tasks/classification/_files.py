@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.catalog import SCORES, Array, ImportedModel, ModelFacts, classifier, run, scores_of, sums_to_one
+from advisor.catalog import Array, ImportedModel, ModelFacts, classifier
 from advisor.core import TOP1, Evaluation, UsageError, as_probabilities, paired_shares
 from advisor.datasets import TESTS, InputSpec
 from advisor.engine import (
@@ -43,14 +43,16 @@ class OwnClassifiers:
 
     search_options = ""
 
-    def takes(self, model: Model) -> bool:
+    def takes(self, model: Model, asked: bool) -> bool:
         """Return True: a file of no other task is a classifier, and refused if it is none."""
         return True
 
     def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
         """Write the master of a classifier; a run of the file shows whether its scores are probabilities."""
+        data = classifier.with_two_classes(data, name)
         input_size, classes = classifier.shape_of(data, name)
-        edited = classifier.name_output(data, name, softmax=not sums_to_one(data, input_size, name))
+        end = "" if classifier.sums_to_one(data, input_size, name) else "SOFTMAX"
+        edited = classifier.name_output(data, name, end)
         target.write_bytes(edited)
         cost = count(read(edited, name))
         master, has_features = classifier.with_features(edited, name)
@@ -63,14 +65,14 @@ class OwnClassifiers:
         target.write_bytes(with_fixed_batch(data, name))
         model = read(target.read_bytes(), name)
         cost = count(model)
-        scores_of(target.read_bytes(), np.zeros((1, input_size, input_size, 3), np.float32), name)
+        classifier.scores_of(target.read_bytes(), np.zeros((1, input_size, input_size, 3), np.float32), name)
         return ModelFacts(input_size, classes, cost.parameters, cost.macs, None, metadata, form=form_of(model, cost))
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
         """Return the probabilities; those of a finished file are read from its only output."""
         if not finished:
-            return run(data, image)
-        row = as_probabilities(scores_of(data, image, "the model")[None])
+            return classifier.run(data, image)
+        row = as_probabilities(classifier.scores_of(data, image, "the model")[None])
         # Probabilities of 8 bits are rounded, and their sum is not quite 1.
         return {classifier.PROBABILITIES: row / max(float(row.sum()), 1e-6)}
 
@@ -78,7 +80,9 @@ class OwnClassifiers:
         """Return the class with the highest probability."""
         (row,) = outputs[classifier.PROBABILITIES]
         if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
-            raise UsageError(f"the model's answer to a photograph ({title}) is not a row of probabilities", SCORES)
+            raise UsageError(
+                f"the model's answer to a photograph ({title}) is not a row of probabilities", classifier.SCORES
+            )
         return [(int(row.argmax()), float(row.max()))]
 
     def remarks(self, added: ImportedModel) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from advisor.catalog import Array, ImportedModel, ModelFacts, classifier, run
+from advisor.catalog import Array, ImportedModel, ModelFacts, classifier
 from advisor.core import (
     METRICS,
     BoxFacts,
@@ -91,7 +91,7 @@ class OwnDetectors:
 
     search_options = f" --task {DETECTION.name} --data BOXES"
 
-    def takes(self, model: Model) -> bool:
+    def takes(self, model: Model, asked: bool) -> bool:
         """Return whether a file decodes boxes and drops those that overlap."""
         return has_postprocess(model)
 
@@ -112,7 +112,7 @@ class OwnDetectors:
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
         """Return the boxes, classes and scores."""
-        return run(data, image)
+        return classifier.run(data, image)
 
     def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
         """Return the class of the surest box, if there is one."""

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from advisor.core import StageError
 from advisor.datasets import InputSpec
-
-if TYPE_CHECKING:
-    from advisor.catalog import Card
-    from advisor.downloads import WeightsFile
-
-
-def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
-    """Write a user's own detector as the float file of its card, its outputs named, without its description."""
-    from advisor.tflite import with_named_outputs
-
-    if weights is None:
-        raise StageError(f"{card.name} is a file of your own, and the file is not available")
-    path.write_bytes(with_named_outputs(weights.path.read_bytes(), card.name))
 
 
 def detect(

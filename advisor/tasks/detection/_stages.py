@@ -1,4 +1,4 @@
-"""Stages of a detector: a user's own, and one whose scores are calibrated."""
+"""The stage that calibrates the scores of a detector."""
 
 from functools import partial
 
@@ -19,35 +19,9 @@ from advisor.engine import (
     VariantStages,
     Workload,
     cost,
-    identity,
-    require_classes,
 )
 from advisor.store import read_cached_sha256
 from advisor.tasks.detection import _jobs as jobs
-
-
-def own(card: Card) -> Stage[FloatModel]:
-    """Take a user's own detector, with its post-processing, if it knows the classes of the images."""
-
-    def inputs(materials: Materials, _results: Results) -> Inputs:
-        # Such a detector is not trained, so a class that it lacks would never be found.
-        require_classes(card, materials.require_images())
-        return identity(materials, card)
-
-    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(jobs.take, card, materials.weights[card.name], folders.model)
-
-    return Stage(
-        StageName.CONVERT,
-        Scope(card.name),
-        "1",
-        "reading",
-        (),
-        inputs,
-        job,
-        FloatModel.within,
-        cost.REWRITE_S,
-    )
 
 
 def calibrate_detector(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:

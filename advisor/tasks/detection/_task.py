@@ -57,10 +57,12 @@ class Detection(HeadOnMaps):
         The scores of the file that ships are calibrated.
         """
         from advisor.engine import Purpose
-        from advisor.tasks.detection._stages import calibrate_detector, own
+        from advisor.tasks._own_file import take_own_file
+        from advisor.tasks.detection._stages import calibrate_detector
+        from advisor.tflite import with_named_outputs
 
         if card.as_it_is:
-            return own(card)
+            return take_own_file(card, with_named_outputs)
         made = super().model(card, training, purpose, workload)
         return calibrate_detector(card, training, workload, made) if purpose is Purpose.SHIP else made
 

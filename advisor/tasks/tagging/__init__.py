@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import HEAD
+from advisor.core import HEAD, OwnCards
 from advisor.tasks.tagging._task import Tagging
 
 TAGGING = Tagging(
@@ -18,4 +18,5 @@ TAGGING = Tagging(
     linear=True,
     guarantees=("--min-precision", "--min-recall"),
     own_thresholds=True,
+    own_cards=OwnCards("tflite_tagger", "tflite_fixed_tagger"),
 )

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from advisor.core import BoxGuarantee, ImageAnswers, Interval, Quantity, parse
+from advisor.core import BoxGuarantee, Guarantees, ImageAnswers, Interval, Quantity, parse
 from advisor.engine import AccuracyVerdict, Images, Role, Scored, percent
 from advisor.exporting import Found, ShippedModel
-from advisor.measurement import Floats, complete_guarantee, of_other_images, sums_of_units, units_of
+from advisor.measurement import (
+    Floats,
+    complete_guarantee,
+    label_precision,
+    label_thresholds,
+    of_other_images,
+    sums_of_units,
+    units_of,
+)
 from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, JudgeByShares, overlays
-from advisor.tasks.tagging._guarantees import answers_of_label
-from advisor.tasks.tagging._precision import Doubles, Truth, list_precisions, list_precisions_without
+
+Doubles = NDArray[np.float64]
+Truth = NDArray[np.int8]
 
 LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
 SHOWN_CLASSES = 20  # Labels whose average precision has an interval in the report, at most
@@ -37,16 +47,17 @@ class TagScores:
     scores: Floats  # (N, C)
     truth: Truth  # (N, C): 1, 0, or -1 where nothing is known
     groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
+    least: Sequence[float] = (LEAST,)  # the threshold of each label, or of all
 
     @cached_property
     def by_class(self) -> Doubles:
         """The average precision of each label, (C,); NaN for one that all images have or lack."""
-        return list_precisions(self.truth, self.scores)
+        return label_precision.list_precisions(self.truth, self.scores)
 
     @cached_property
     def _without(self) -> Doubles:
         """The same without each image, (N, C)."""
-        return list_precisions_without(self.truth, self.scores)
+        return label_precision.list_precisions_without(self.truth, self.scores)
 
     @property
     def figure(self) -> Interval:
@@ -86,18 +97,24 @@ class TagScores:
     @property
     def flags(self) -> Truth:
         """1 where a label is shown and known to be there or not, else 0, (N, C)."""
-        return np.asarray((self.scores >= LEAST) & (self.truth >= 0), np.int8)
+        return np.asarray((self.scores >= self._thresholds) & (self.truth >= 0), np.int8)
+
+    @property
+    def _thresholds(self) -> Floats:
+        # In the type of the scores: a score that is exactly the threshold reaches it.
+        return np.asarray(self.least, self.scores.dtype)
 
     @property
     def errors(self) -> Doubles:
         """Number of wrong labels of each image, with the distance of each from the threshold added, float (N,)."""
         wrong = (self.flags != (self.truth == 1)) & (self.truth >= 0)
-        return np.asarray((wrong * (1 + np.abs(self.scores - LEAST))).sum(axis=1), np.float64)
+        return np.asarray((wrong * (1 + np.abs(self.scores - self._thresholds))).sum(axis=1), np.float64)
 
     def complete(self, label: int, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
         """Return a guarantee of a label's threshold with what these images show of it."""
-        answers = answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
-        return complete_guarantee(answers, LEAST, chosen)
+        answers = label_thresholds.answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
+        least = float(np.broadcast_to(self._thresholds, self.scores.shape[1:])[label])
+        return complete_guarantee(answers, least, chosen)
 
     def f1_scores(self) -> tuple[Interval, Interval, Interval]:
         """Return macro F1, micro F1, and the share of images of which all known labels are right."""
@@ -141,6 +158,8 @@ def _f1(counts: Doubles) -> Doubles:
 class ByPrecision(JudgeByShares[TagScores]):
     """Judge by the mean average precision."""
 
+    guarantees: Guarantees = field(default_factory=Guarantees)  # what is asked of the thresholds
+
     def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> TagScores:
         """Return the scores of the images beside their labels."""
         part = images.part(role)
@@ -148,14 +167,30 @@ class ByPrecision(JudgeByShares[TagScores]):
         return TagScores(scores, np.array(part.objects, np.int8), part.groups)
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """Return the figure on the validation part, and what the thresholds of the file that ships guarantee."""
+        """Return the figure on the validation part, and what the thresholds of the file that ships guarantee.
+
+        A finished file of the user keeps its scores, so its thresholds are kept beside it.
+        """
         verdict = super().verdict(scored, images, run, name)
-        guarantees = {
-            label: parse(BoxGuarantee, one)
-            for label, one in zip(images.classes, scored.notes or (), strict=False)
-            if one
-        }
-        return replace(verdict, answers=replace(verdict.answers, label_guarantees=guarantees))
+        found: Sequence[BoxGuarantee | None] = [parse(BoxGuarantee, row) if row else None for row in scored.notes or ()]
+        thresholds = {}
+        if not scored.made_here:
+            chosen = self._choose_for_finished(self.score_images(scored.own, images, Role.VALIDATION), images)
+            found = chosen.guarantees
+            thresholds = dict(zip(images.classes, chosen.scores, strict=True))
+        named = zip(images.classes, found, strict=False)
+        guarantees = {label: guarantee for label, guarantee in named if guarantee}
+        answers = replace(verdict.answers, label_guarantees=guarantees, label_thresholds=thresholds)
+        return replace(verdict, answers=answers)
+
+    def _choose_for_finished(self, own: TagScores, images: Images) -> label_thresholds.ChosenThresholds:
+        """Return thresholds of the scores that a file gives the validation part."""
+        wishes = label_thresholds.list_wishes(self.guarantees, images.classes) if self.guarantees.options else ()
+        batch = len(images.part(Role.HOLDOUT).paths) / len(own.truth)
+        groups = own.groups or range(len(own.truth))
+        return label_thresholds.choose_thresholds(
+            label_thresholds.logits_of(own.scores), own.truth, groups, wishes, batch
+        )
 
     def compare_answers(self, own: TagScores, floats: TagScores | None, images: Images) -> ImageAnswers:
         """Return the average precision of each label."""
@@ -164,14 +199,20 @@ class ByPrecision(JudgeByShares[TagScores]):
 
     def judge_answers(self, own: TagScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, F1, exact sets, the range of each label, and the images with the most errors."""
+        least = chosen.label_thresholds
+        if least:
+            own = replace(own, least=[least.get(label, LEAST) for label in images.classes])
         count = len(own.truth)
         macro, micro, exact = own.f1_scores()
         figures = {
-            "Macro F1": percent(macro, count, "the mean over the labels, from a score of one half on"),
+            "Macro F1": percent(macro, count, "the mean over the labels, of the scores from the threshold on"),
             "Micro F1": percent(micro, count, "of all labels together"),
             "Exact sets": percent(exact, count, "the share of images with exactly the right labels"),
             **dict(_list_class_figures(own, images.classes)),
         }
+        for label, score in least.items():
+            why = "the score from which on the label counts; validation chose it, and the file does not know it"
+            figures[f"Threshold of {label}"] = percent(Interval(score, score, score), count, why)
         guarantees = {}
         for place, label in enumerate(images.classes):
             guarantee = own.complete(place, chosen.label_guarantees.get(label))
@@ -188,7 +229,7 @@ class ByPrecision(JudgeByShares[TagScores]):
 
         shown = overlays(images, -own.errors, lambda place: own.describe_errors(place, images.classes), layers, {})
         answers = self.compare_answers(own, None, images)
-        return replace(answers, figures=figures, overlays=shown, label_guarantees=guarantees)
+        return replace(answers, figures=figures, overlays=shown, label_guarantees=guarantees, label_thresholds=least)
 
 
 def _list_class_figures(own: TagScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.catalog import Card
 from advisor.core import Guarantees, to_json
-from advisor.datasets import InputSpec
+from advisor.datasets import InputSpec, class_order
 from advisor.engine import (
     FloatModel,
     Folders,
@@ -31,9 +31,8 @@ from advisor.engine import (
     features,
     versions,
 )
-from advisor.measurement import Floats, Runner
-from advisor.tasks.tagging._guarantees import list_wishes
-from advisor.tflite import FEATURES
+from advisor.measurement import Floats, Runner, label_thresholds
+from advisor.tflite import FEATURES, dequantize, read_metadata
 
 VERSION = "2"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
@@ -63,12 +62,8 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
         learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
-        wishes = _wishes(materials)
-        # Without a wish, the key is that of a head without guarantees, so that earlier results are found.
-        if wishes:
-            learnt["wishes"] = [[wish.precision.plain, wish.recall.plain] for wish in wishes]
-            learnt["batch"] = _batch(materials, role)
-        return {"features": read.key(materials, results), **learnt, **versions("numpy", "scipy")}
+        asked = describe_wishes(materials, role)
+        return {"features": read.key(materials, results), **learnt, **asked, **versions("numpy", "scipy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
@@ -81,8 +76,8 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
             groups,
             part.hashes,
             materials.question.seed,
-            _wishes(materials),
-            _batch(materials, role),
+            list_asked(materials),
+            share_of_holdout(materials, role),
         )
         return partial(fit_head, results[source].path, read.files(results), learnt, folders.model)
 
@@ -99,25 +94,36 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
     )
 
 
-def _wishes(materials: Materials) -> tuple[Guarantees, ...]:
+def describe_wishes(materials: Materials, role: Role) -> Inputs:
+    """Return what names the wishes for thresholds in the key of a stage.
+
+    Without a wish, the key is that of a head without guarantees, so that earlier results are found.
+    """
+    wishes = list_asked(materials)
+    if not wishes:
+        return {}
+    shares = [[wish.precision.plain, wish.recall.plain] for wish in wishes]
+    return {"wishes": shares, "batch": share_of_holdout(materials, role)}
+
+
+def list_asked(materials: Materials) -> tuple[Guarantees, ...]:
     """Return what is asked of each label; empty if nothing is asked."""
     asked = materials.question.guarantees
-    return list_wishes(asked, materials.require_images().classes) if asked.options else ()
+    return label_thresholds.list_wishes(asked, materials.require_images().classes) if asked.options else ()
 
 
-def _batch(materials: Materials, role: Role) -> float:
+def share_of_holdout(materials: Materials, role: Role) -> float:
     """Return the number of images of the hold-out over those with a role."""
     return len(materials.part(Role.HOLDOUT).paths) / len(materials.part(role).paths)
 
 
 def fit_head(backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Path) -> list[dict[str, Any] | None]:
     """Fit a head to rows of features, write the backbone with it, and return what each threshold guarantees."""
-    from advisor.tasks.tagging._head import fit_tag_head
     from advisor.tflite import attach_head, last_width
-    from advisor.training import join_parts
+    from advisor.training import fit_label_head, join_parts
 
     data = backbone.read_bytes()
-    head = fit_tag_head(
+    head = fit_label_head(
         join_parts(files, np.asarray(learnt.rows)),
         np.array(learnt.truth, np.int8),
         learnt.groups,
@@ -137,9 +143,21 @@ class Tagger(Runner[Floats]):
     outputs = (SCORES,)
     kind = "an image tagger"
 
+    def read(self, outputs: Mapping[str, Any]) -> Floats:
+        """Return the scores, (C,); a file of the user may give them as whole numbers."""
+        scores: Floats = dequantize(outputs[SCORES], self._run.get_output_details()[SCORES])[0]
+        return scores
+
 
 def tag(
-    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]
+    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]
 ) -> None:
-    """Run a file over images in a child process, and write the scores, float32 (N, C)."""
-    np.save(path, np.stack([np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)]))
+    """Run a file over images in a child process, and write the scores of the labels of the images, float32 (N, C).
+
+    A file of the user may have more labels, in another order.
+    """
+    rows = np.stack([np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)])
+    said = read_metadata(model.read_bytes(), model.name)
+    if said and said.labels and list(said.labels) != list(classes):
+        rows = rows[:, list(class_order(classes, said.labels, rows.shape[1]))]
+    np.save(path, rows)

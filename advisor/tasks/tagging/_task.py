@@ -9,8 +9,8 @@ from advisor.core import HEAD, UsageError
 from advisor.tasks._task import FunctionTask, TaskFunctions
 
 if TYPE_CHECKING:
-    from advisor.catalog import Card
-    from advisor.engine import FloatModel, Purpose, Stage, Workload
+    from advisor.catalog import Card, OwnFiles
+    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
 
 
 class Tagging(FunctionTask):
@@ -21,6 +21,12 @@ class Tagging(FunctionTask):
         """The only training recipe: a head is fitted to the features of a frozen backbone."""
         return (HEAD,)
 
+    def own_files(self) -> OwnFiles:
+        """Return what is done with users' own taggers."""
+        from advisor.tasks.tagging._own import OwnTaggers
+
+        return OwnTaggers()
+
     @property
     def functions(self) -> TaskFunctions:
         """The functions for images with labels, judged by the order in which scores put them."""
@@ -28,21 +34,24 @@ class Tagging(FunctionTask):
         from advisor.tasks.tagging._shipping import SHIPPING
         from advisor.tasks.tagging._stages import tag
 
-        judge = files.ByPrecision(self.metric)
-        return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
+        def judge(question: Question) -> files.ByPrecision:
+            return files.ByPrecision(self.metric, question.guarantees)
+
+        return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", judge, SHIPPING)
 
     def recognize(self, data: Path) -> str:
         """Return whether tables give images several labels, in words."""
-        from advisor.tasks.tagging._tables import list_tags
+        from advisor.datasets import list_label_sets
 
         try:
-            listing = list_tags(data)
+            listing = list_label_sets(data)
         except UsageError:
             return ""
         return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that fits a head to the features of the card's backbone."""
+        """Return the stage that fits a head to the features of the card's backbone, or takes a user's own tagger."""
+        from advisor.tasks.tagging._own import own_tagger
         from advisor.tasks.tagging._stages import join_head
 
-        return join_head(card, training, purpose, workload)
+        return (own_tagger if card.as_it_is else join_head)(card, training, purpose, workload)

@@ -29,7 +29,7 @@ def test_features_are_what_the_classifier_sees_and_a_new_head_fits_them(head: st
     own = network(head=head)
     pooled = next(layer for layer in own.layers if "pooling" in layer.name)
     expected = np.asarray(keras.Model(own.input, pooled.output)(IMAGE)).reshape(1, -1)
-    master, found = classifier.with_features(classifier.name_output(tflite(own), "net", softmax=False), "net")
+    master, found = classifier.with_features(classifier.name_output(tflite(own), "net"), "net")
     assert found
     assert run(master, IMAGE)["features"] == pytest.approx(expected, abs=1e-6)
     joined = attach_head(select_output(master, "features"), np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
@@ -39,7 +39,7 @@ def test_features_are_what_the_classifier_sees_and_a_new_head_fits_them(head: st
 def test_a_file_that_classifies_maps_has_no_features() -> None:
     build = Builder()
     scores = build.softmax(build.mean(build.convolution(build.input(SIZE), CLASSES, 3)))
-    named = classifier.name_output(build.finish({"image": 0}, {"scores": scores}), "net", softmax=False)
+    named = classifier.name_output(build.finish({"image": 0}, {"scores": scores}), "net")
     master, found = classifier.with_features(named, "net")
     assert not found
     assert set(run(master, IMAGE)) == {"probabilities"}
@@ -74,7 +74,7 @@ def one_sigmoid(scores: int = 1) -> bytes:
 
 def test_the_second_probability_is_the_sigmoid() -> None:
     given = one_sigmoid()
-    edited = classifier.name_output(classifier.with_two_classes(given, "net"), "net", softmax=False)
+    edited = classifier.name_output(classifier.with_two_classes(given, "net"), "net")
     for image in IMAGES:
         probability = float(classifier.run(given, image)["scores"].reshape(-1)[0])
         answer = classifier.run(edited, image)["probabilities"]
@@ -82,7 +82,7 @@ def test_the_second_probability_is_the_sigmoid() -> None:
 
 
 def test_it_can_be_retrained_on_images() -> None:
-    edited = classifier.name_output(classifier.with_two_classes(one_sigmoid(), "net"), "net", softmax=False)
+    edited = classifier.name_output(classifier.with_two_classes(one_sigmoid(), "net"), "net")
     master, has_features = classifier.with_features(edited, "net")
     assert has_features
     assert classifier.run(master, IMAGES[0])["features"].shape == (1, 8)

@@ -184,7 +184,7 @@ class Evaluator:
         if learns and stages.made_here and task.own_thresholds and question.guarantees.options:
             shipped = task.model(stages.card, stages.training, Purpose.SHIP, self._workload)
             notes = (await self.walker.run(shipped)).notes
-        scored = Scored(answers, floats, folds, learns, notes)
+        scored = Scored(answers, floats, folds, learns, notes, stages.made_here)
         verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)
         if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))

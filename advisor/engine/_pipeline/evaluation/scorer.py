@@ -236,7 +236,7 @@ class Scored(NamedTuple):
 
     ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
     head was not cross-validated. ``trained`` is False for a user's own file that is not trained here.
-    ``notes`` are what the training of the float file that ships returned.
+    ``notes`` are what the training of the float file that ships returned. ``made_here`` is False for a finished file.
     """
 
     own: Path
@@ -244,6 +244,7 @@ class Scored(NamedTuple):
     folds: Path | None = None
     trained: bool = True
     notes: Any = None
+    made_here: bool = True
 
 
 class Judge(Protocol):

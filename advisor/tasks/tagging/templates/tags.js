@@ -2,6 +2,7 @@
 function meaningOf([scores], facts) {
   const found = Array.from(scores);
   const order = found.map((_, place) => place).sort((one, other) => found[other] - found[one]);
-  const shown = order.filter((place) => found[place] >= facts.least).map((place) => facts.labels[place]);
+  const leastOf = facts.least_of ?? {};
+  const shown = order.filter((place) => found[place] >= (leastOf[place] ?? facts.least)).map((place) => facts.labels[place]);
   return {found, answer: shown.join(', ') || 'no label'};
 }

@@ -9,20 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets import (
-    SPLIT,
-    SUFFIXES,
-    Entry,
-    ManifestColumns,
-    Rejected,
-    columns_of,
-    entry_of,
-    find_by_name,
-    missing_hint,
-    part_folders,
-    part_of,
-    read_rows,
-)
+from advisor.datasets._boxes.values import part_folders, part_of
+from advisor.datasets._dataset import Entry, Rejected
+from advisor.datasets._image_places import find_by_name
+from advisor.datasets._layouts import missing_hint
+from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
+from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
+from advisor.datasets._table_rows import columns_of
 
 IMAGE_COLUMNS = ("path", "filename", "file_name", "file", "image", "image_path", "image_name", "image_id", "img", "id")
 LABEL_COLUMNS = ("labels", "tags", "label", "tag", "classes", "categories", "attributes", "class", "category")
@@ -44,7 +37,7 @@ _COLUMN = "column "  # Before the title of a column that may be a class
 
 
 @dataclass(frozen=True)
-class TaggedEntry:
+class LabelSetEntry:
     """An image of a table: the classes that it shows, and those of which nothing is known."""
 
     image: Entry
@@ -53,11 +46,11 @@ class TaggedEntry:
 
 
 @dataclass(frozen=True)
-class TagListing:
+class LabelSetListing:
     """The images of a table, or of several, before their files are opened."""
 
     root: Path
-    entries: tuple[TaggedEntry, ...]
+    entries: tuple[LabelSetEntry, ...]
     classes: frozenset[str]
     rejected: tuple[Rejected, ...] = ()
     notes: tuple[str, ...] = ()
@@ -68,7 +61,7 @@ Rows = Mapping[Path, Sequence[tuple[int, Entry, Mapping[str, str]]]]
 """The rows of each image: the number of the row, the image as it says, and its cells."""
 
 
-def list_tags(path: Path) -> TagListing:
+def list_label_sets(path: Path) -> LabelSetListing:
     """List the images of a table, or of the tables in a folder and in the folders of its parts.
 
     Raises UsageError if the path does not exist, or a table cannot be read as one of labels.
@@ -85,14 +78,14 @@ def list_tags(path: Path) -> TagListing:
     if len(classes) > MOST_CLASSES:
         some = listed(sorted(classes), 3)
         raise UsageError(f"--data: '{tables[0][0]}' has {len(classes):,} labels: {some}", f"{MOST_CLASSES:,} at most")
-    entries: list[TaggedEntry] = []
+    entries: list[LabelSetEntry] = []
     for listing in listings:
         # A table with a column for each class says nothing of classes that only another table has.
         lacking = classes - listing.classes if listing.by_columns else frozenset()
         entries += [replace(entry, unknown=entry.unknown | lacking) for entry in listing.entries]
     rejected = tuple(row for listing in listings for row in listing.rejected)
     notes = tuple(dict.fromkeys(note for listing in listings for note in listing.notes))
-    return TagListing(path if path.is_dir() else path.parent, tuple(entries), classes, rejected, notes)
+    return LabelSetListing(path if path.is_dir() else path.parent, tuple(entries), classes, rejected, notes)
 
 
 def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
@@ -109,7 +102,7 @@ def _titles_of(table: Path) -> dict[str, str]:
     return {"_".join(column.casefold().split()): column for column in columns_of(table)}
 
 
-def _list_table(table: Path, part: str) -> TagListing:
+def _list_table(table: Path, part: str) -> LabelSetListing:
     titles = _titles_of(table)
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
     stated = {*IMAGE_COLUMNS, *(name for names in SPLIT.values() for name in names)}
@@ -132,7 +125,7 @@ def _list_table(table: Path, part: str) -> TagListing:
     return replace(listing, entries=entries, notes=(*listing.notes, *moved))
 
 
-def _read_labels(table: Path, rows: Rows) -> TagListing:
+def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with one column of labels, of which each cell may have several."""
     cells = {row[1].label for of_image in rows.values() for row in of_image} - NO_LABELS
     separator = next((mark for mark in SEPARATORS if any(mark in cell for cell in cells)), "")
@@ -155,10 +148,10 @@ def _read_labels(table: Path, rows: Rows) -> TagListing:
             numbers = " and ".join(map(str, list(sets)[:2]))
             rejected.append(Rejected(path, f"rows {numbers} of '{table.name}' give it different labels"))
             continue
-        entries.append(TaggedEntry(of_image[0][1], frozenset[str]().union(*sets.values())))
+        entries.append(LabelSetEntry(of_image[0][1], frozenset[str]().union(*sets.values())))
     classes = frozenset[str]().union(*(entry.there for entry in entries))
     notes = (f"Blanks separate the labels of '{table.name}': {listed(sorted(classes), 4)}.",) if blanks else ()
-    return TagListing(table.parent, tuple(entries), classes, tuple(rejected), notes)
+    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), notes)
 
 
 def _have_common_words(cells: set[str]) -> bool:
@@ -172,7 +165,7 @@ def _have_common_words(cells: set[str]) -> bool:
     return False
 
 
-def _read_columns(table: Path, rows: Rows) -> TagListing:
+def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with a column for each class."""
     columns = _find_classes(table, rows)
     cells = [row for of_image in rows.values() for *_, row in of_image]
@@ -190,10 +183,10 @@ def _read_columns(table: Path, rows: Rows) -> TagListing:
             continue
         there = frozenset(columns[column] for column, flags in said.items() if flags == {True})
         unknown = frozenset(columns[column] for column, flags in said.items() if not flags)
-        entries.append(TaggedEntry(of_image[0][1], there, unknown))
+        entries.append(LabelSetEntry(of_image[0][1], there, unknown))
     notes = (f"'{table.name}' has 1 and -1 and no 0: -1 says that a label is not there.",) if minus_is_no else ()
     classes = frozenset(columns.values())
-    return TagListing(table.parent, tuple(entries), classes, tuple(rejected), notes, by_columns=True)
+    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), notes, by_columns=True)
 
 
 def _read_flag(cell: str, minus_is_no: bool) -> bool | None:

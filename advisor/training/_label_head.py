@@ -27,10 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees
-from advisor.tasks.tagging._division import deal_out
-from advisor.tasks.tagging._guarantees import keep_shares
-from advisor.tasks.tagging._precision import mean_precision
-from advisor.training import find_space
+from advisor.datasets import deal_out
+from advisor.measurement import label_precision, label_thresholds
+from advisor.training._head.space import find_space
 
 Floats = NDArray[np.float32]
 Truth = NDArray[np.int8]
@@ -46,12 +45,10 @@ LEAST_GAIN = 0.025
 MOST_STEPS = 100
 TOLERANCE = 1e-3
 CURVATURE = 0.15  # p (1 - p) of a usual score. It scales the steps and does not change the optimum.
-SMOOTHED = 1.0  # Images of either kind that are added when scores are calibrated, as in Platt (1999)
-LEAST_SLOPE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class TagHead:
+class LabelHead:
     """Weights (F, C) and bias (C,) of the logits of each label; a logit of 0 is the threshold."""
 
     weights: Floats
@@ -68,7 +65,7 @@ class _Trial:
     logits: Floats
 
 
-def fit_tag_head(
+def fit_label_head(
     features: Floats,
     truth: Truth,
     groups: Sequence[int],
@@ -77,14 +74,13 @@ def fit_tag_head(
     last: int = 0,
     wishes: Sequence[Guarantees] = (),
     batch: float = 0.0,
-) -> TagHead:
+) -> LabelHead:
     """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
 
     The first ``last`` features are those of the last layer; 0 for one kind of features alone. Images of one number in
     ``groups`` stay in one fold, unless there are fewer groups than folds. ``wishes`` are what is asked of the threshold
     of each label, for ``batch`` times as many new images.
     """
-    from scipy.special import expit, logit
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     # Photographs of one long series are one group, and a fold with all of them leaves nothing to learn from.
@@ -94,20 +90,17 @@ def fit_tag_head(
         best = _cross_validate(features, truth, fold, last or features.shape[1], last)
         if last and last < features.shape[1]:
             every = _cross_validate(features, truth, fold, features.shape[1], last)
-            if mean_precision(truth, every.logits) >= mean_precision(truth, best.logits) + LEAST_GAIN:
+            least = label_precision.mean_precision(truth, best.logits) + LEAST_GAIN
+            if label_precision.mean_precision(truth, every.logits) >= least:
                 best = every
         space = find_space(features[:, : best.width], last)
         inside = space.enter(features[:, : best.width])
         kernel, offset = _fit_strengths(inside, truth, [best.strength])[best.strength]
     read, bias = space.leave(kernel, offset)
-    slope, shift = calibrate_logits(best.logits, truth)
-    scores = expit(best.logits.astype(np.float64) * slope + shift)
-    thresholds, guarantees = keep_shares(truth, scores, groups, wishes, batch)
-    for label, threshold in thresholds.items():
-        shift[label] -= float(logit(threshold))
+    chosen = label_thresholds.choose_thresholds(best.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
-    weights[: best.width] = read * slope
-    return TagHead(weights, (bias * slope + shift).astype(np.float32), guarantees)
+    weights[: best.width] = read * chosen.slope
+    return LabelHead(weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees)
 
 
 def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int) -> _Trial:
@@ -178,48 +171,3 @@ def _minimise(
     options: Any = {"maxiter": MOST_STEPS, "gtol": TOLERANCE, "ftol": 0.0}
     solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
     return scale * solution[:split].reshape(shape), solution[split:]
-
-
-def calibrate_logits(logits: Floats, truth: Truth) -> tuple[Floats, Floats]:
-    """Return the slope and the shift of each label's logits, (C,), after which 0 is the threshold with the best F1.
-
-    The slope and a first shift make them log odds (J. Platt, "Probabilistic Outputs for Support Vector Machines",
-    1999). The F1 is the expected one: of probabilities it varies less than that of a few counted images.
-    """
-    from scipy.special import expit, logit
-
-    slopes = np.ones(truth.shape[1], np.float32)
-    shifts = np.zeros(truth.shape[1], np.float32)
-    for label in range(truth.shape[1]):
-        known = truth[:, label] >= 0
-        values = logits[known, label].astype(np.float64)
-        slope, shift = _fit_platt(values, truth[known, label] == 1)
-        probabilities = np.sort(expit(slope * values + shift))[::-1]
-        hits = np.cumsum(probabilities)
-        f1 = 2 * hits / (np.arange(1, len(hits) + 1) + hits[-1])
-        best = int(f1.argmax())
-        # Half of the best F1 is the threshold that reaches it (Z. Lipton et al., "Optimal Thresholding of Classifiers
-        # to Maximize F1 Measure", 2014).
-        # Cut off, because the logit of 0 is infinite.
-        threshold = min(max(float(f1[best]) / 2, 1e-4), 1 - 1e-4)
-        slopes[label] = slope
-        shifts[label] = shift - float(logit(threshold))
-    return slopes, shifts
-
-
-def _fit_platt(values: NDArray[np.float64], there: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return slope and shift that make log odds of the logits of one label."""
-    from scipy.optimize import minimize
-
-    count = int(there.sum())
-    high = (count + SMOOTHED) / (count + 2 * SMOOTHED)
-    low = SMOOTHED / (len(there) - count + 2 * SMOOTHED)
-    wanted = np.where(there, high, low)
-
-    def loss(place: NDArray[np.float64]) -> float:
-        # As a power the slope stays positive: a negative one would reverse the order of the images.
-        scaled = np.exp(place[0]) * values + place[1]
-        return float((np.logaddexp(0.0, scaled) - wanted * scaled).mean())
-
-    log_slope, shift = minimize(loss, np.zeros(2), method="L-BFGS-B").x
-    return max(float(np.exp(log_slope)), LEAST_SLOPE), float(shift)

@@ -1,0 +1,135 @@
+"""Read and divide images with any number of labels each, of which some may not be known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import UsageError, listed
+from advisor.datasets._boxes import formats_of
+from advisor.datasets._boxes.reading import survey_boxes
+from advisor.datasets._boxes.values import ONE_CLASS
+from advisor.datasets._checks.findings import phrase_count
+from advisor.datasets._dataset import Listing, Rejected
+from advisor.datasets._label_sets.stratification import deal_out
+from advisor.datasets._label_sets.tables import HINT, list_label_sets
+from advisor.datasets._split import Split
+from advisor.datasets._survey import Progress, Survey, survey
+from advisor.store import sha256_json
+
+if TYPE_CHECKING:
+    from advisor.datasets._division import Division
+    from advisor.datasets._duplicates import Pair
+
+Truth = NDArray[np.int8]  # (N, C): 1 where an image has a label, 0 where not, UNKNOWN where nobody knows
+UNKNOWN = -1
+LEAST = 3  # Images with a label, and without it, at least: one for each part
+FEWEST_GROUPS = 10  # Groups of images from which on labels decide who comes into which part
+NAMED = 5  # Labels that a sentence names
+NOT_USED = "not used"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSetSurvey:
+    """Images whose labels were read."""
+
+    images: Survey  # of one class
+    classes: tuple[str, ...]  # the labels, sorted
+    truth: Truth
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Images with each label."""
+        return dict(zip(self.classes, (self.truth == 1).sum(axis=0).tolist(), strict=True))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The notes on labels that are left out."""
+        return tuple(note for note in self.notes if NOT_USED in note)
+
+    @classmethod
+    def read(cls, path: Path, progress: Progress | None = None, most: int | None = None) -> LabelSetSurvey:
+        """Read images and their labels; faults of single files are recorded with the images that are left out.
+
+        Raises UsageError if no layout fits, or if no label is left that some images have and others do not.
+        """
+        if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
+            boxes = survey_boxes(path, progress, most)
+            truth = np.array([[name in content for name in boxes.classes] for content in boxes.contents], np.int8)
+            note = "The labels of an image are the classes of its boxes."
+            return _without_useless(cls(boxes.images, boxes.classes, truth, (note,)), path)
+        listing = list_label_sets(path)
+        by_path = {entry.image.path: entry for entry in listing.entries}
+        entries = [replace(entry.image, label=ONE_CLASS) for entry in by_path.values()]
+        images = survey(Listing(listing.root, entries, (), listing.rejected, listing.notes), progress, most)
+        classes = tuple(sorted(listing.classes))
+        truth = np.zeros((len(images.dataset.images), len(classes)), np.int8)
+        for row, image in enumerate(images.dataset.images):
+            entry = by_path[image.path]
+            truth[row] = [UNKNOWN if name in entry.unknown else name in entry.there for name in classes]
+        return _without_useless(cls(images, classes, truth), path)
+
+    def divide(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
+        """Return the division of the images, in which each part has its share of each label.
+
+        The user's own split is kept.
+        """
+        from advisor.datasets._division import divide_survey, make_stratifier
+
+        dataset = self.images.dataset
+        contents = [Counter(self.labels_of(place)) for place in range(len(self.truth))]
+        division = divide_survey(self.images, seed, alike, make_stratifier(dataset, contents))
+        if division.split.given or len(set(division.groups)) < FEWEST_GROUPS:
+            return division
+        split = division.split
+        parts = (split.train, split.validation, split.holdout)
+        # The first division gives the sizes of the parts alone: its strata know only the rarest label of an image.
+        shares = [len(part) / len(self.truth) for part in parts]
+        hashes = [image.sha256 for image in dataset.images]
+        part = deal_out(self.truth, division.groups, hashes, shares, seed)
+        train, validation, holdout = (tuple(np.flatnonzero(part == number).tolist()) for number in range(len(parts)))
+        return replace(division, split=Split(train, validation, holdout, split.seed))
+
+    def labels_of(self, place: int) -> tuple[str, ...]:
+        """Return the labels of an image."""
+        return tuple(self.classes[label] for label in np.flatnonzero(self.truth[place] == 1).tolist())
+
+
+def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
+    """Return the images without labels that cannot be learnt and judged, and without images of which nothing is known.
+
+    A label is left out if too few images have it, or too few are known to lack it.
+    """
+    there, lacking = ((read.truth == value).sum(axis=0) for value in (1, 0))
+    few = np.flatnonzero(there < LEAST).tolist()
+    everywhere = np.flatnonzero((there >= LEAST) & (lacking < LEAST)).tolist()
+    notes = list(read.notes)
+    for places, why in ((few, "too few images have them"), (everywhere, "too few images lack them")):
+        if places:
+            names = [f"'{read.classes[place]}' ({int(there[place])})" for place in places]
+            what = phrase_count(len(places), "label is", "labels are")
+            notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
+    useful = [place for place in range(len(read.classes)) if place not in {*few, *everywhere}]
+    if not useful:
+        lost = [f"; '{read.images.dataset.show_path(row.path)}': {row.reason}" for row in read.images.dataset.rejected]
+        what = f"has no label that {LEAST} images have and {LEAST} lack: {' '.join(notes)}"
+        raise UsageError(f"--data: '{path}' {what}{lost[0] if lost else ''}", HINT)
+    truth = read.truth[:, useful]
+    silent = np.flatnonzero((truth == UNKNOWN).all(axis=1)).tolist()
+    images = read.images
+    if silent:
+        known = (truth != UNKNOWN).any(axis=1)
+        paths = [images.dataset.images[place].path for place in silent]
+        images = images.without_images([Rejected(file, "none of its labels is known") for file in paths])
+        truth = truth[known]
+    classes = tuple(read.classes[place] for place in useful)
+    rows = sorted((image.sha256, row) for image, row in zip(images.dataset.images, truth.tolist(), strict=True))
+    dataset = replace(images.dataset, fingerprint=sha256_json([classes, rows]))
+    return LabelSetSurvey(replace(images, dataset=dataset), classes, truth, tuple(notes))

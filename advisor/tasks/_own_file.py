@@ -1,0 +1,61 @@
+"""The stage that takes a user's own file as it is, of a task that does not train it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core import StageError
+from advisor.engine import (
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Results,
+    Scope,
+    Stage,
+    StageName,
+    cost,
+    identity,
+    require_classes,
+)
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card
+    from advisor.downloads import WeightsFile
+
+NameOutputs = Callable[[bytes, str], bytes]  # from a file and its name to the file with named outputs
+
+
+def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
+    """Take a user's own float file, with its outputs named, if it knows the classes of the images."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        # Such a file is not trained, so a class that it lacks would never be found.
+        require_classes(card, materials.require_images())
+        return identity(materials, card)
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        return partial(write_own_file, card, materials.weights[card.name], name_outputs, folders.model)
+
+    return Stage(
+        StageName.CONVERT,
+        Scope(card.name),
+        "1",
+        "reading",
+        (),
+        inputs,
+        job,
+        FloatModel.within,
+        cost.REWRITE_S,
+    )
+
+
+def write_own_file(card: Card, weights: WeightsFile | None, name_outputs: NameOutputs, path: Path) -> None:
+    """Write a user's own file as the float file of its card, its outputs named, without its description."""
+    if weights is None:
+        raise StageError(f"{card.name} is a file of your own, and the file is not available")
+    path.write_bytes(name_outputs(weights.path.read_bytes(), card.name))

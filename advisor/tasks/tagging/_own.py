@@ -1,0 +1,184 @@
+"""Users' own taggers: how a file becomes a card, and how its scores get thresholds on the user's images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog import Array, Card, ImportedModel, ModelFacts, classifier, read_published_labels
+from advisor.core import FLOAT, Guarantees, StageError, UsageError, to_json
+from advisor.datasets import class_order
+from advisor.engine import (
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Purpose,
+    Results,
+    Role,
+    Scope,
+    Stage,
+    StageName,
+    VariantStages,
+    Workload,
+    cost,
+    versions,
+)
+from advisor.measurement import label_thresholds
+from advisor.store import read_cached_sha256
+from advisor.tasks._own_file import take_own_file
+from advisor.tasks.tagging import TAGGING
+from advisor.tasks.tagging._stages import SCORES, describe_wishes, list_asked, share_of_holdout
+from advisor.tflite import Metadata, Model, count, form_of, has_postprocess, read, read_head, with_head
+
+SIGMOIDS = "give a model with one sigmoid for each label"
+AS_IT_IS = "add it with --as-it-is: it is then judged in its form, and keeps its own scores"
+
+
+class OwnTaggers:
+    """See :class:`advisor.catalog.OwnFiles`."""
+
+    search_options = f" --task {TAGGING.name} --data TABLE"
+
+    def takes(self, model: Model, asked: bool) -> bool:
+        """Return whether a file ends in several sigmoids, or the user says that it gives labels."""
+        several = len(model.outputs) == 1 and model.outputs[0].elements > 1
+        return (several and classifier.ends_in_sigmoids(model)) or (asked and not has_postprocess(model))
+
+    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write the master of a tagger, with sigmoids behind logits."""
+        model = read(data, name)
+        input_size = classifier.side_of(data, name)
+        labels = classifier.count_scores(model, name, least=1)
+        _refuse_softmax(data, input_size, labels, name)
+        sigmoids = classifier.ends_in_sigmoids(model)
+        edited = classifier.with_bias(classifier.name_output(data, name, "" if sigmoids else "LOGISTIC", SCORES), name)
+        try:
+            read_head(edited, name)
+        except StageError as error:
+            what = f"{name}: no thresholds can be put into it: {error.message.removeprefix(name).strip()}"
+            raise UsageError(what, AS_IT_IS) from None
+        target.write_bytes(edited)
+        work = count(read(edited, name))
+        return ModelFacts(input_size, labels, work.parameters, work.macs, None, metadata, TAGGING.name)
+
+    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write a tagger as it is, with its output named and a batch of one image."""
+        model = read(data, name)
+        input_size = classifier.side_of(data, name, finished=True)
+        labels = classifier.count_scores(model, name, least=1)
+        _refuse_softmax(data, input_size, labels, name)
+        if not classifier.ends_in_sigmoids(model):
+            hint = f"add the float file, which then gets sigmoids: advisor catalog add {name} --task {TAGGING.name}"
+            raise UsageError(f"{name}: it gives logits, and a file that keeps its form has sigmoids", hint)
+        target.write_bytes(classifier.name_output(data, name, output_name=SCORES))
+        model = read(target.read_bytes(), name)
+        work = count(model)
+        form = form_of(model, work)
+        return ModelFacts(input_size, labels, work.parameters, work.macs, None, metadata, TAGGING.name, form)
+
+    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
+        """Return the scores of the labels."""
+        return {SCORES: classifier.scores_of(data, image, "the model")[None]}
+
+    def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+        """Return the label with the highest score."""
+        (row,) = outputs[SCORES]
+        if row.min() < 0 or row.max() > 1:
+            raise UsageError(f"the model's answer to a photograph ({title}) is not scores from 0 to 1", SIGMOIDS)
+        return [(int(row.argmax()), float(row.max()))]
+
+    def remarks(self, added: ImportedModel) -> Iterator[str]:
+        """Yield what a search does with a tagger."""
+        if not added.card.form:
+            yield (
+                "it gives several labels: a search chooses their thresholds on your images, compresses and judges it, "
+                "and does not train it"
+            )
+
+
+def _refuse_softmax(data: bytes, input_size: int, labels: int, name: str) -> None:
+    if labels > 1 and classifier.sums_to_one(data, input_size, name):
+        what = f"{name}: its scores add up to one: it ends in a softmax, and gives an image one label"
+        raise UsageError(what, f"{SIGMOIDS}, or search without --task {TAGGING.name}")
+
+
+def name_scores(data: bytes, name: str) -> bytes:
+    """Return a tagger with its output named, without description."""
+    return classifier.name_output(data, name, output_name=SCORES)
+
+
+@dataclass(frozen=True)
+class ScoredImages:
+    """Images that thresholds are chosen on, and what is asked of these."""
+
+    scores: Path  # (N, C), in the order of the user's labels
+    truth: Sequence[Sequence[int]]
+    groups: Sequence[int]
+    order: Sequence[int]  # the place of each label among the outputs of the file
+    wishes: tuple[Guarantees, ...] = ()
+    batch: float = 0.0  # images of the hold-out over these
+
+
+def own_tagger(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Take a user's own float tagger; the file that ships has thresholds that validation chose."""
+    taken = take_own_file(card, name_scores)
+    if purpose is Purpose.COMPARE:
+        return taken
+    # The file may have learnt the training part, so its scores there would flatter it.
+    scored = VariantStages(card, training, FLOAT, workload).scored
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        part = materials.part(Role.VALIDATION)
+        of_images = {"scores": read_cached_sha256(results[scored]), "pictures": part.fingerprint, "groups": part.groups}
+        asked = describe_wishes(materials, Role.VALIDATION)
+        return {"model": results[taken].sha256, **of_images, **asked, **versions("numpy", "scipy")}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part = materials.part(Role.VALIDATION)
+        labels = read_published_labels(card)
+        order = class_order(materials.require_images().classes, labels, len(labels))
+        batch = share_of_holdout(materials, Role.VALIDATION)
+        # Without groups, each image is one.
+        groups = part.groups or part.indices
+        known = ScoredImages(results[scored], part.objects, groups, order, list_asked(materials), batch)
+        return partial(fold_thresholds, results[taken].path, known, folders.model)
+
+    return Stage(
+        StageName.CONFIDENCE,
+        Scope(card.name, training, purpose=purpose),
+        "1",
+        "choosing thresholds of",
+        (taken, scored),
+        inputs,
+        job,
+        FloatModel.within,
+        cost.REWRITE_S,
+    )
+
+
+def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[str, Any] | None]:
+    """Write a float tagger whose labels have the threshold one half, and return what each threshold guarantees."""
+    scores = np.load(known.scores, allow_pickle=False)
+    truth = np.array(known.truth, np.int8)
+    found = label_thresholds.choose_thresholds(
+        label_thresholds.logits_of(scores), truth, known.groups, known.wishes, known.batch
+    )
+    data = model.read_bytes()
+    weights, bias = read_head(data, model.name)
+    # Labels that the images do not have keep their scores.
+    slopes = np.ones_like(bias)
+    shifts = np.zeros_like(bias)
+    slopes[list(known.order)] = found.slope
+    shifts[list(known.order)] = found.shift
+    rows = np.zeros((1, len(weights)), np.float32)
+    # A float head needs no rows of features, and rounds nothing.
+    edited = with_head(data, weights * slopes, bias * slopes + shifts, rows, lambda kernel, *_: kernel, model.name)
+    path.write_bytes(edited)
+    return [to_json(guarantee) if guarantee else None for guarantee in found.guarantees]
