@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core import ExitCode, StageError, UsageError
-from advisor.integrations.serve import _pages as pages
-from advisor.integrations.serve._pages import ReevaluationJob, Reevaluations
+from advisor.integrations.serve import _jobs as serve_jobs
+from advisor.integrations.serve._jobs import ReevaluationJob, Reevaluations
 from advisor.isolation import Finished
 from advisor.store import RunFolder
 from tests.builders import must_fail, present
@@ -37,8 +37,8 @@ def test_the_bundle_is_a_zip_file(
 
 def test_a_bundle_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = "note: reading\nerror: the file has no metadata\nhint:  search again\n"
-    monkeypatch.setattr(pages, "run_program", lambda *_, **__: Finished(ExitCode.USAGE, "", said))
-    must_fail(StageError, "^the file has no metadata$", pages.zip_bundle, tmp_path / "run", tmp_path)
+    monkeypatch.setattr(serve_jobs, "run_program", lambda *_, **__: Finished(ExitCode.USAGE, "", said))
+    must_fail(StageError, "^the file has no metadata$", serve_jobs.zip_bundle, tmp_path / "run", tmp_path)
 
 
 def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
