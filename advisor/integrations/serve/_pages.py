@@ -30,6 +30,7 @@ from advisor.core import (
 from advisor.exporting import Answerer
 from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access
 from advisor.integrations.serve._jobs import Reevaluations, zip_bundle
+from advisor.integrations.serve._phone import PhonePages
 from advisor.reporting import (
     REPORT as REPORT_FILE,
     SHOWN,
@@ -58,6 +59,7 @@ class Pages:
         self._runs = runs
         self._access = access
         self._reevaluations = Reevaluations()
+        self._phone_pages = PhonePages()
         self._answerer: Answerer | None = None
 
     def app(self) -> ASGIApp:
@@ -75,6 +77,8 @@ class Pages:
             Route(f"{run}/bundle.zip", self.bundle),
             Route(f"{run}/reevaluate", self.reevaluate, methods=post),
             Route(f"{run}/photograph", self.photograph, methods=post),
+            Route(f"{run}/phone", self.open_for_phones, methods=post),
+            Route(f"{run}/phone/end", self.close_for_phones, methods=post),
         ]
         return self._access.guard(
             Starlette(
@@ -90,6 +94,7 @@ class Pages:
         with Answerer() as self._answerer:
             yield
             self._reevaluations.close()
+            await run_in_threadpool(self._phone_pages.end)
 
     @cached_property
     def _devices(self) -> tuple[str, ...]:
@@ -147,17 +152,20 @@ class Pages:
         """One run."""
         row = self._runs.row(request.path_params["run"])
         job = self._reevaluations.of(row.name)
+        phone = self._phone_pages.of(row.name)
+        works = (job is not None and not job.ended) or (phone is not None and not phone.ended)
         return self._show(
             "run",
             row=row,
             job=job,
+            phone=phone,
             folder=make_typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
             most=Answerer.MOST_BYTES,
             answers=row.task in TASKS,
-            live=row.state is RunState.RUNNING or (job is not None and not job.ended),
+            live=row.state is RunState.RUNNING or works,
         )
 
     def report(self, request: Request) -> Response:
@@ -204,6 +212,20 @@ class Pages:
         self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
         # 303, so that loading the page again does not start another re-evaluation.
         return RedirectResponse("./", 303)
+
+    async def open_for_phones(self, request: Request) -> Response:
+        """Open the page of a run to phones of the local network, and show the run with the QR code."""
+        form = parse_qs((await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        run = self._runs.path(request.path_params["run"])
+        self._phone_pages.start(run, form.get("address", [""])[0].strip())
+        return RedirectResponse("./", 303)
+
+    async def close_for_phones(self, request: Request) -> Response:
+        """End the page for phones, and show the run."""
+        run = self._runs.path(request.path_params["run"])
+        if self._phone_pages.of(run.name) is not None:
+            await run_in_threadpool(self._phone_pages.end)
+        return RedirectResponse("../", 303)
 
     async def photograph(self, request: Request) -> Response:
         """Return the answers of the files of the pick's network to the photograph that is sent."""

@@ -26,7 +26,7 @@ from advisor.integrations.browser.tryout._photographs import Keeper
 from advisor.integrations.browser.tryout._timings import PostedDevice, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.store import RunFolder
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.integrations.browser.tried import TOKEN, pages_of, read_posted, write_tried_run
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import photograph
@@ -182,9 +182,8 @@ def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatc
         (lambda: phone.find_address("192.0.2.7"), "this machine has no address 192.0.2.7"),
         (lambda: try_run(str(run.path), address="127.0.0.1"), "--address is for --phone"),
     ):
-        with pytest.raises(UsageError, match=re.escape(said)) as refused:
-            attempt()
-        assert refused.value.hint
+        refused = must_fail(UsageError, re.escape(said), attempt)
+        assert refused.hint
 
 
 def test_the_certificate_is_of_the_address_and_gone_afterwards() -> None:

@@ -1,18 +1,24 @@
 """Commands in real child processes."""
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from advisor.core import ExitCode, StageError, UsageError
+from advisor.integrations.browser import LITERT
 from advisor.integrations.serve import _jobs as serve_jobs
+from advisor.integrations.serve._access import Access
 from advisor.integrations.serve._jobs import ReevaluationJob, Reevaluations
+from advisor.integrations.serve._pages import Pages
 from advisor.isolation import Finished
+from advisor.reporting import Runs
 from advisor.store import RunFolder
 from tests.builders import must_fail, present
 from tests.integrations.serve.client import Client
+from tests.makers.browsers import require_runtime
 from tests.processes import free_port, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
@@ -59,3 +65,22 @@ def test_the_server_ends_its_command(colours: RunFolder) -> None:
     jobs.start(colours.path, "raspberry-pi-4")
     jobs.close()
     ended(jobs, colours.path)
+
+
+def test_phones_can_open_one_run_until_the_server_ends(runs: Path, access: Access, colours: RunFolder) -> None:
+    import httpx2
+
+    require_runtime(LITERT)
+    run = f"/runs/{colours.path.name}/"
+    with Client(Pages(Runs(runs), access).app(), access) as client:
+        assert client.change("/runs/nothing/phone").status_code == 400
+        assert "is not an address" in client.change(f"{run}phone", b"address=a%00b").text
+        client.change(f"{run}phone", b"address=192.0.2.7")
+        until(lambda: ">failed<" in client.page(run))
+        assert "this machine has no address 192.0.2.7" in client.page(run)
+        assert client.change(f"{run}phone", b"address=127.0.0.1").headers["location"] == "./"
+        assert "phones can open" in client.change(f"{run}phone").text
+        until(lambda: "address-for-phones" in client.page(run))
+        (address,) = re.findall(r'phones">(.*?)<', client.page(run))
+        assert httpx2.get(address, verify=False).status_code == 200
+    must_fail(httpx2.ConnectError, "", httpx2.get, address, verify=False)
