@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import ssl
-import threading
 from collections.abc import Iterator
 from functools import reduce
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from advisor.cli import LocalServer
 from advisor.core import Provenance, UsageError
 from advisor.engine import load_run
 from advisor.exporting import Answerer
@@ -26,11 +28,14 @@ from advisor.integrations.browser.tryout._photographs import Keeper
 from advisor.integrations.browser.tryout._timings import PostedDevice, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.store import RunFolder
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
 from tests.builders import must_fail, present
-from tests.integrations.browser.tried import TOKEN, pages_of, read_posted, write_tried_run
+from tests.integrations.browser.tried import TOKEN, opened, pages_of, read_posted, write_tried_run
 from tests.integrations.serve.client import Client
-from tests.integrations.serve.shown import photograph
-from tests.makers.browsers import new_context, require_runtime
+from tests.integrations.serve.shown import finder_files, photograph, two_cells, write_finders
+from tests.makers.browsers import require_runtime
 from tests.processes import until
 from tests.run_folders import write_run
 from tests.tables import read_table
@@ -194,17 +199,9 @@ def test_the_certificate_is_of_the_address_and_gone_afterwards() -> None:
     assert len(phone.draw_code("https://192.168.1.20:8000/" + TOKEN).splitlines()) > 15
 
 
-@pytest.mark.integration
 def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser: Browser) -> None:
-    with LocalServer.open_socket(LocalServer.host, 0) as opened:
-        pages.server = LocalServer(opened.getsockname()[1], command="try")
-        server = pages.server.make_server(pages.app())
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
-        thread.start()
-        page = new_context(browser, viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
-        complaints, sizes = list[str](), list[float]()
-        page.on("console", lambda said: complaints.append(said.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+    sizes = list[float]()
+    with opened(pages, browser) as page:
         tools = page.context.new_cdp_session(page)
         tools.send("Network.enable")
         tools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
@@ -219,7 +216,30 @@ def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser
         page.click("#time")
         until(lambda: page.inner_text("#timed").startswith("Written"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.context.close()
-        server.should_exit = True
-        thread.join()
-    assert complaints == []
+
+
+@pytest.mark.parametrize(("task", "apart"), [(DETECTION.name, 1e-5), (COUNTING.name, 0.0121), (SEGMENTATION.name, 0.0)])
+def test_boxes_centres_and_masks_are_those_of_python(task: str, apart: float, browser: Browser, tmp_path: Path) -> None:
+    require_runtime(LITERT)
+    pages = pages_of(write_finders(tmp_path / "runs", task, *finder_files(task, tmp_path)))
+    with Answerer() as answerer:
+        expected = {row.form: row for row in answerer.answer(pages.trial.run.folder.path, two_cells()).forms}
+    with opened(pages, browser) as page:
+        page.goto(pages.server.address)
+        page.wait_for_selector("body[data-ready]")
+        page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": two_cells()})
+        page.wait_for_selector("#forms .draw >> nth=1")
+        for place, form in enumerate(pages.trial.forms):
+            answer = expected[form.evaluation.configuration.compression]
+            page.click(f".draw >> nth={place}")
+            assert sorted(page.inner_text("#answer").split(", ")) == sorted(answer.answer.split(", "))
+            drawn, size = page.evaluate("(() => [state.answers, [part('layer').width, part('layer').height]])()")
+            assert size[0] == 2 * size[1], "the layer has the shape of the photograph"
+            if answer.layer:
+                colours = Image.open(BytesIO(base64.b64decode(answer.layer))).convert("RGBA").tobytes()
+                assert bytes(drawn[place]["layer"]["rgba"]) == colours
+                continue
+            for shown, found in zip(drawn[place]["objects"], answer.found, strict=True):
+                assert (form.model.labels[shown["label"]], shown["score"]) == (found.label, pytest.approx(found.score))
+                # The page draws a centre as a small square, and cuts boxes at the edge of the photograph.
+                assert np.clip(shown["box"], 0, 1) == pytest.approx(np.array(found.box), abs=apart)

@@ -1,10 +1,15 @@
 """A run that is tried, the server of its page, and what a page posts."""
 
+from __future__ import annotations
+
 import json
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.cli import LocalServer
 from advisor.devices import read_features
@@ -15,8 +20,12 @@ from advisor.store import RunFolder, sha256_file
 from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation
 from tests.integrations.serve.shown import ENDED, FORMS
+from tests.makers.browsers import new_context
 from tests.measurement import small_models
 from tests.run_folders import with_artefact, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 TOKEN = "t" * 43
 SIDE = 224  # a run takes longer than a step of the clock of a browser
@@ -44,3 +53,22 @@ def pages_of(run: RunFolder, most: int | None = 100) -> PageRoutes:
 def read_posted() -> Any:
     """Return the timings of two files as a page posts them."""
     return json.loads(Path(__file__).with_name("posted.json").read_text(encoding="utf-8"))
+
+
+@contextmanager
+def opened(pages: PageRoutes, browser: Browser, **options: Any) -> Iterator[Page]:
+    """Serve the pages and open them; give the page before it loads. It may complain of nothing."""
+    complaints = list[str]()
+    with LocalServer.open_socket(LocalServer.host, 0) as listening:
+        pages.server = LocalServer(listening.getsockname()[1], command="try")
+        server = pages.server.make_server(pages.app())
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        page = new_context(browser, viewport={"width": 390, "height": 844}, is_mobile=True, **options).new_page()
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        yield page
+        page.context.close()
+        server.should_exit = True
+        thread.join()
+    assert complaints == []

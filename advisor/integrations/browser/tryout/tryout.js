@@ -41,22 +41,41 @@ function line(title, picked, value, remark) {
   return item;
 }
 
-function showBeside(answers) {
+function showBeside() {
   const answering = forms.filter((form) => form.model);
   const words = new Set();
-  const lines = answers.map((result, place) => {
+  const lines = state.answers.map((result, place) => {
     facts = answering[place];
     const said = saidBy(result);
     words.add(said.words);
     const share = result.answer ? '' : `${facts.labels[said.first]} ${percent(result.found[said.first])}, `;
-    return line(facts.name, facts.picked, said.words, `${share}${result.took_ms.toFixed(1)} ms, ${facts.shown_size}`);
+    const item = line(facts.name, facts.picked, said.words, `${share}${result.took_ms.toFixed(1)} ms, ${facts.shown_size}`);
+    if (result.layer && state.answers.length > 1) item.append(drawing(answering, place));
+    return item;
   });
   const failed = forms.filter((form) => form.error).map((form) => line(form.name, form.picked, 'no answer', form.error));
   facts = forms[0];
   part('forms').replaceChildren(...lines, ...failed);
-  part('agree').textContent = answers.length < 2 ? '' : words.size === 1 ? 'All files give the same answer.' : 'The files give different answers.';
+  const same = words.size === 1 ? 'All files give the same answer.' : 'The files give different answers.';
+  part('agree').textContent = state.answers.length < 2 ? '' : same;
   part('beside').hidden = false;
   part('keeping').hidden = !page.keeps || !(state.last || state.stream);
+}
+
+// Return a button that draws the answer of one file over the image; that of the first one is drawn before.
+function drawing(answering, place) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'draw';
+  button.textContent = 'Show over the image';
+  button.ariaPressed = place === 0;
+  button.addEventListener('click', () => {
+    facts = answering[place];
+    show(state.answers[place]);
+    facts = forms[0];
+    document.querySelectorAll('.draw').forEach((other) => { other.ariaPressed = other === button; });
+  });
+  return button;
 }
 
 // ---- images of the hold-out ----
