@@ -126,6 +126,12 @@ def test_webgpu_by_software_gives_the_outputs_of_litert(chrome: BrowserConnectio
     assert np.allclose(found, litert_outputs(model, inputs), atol=1e-4)
 
 
+def test_a_file_that_webgpu_runs_in_part_is_refused(chrome: BrowserConnection, tmp_path: Path) -> None:
+    file = small_models.saved(tmp_path, small_models.brightness(SIDE))  # its mean runs in WebAssembly
+    inputs = np.zeros((1, SIDE, SIDE, 3), np.float32)
+    must_fail(StageError, "does not run all operators", replace(chrome, accelerator="gpu").outputs, file, inputs)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -21,6 +21,7 @@ from advisor.core import Provenance, UsageError
 from advisor.engine import load_run
 from advisor.exporting import Answerer
 from advisor.integrations.browser import LITERT
+from advisor.integrations.browser.agent import GPU, SOFTWARE
 from advisor.integrations.browser.tryout import _phone as phone
 from advisor.integrations.browser.tryout._app import PageRoutes
 from advisor.integrations.browser.tryout._command import try_run
@@ -35,7 +36,8 @@ from tests.builders import must_fail, present
 from tests.integrations.browser.tried import TOKEN, opened, pages_of, read_posted, write_tried_run
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import finder_files, photograph, two_cells, write_finders
-from tests.makers.browsers import require_runtime
+from tests.makers.browsers import FLAGS, chromium, require_runtime
+from tests.measurement import small_models
 from tests.processes import until
 from tests.run_folders import write_run
 from tests.tables import read_table
@@ -243,3 +245,24 @@ def test_boxes_centres_and_masks_are_those_of_python(task: str, apart: float, br
                 assert (form.model.labels[shown["label"]], shown["score"]) == (found.label, pytest.approx(found.score))
                 # The page draws a centre as a small square, and cuts boxes at the edge of the photograph.
                 assert np.clip(shown["box"], 0, 1) == pytest.approx(np.array(found.box), abs=apart)
+
+
+def test_webgpu_times_the_files_that_it_runs_whole(browser: Browser, tmp_path: Path) -> None:
+    require_runtime(LITERT)
+    pages = pages_of(write_tried_run(tmp_path / "runs", small_models.classifier(32, 3), 32), 500)
+    flags = [flag for flag in FLAGS if flag != "--disable-gpu"]
+    with_gpu = browser.browser_type.launch(executable_path=chromium(), args=[*flags, *GPU, *SOFTWARE])
+    with opened(pages, with_gpu) as page:
+        page.goto(pages.server.address)
+        page.wait_for_selector("body[data-ready]")
+        for software, said in ((False, ["software renderer"] * 2), (True, ["float32\n", "INT8 is not supported"])):
+            page.evaluate(f"page.protocol.software = {json.dumps(software)}")
+            page.click("#time")
+            until(lambda: page.inner_text("#timed").startswith("Written") and page.is_enabled("#time"))
+            rows = [row for row in page.locator("#times li").all_inner_texts() if "WebGPU;" in row]
+            assert [words in row for words, row in zip(said, rows, strict=True)] == [True, True], rows
+    with_gpu.close()
+    *_, made = sorted(path for path in (tmp_path / "runs").iterdir() if not path.is_symlink())
+    (on_gpu,) = (row for row in load_run(made).evaluations if row.configuration.target.accelerator == "gpu")
+    assert (on_gpu.configuration.compression, present(on_gpu.remote).delegated) == ("float32", (6, 6))
+    assert "2.5.3 on WebGPU in Chromium" in present(on_gpu.latency).source
