@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import ssl
 from collections.abc import Iterator
 from functools import reduce
+from http.client import HTTPConnection
 from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from advisor.core import Provenance, UsageError
 from advisor.engine import load_run
@@ -33,12 +38,12 @@ from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
 from tests.builders import must_fail, present
-from tests.integrations.browser.tried import TOKEN, opened, pages_of, read_posted, write_tried_run
+from tests.integrations.browser.tried import TOKEN, opened, pages_of, read_posted, served, write_tried_run
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import finder_files, photograph, two_cells, write_finders
 from tests.makers.browsers import FLAGS, chromium, require_runtime
 from tests.measurement import small_models
-from tests.processes import until
+from tests.processes import PATIENCE_S, until
 from tests.run_folders import write_run
 from tests.tables import read_table
 
@@ -47,6 +52,7 @@ pytestmark = pytest.mark.integration
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+SCRIPT = b"<html><script>alert(1)</script></html>"
 MOST_BYTES = 3_000_000  # that a browser loads beside the files
 
 
@@ -173,6 +179,51 @@ def test_a_photograph_is_kept_with_class_and_group_and_without_what_else_is_in_i
     assert row.split(",")[2].startswith("Chrome on Pixel 8 2")
     again = Keeper.of(tmp_path / "photographs", pages.trial, print)
     assert (again.rows, again.command.split()[-1]) == (pages.keeper.rows, str(again.folder / "photographs.csv"))
+
+
+def two_things(kind: str, colour: tuple[int, int, int]) -> bytes:
+    """Return an image that also is a web page and an archive, and has a script in its comments."""
+    image, archive, facts, exif = BytesIO(), BytesIO(), PngInfo(), Image.Exif()
+    facts.add_text("Comment", SCRIPT.decode())
+    exif[0x010E] = SCRIPT.decode()
+    Image.new("RGB", (64, 48), colour).save(image, kind, comment=SCRIPT, pnginfo=facts, exif=exif)
+    with ZipFile(archive, "w") as members:
+        members.writestr("index.html", SCRIPT)
+    return image.getvalue() + SCRIPT + archive.getvalue()
+
+
+def test_files_that_are_two_things_at_once_are_kept_as_photographs_alone(pages: PageRoutes, tmp_path: Path) -> None:
+    pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    client = Client(pages.app(), pages.server)
+    for place, kind in enumerate(("GIF", "JPEG", "PNG", "WEBP")):
+        content = two_things(kind, (60 * place, 90, 20))
+        assert (SCRIPT in content, is_zipfile(BytesIO(content))) == (True, True)
+        assert client.change("/photographs?class=green", content).status_code == 200, kind
+    kept = [file.read_bytes() for file in (tmp_path / "photographs" / "green").iterdir()]
+    facts = {(content[:3], SCRIPT in content, is_zipfile(BytesIO(content))) for content in kept}
+    assert (len(kept), facts) == (4, {(b"\xff\xd8\xff", False, False)})
+
+
+def test_thousands_of_guessed_tokens_and_broken_uploads_leave_the_server_as_it_was(
+    pages: PageRoutes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    before = sorted(tmp_path.rglob("*"))
+    with served(pages):
+        where = urlsplit(pages.server.address)
+        guesses, root = HTTPConnection(where.netloc, timeout=PATIENCE_S), where.path
+        for number in range(3000):
+            guesses.request("GET", f"/{number:043}/")
+            answer = guesses.getresponse()
+            assert (answer.status, b"earlier server" in answer.read()) == (403, True)
+        for path in ("timings", "photographs?class=red"):
+            head = f"POST {root}{path} HTTP/1.1\r\nHost: {where.netloc}\r\nOrigin: http://{where.netloc}\r\n"
+            with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as cut:
+                cut.sendall(f"{head}Content-Length: 9999\r\n\r\n".encode() + photograph()[:50])
+        guesses.request("GET", root)
+        assert guesses.getresponse().status == 200
+        guesses.close()
+    assert (sorted(tmp_path.rglob("*")), caplog.records) == (before, [])
 
 
 def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
