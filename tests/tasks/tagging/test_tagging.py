@@ -21,6 +21,7 @@ from advisor.tasks.tagging._guarantees import keep_shares, list_wishes
 from advisor.tasks.tagging._head import fit_tag_head
 from advisor.tasks.tagging._images import TagFault, check_tags, divide_tags, survey_tags
 from advisor.tasks.tagging._precision import list_precisions, list_precisions_without, mean_precision
+from tests.builders import must_fail
 from tests.makers.once import make_once
 
 COUNT = 60
@@ -105,8 +106,7 @@ def test_lines_of_json_have_lists(images: Path) -> None:
 def test_tables_that_say_too_little_are_refused(
     images: Path, header: str, rows: Callable[[int], str], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=message):
-        survey_tags(write_table(images, rows, header))
+    must_fail(UsageError, message, survey_tags, write_table(images, rows, header))
 
 
 def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) -> None:
@@ -205,8 +205,7 @@ def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
         {"min_precision": ["80%"], "min_recall": ["80%"]},
         {"min_precision": ["a=80%"], "min_recall": ["a=90%"]},
     ):
-        with pytest.raises(UsageError, match="cannot keep both"):
-            resolve({"data": "tags.csv", "task": "image-tagging", **both})
+        must_fail(UsageError, "cannot keep both", resolve, {"data": "tags.csv", "task": "image-tagging", **both})
 
 
 @pytest.mark.integration
