@@ -88,10 +88,10 @@ def main() -> None:
 
 def rows_of(name: str, data: Path, draws: int) -> Iterator[Row]:
     """Yield a row for each share that is asked."""
-    read = LabelSetSurvey.read(data)
+    read = LabelSetSurvey.read_images(data)
     dataset = read.images.dataset
     _, features, last = image_features(CARD, load_catalogue()[CARD], dataset)
-    known = TagSet(read, np.array(read.divide(0).groups), features, last)
+    known = TagSet(read, np.array(read.divide_images(0).groups), features, last)
     asked = [(of, share) for of in ("precision", "recall") for share in SHARES]
     found: dict[tuple[str, float], list[tuple[bool, float, float]]] = {each: [] for each in asked}
     for draw in range(FIRST, FIRST + draws):
@@ -157,9 +157,9 @@ def loss_of(name: str, data: Path, draw: int, place: Path) -> Row:
 
 def write_halves(data: Path, draw: int, table: Path) -> Path:
     """Write a table of a set's images with their labels, half of them, in whole groups, as its hold-out."""
-    read = LabelSetSurvey.read(data)
+    read = LabelSetSurvey.read_images(data)
     images = read.images.dataset.images
-    new = in_new_half(np.array(read.divide(0).groups), draw)
+    new = in_new_half(np.array(read.divide_images(0).groups), draw)
     with table.open("w", newline="", encoding="utf-8") as file:
         rows: list[Row] = [("path", "labels", "split")]
         for at, image in enumerate(images):

@@ -77,8 +77,8 @@ def main() -> None:
 
 def rows_of(name: str, limit: str) -> Iterator[Row]:
     """Yield the row of the search, and one for each file of the script."""
-    read = LabelSetSurvey.read(IMAGES / name)
-    split = read.divide(0).split
+    read = LabelSetSurvey.read_images(IMAGES / name)
+    split = read.divide_images(0).split
     parts = TagParts(read, (*split.train, *split.validation), split.holdout)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

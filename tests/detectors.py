@@ -40,17 +40,31 @@ def marker_file(path: Path) -> Path:
     return path
 
 
+def mask_content() -> bytes:
+    """Return a network that tells red and green pixels from the background."""
+    graph = Graph()
+    image = graph.tensor("image", (1, SIDE, SIDE, 3))
+    kernel = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]])[:, None, None, :]
+    logits = _convolved(graph, image, kernel, 1, side=SIDE)
+    scores = graph.tensor("scores", (1, SIDE, SIDE, 3))
+    graph.operator(schema.BuiltinOperator.SOFTMAX, [logits], [scores], schema.SoftmaxOptionsT(beta=1.0))
+    data = graph.finish({"image": image}, {"scores": scores})
+    return write_metadata(data, Metadata("cells", ("background", "red", "green"), (127.5,), (127.5,), licence="MIT"))
+
+
 def _cell_means(graph: Graph) -> tuple[int, int]:
     image = graph.tensor("image", (1, SIDE, SIDE, 3))
     kernel = np.eye(3)[:, None, None, :] * np.ones((1, CELL, CELL, 1)) / CELL**2
     return image, _convolved(graph, image, kernel, CELL)
 
 
-def _convolved(graph: Graph, source: int, kernel: np.ndarray, stride: int, shift: float = 0.0) -> int:
+def _convolved(
+    graph: Graph, source: int, kernel: np.ndarray, stride: int, shift: float = 0.0, side: int = CELLS
+) -> int:
     number = len(graph.graph.tensors)
     weights = graph.tensor(f"kernel{number}", kernel.shape, kernel.astype(np.float32))
     bias = graph.tensor(f"bias{number}", (len(kernel),), np.full(len(kernel), shift, np.float32))
-    result = graph.tensor(f"map{number}", (1, CELLS, CELLS, len(kernel)))
+    result = graph.tensor(f"map{number}", (1, side, side, len(kernel)))
     options = schema.Conv2DOptionsT(padding=schema.Padding.VALID, strideW=stride, strideH=stride)
     graph.operator(schema.BuiltinOperator.CONV_2D, [source, weights, bias], [result], options)
     return result

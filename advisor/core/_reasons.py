@@ -58,8 +58,8 @@ def _instead(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
     if choice.unjudged is not None:
         yield (
-            f"{choice.unjudged.describe_figures()} would be the pick, but it did not run on the hold-out, so no other images "
-            "judged it."
+            f"{choice.unjudged.describe_figures()} would be the pick, but it did not run on the hold-out, so no other "
+            "images judged it."
         )
     if choice.unsteady is not None:
         first = choice.unsteady.name
@@ -112,10 +112,9 @@ def _describe_budget(pick: Evaluation, budget: Budget) -> str:
 def compare_with_pick(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(other.accuracy_percent - pick.accuracy_percent, 1) + 0.0  # never -0.0
-    return (
-        f"{other.describe_figures()}: {points:+.1f} points, {_times(pick.latency_ms, other.latency_ms, 'faster', 'slower')}, "
-        f"{_times(pick.size_bytes, other.size_bytes, 'smaller', 'larger')}"
-    )
+    speed = _times(pick.latency_ms, other.latency_ms, "faster", "slower")
+    size = _times(pick.size_bytes, other.size_bytes, "smaller", "larger")
+    return f"{other.describe_figures()}: {points:+.1f} points, {speed}, {size}"
 
 
 def not_the_faster(choice: Choice, preference: Preference) -> str:

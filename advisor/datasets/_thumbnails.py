@@ -54,6 +54,8 @@ def _small_jpeg(data: bytes, side: int) -> bytes:
         small = ImageOps.exif_transpose(pixels)
         small.thumbnail((side, side), Image.Resampling.BILINEAR)
         small = small.convert("RGB")
+        # Pillow writes a comment of the file into the new one.
+        small.info.clear()
         for quality in QUALITIES:
             stored = BytesIO()
             small.save(stored, "JPEG", quality=quality)

@@ -19,6 +19,7 @@ from advisor.engine import benchmarking
 from advisor.engine._compress import compress as work, question
 from advisor.isolation import usable_cores
 from advisor.measurement import session
+from tests.builders import must_fail
 from tests.datasets.folders import make
 from tests.measurement import small_models
 
@@ -40,8 +41,7 @@ def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_file_without_its_normalization_or_that_is_missing_is_not_diagnosed(tmp_path: Path) -> None:
     model = small_models.saved(tmp_path, small_models.classifier(32, classes=2))
-    with pytest.raises(UsageError, match="normalis"):
-        diagnose(model, model)
+    must_fail(UsageError, "normalis", diagnose, model, model)
     with pytest.raises(UsageError, match=r"absent\.tflite"):
         diagnose(model.with_name("absent.tflite"), model, mean=[127.5], std=[127.5])
 
@@ -60,13 +60,11 @@ def photos(tmp_path: Path) -> Path:
 )
 def test_a_manifest_that_cannot_be_written_is_refused_before_the_check(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "there.csv").write_text("")
-    with pytest.raises(UsageError, match=message):
-        check_data(tmp_path / "no images here", fix=tmp_path / name)
+    must_fail(UsageError, message, check_data, tmp_path / "no images here", fix=tmp_path / name)
 
 
 def test_a_card_that_there_is_not_is_refused(photos: Path) -> None:
-    with pytest.raises(UsageError, match="did you mean 'mobilenet_v2_1.0_224'"):
-        check_data(photos, card="mobilenet_v2_1.0_225")
+    must_fail(UsageError, "did you mean 'mobilenet_v2_1.0_224'", check_data, photos, card="mobilenet_v2_1.0_225")
 
 
 def test_thread_counts_are_numbers_or_all() -> None:
@@ -76,8 +74,7 @@ def test_thread_counts_are_numbers_or_all() -> None:
 
 @pytest.mark.parametrize("wrong", [0, "many", 1.5, 65])
 def test_a_thread_count_below_one_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=f"--threads: '{wrong}' is not a whole number from 1 to 64"):
-        thread_counts([wrong])
+    must_fail(UsageError, f"--threads: '{wrong}' is not a whole number from 1 to 64", thread_counts, [wrong])
 
 
 def test_a_benchmark_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:

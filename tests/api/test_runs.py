@@ -31,7 +31,7 @@ from advisor.engine._run import SearchResult
 from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.reporting import _files as files
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, must_fail
 from tests.run_folders import candidates, write_run
 
 OPTIONS = [name for name in inspect.signature(plan).parameters if name != "request"]
@@ -73,18 +73,15 @@ def test_every_argument_reaches_the_request_or_leaves_the_file_its_say(
     function: Callable[..., object], resolved: dict[str, Any]
 ) -> None:
     given = {name: f"value of {name}" for name in OPTIONS}
-    with pytest.raises(Resolved):
-        function(**given, request="request.yaml")
+    must_fail(Resolved, "", function, **given, request="request.yaml")
     assert resolved == {"options": given, "file": Path("request.yaml")}
-    with pytest.raises(Resolved):
-        function()
+    must_fail(Resolved, "", function)
     assert resolved == {"options": dict.fromkeys(OPTIONS), "file": None}
 
 
 def test_to_extend_needs_a_run() -> None:
-    with pytest.raises(UsageError, match="--resume") as caught:
-        search(extend="30min")
-    assert "--resume runs/latest" in caught.value.hint
+    caught = must_fail(UsageError, "--resume", search, extend="30min")
+    assert "--resume runs/latest" in caught.hint
 
 
 @pytest.fixture
@@ -97,8 +94,7 @@ def test_a_report_is_written_where_nothing_changed_or_a_folder_is_given(run: Pat
     assert {path.parent for path in report(run).files} == {run}
     assert report(run, budget="5ms").files == ()
     assert {path.parent for path in report(run, budget="5ms", to=tmp_path / "other").files} == {tmp_path / "other"}
-    with pytest.raises(UsageError):
-        report(run, to=tmp_path / "other")
+    must_fail(UsageError, "", report, run, to=tmp_path / "other")
     assert report(run, to=tmp_path / "other", force=True).files
 
 
@@ -138,8 +134,7 @@ def test_a_report_that_is_not_written_elsewhere_is_at_its_run(tmp_path: Path, mo
     ids=["report", "exportable", "check_run", "reevaluate", "compare", "export"],
 )
 def test_a_folder_that_is_no_run_is_refused(function: Callable[[Path], object], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a run folder"):
-        function(tmp_path / "nowhere")
+    must_fail(UsageError, "is not a run folder", function, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(("wall_s", "cpu_s", "limit"), [(3, 4, 105), (8, 4, 210), (400, 4, 315), (9, 0.01, 105)])

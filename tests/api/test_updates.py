@@ -14,6 +14,7 @@ from advisor.api._updates import Update, compare_answers
 from advisor.core import UsageError
 from advisor.engine import images_folder, load_run
 from advisor.store import RunFolder
+from tests.builders import must_fail
 from tests.makers.searches import Searched
 
 
@@ -109,8 +110,7 @@ def _learnt(split: dict[str, list[dict[str, str]]]) -> list[dict[str, str]]:
 
 
 def test_a_folder_without_anything_new_is_refused(photos: Path, with_images: Searched) -> None:
-    with pytest.raises(UsageError, match="has nothing new: "):
-        merge_images(load_run(with_images.run), photos)
+    must_fail(UsageError, "has nothing new: ", merge_images, load_run(with_images.run), photos)
 
 
 def test_several_new_classes_alone_are_probably_old_ones_under_other_names(more: Path, with_images: Searched) -> None:
@@ -130,6 +130,5 @@ def test_a_run_whose_images_are_gone_is_refused(tmp_path: Path, more: Path, with
     shutil.copytree(with_images.run.path, run)
     dataset = json.loads((run / "dataset.json").read_text())
     (run / "dataset.json").write_text(json.dumps({**dataset, "folder": str(tmp_path / "empty")}))
-    with pytest.raises(UsageError, match="are gone or changed, such as") as refused:
-        merge_images(load_run(RunFolder.open(run)), more)
-    assert "restore the images" in refused.value.hint
+    refused = must_fail(UsageError, "are gone or changed, such as", merge_images, load_run(RunFolder.open(run)), more)
+    assert "restore the images" in refused.hint

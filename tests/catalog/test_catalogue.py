@@ -37,9 +37,8 @@ def load(tmp_path: Path, text: str) -> Catalogue:
 
 
 def refused(tmp_path: Path, text: str) -> str:
-    with pytest.raises(UsageError) as raised:
-        load(tmp_path, text)
-    return raised.value.message
+    raised = must_fail(UsageError, "", load, tmp_path, text)
+    return raised.message
 
 
 def test_a_users_card_joins_the_shipped_ones(tmp_path: Path, catalogue: Catalogue) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from advisor.catalog import load_catalogue
 from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, rounding_of
 from advisor.core import UsageError
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
@@ -76,8 +77,7 @@ def test_a_graph_is_counted_in_a_child_and_a_rule_that_does_not_exist_is_found()
     counts = count_graph(card)
     assert (counts.params, counts.values, counts.macs) == (card.params, card.params, card.macs)
     wrong = replace(card, weights=tuple(replace(source, port="squeezent") for source in card.weights))
-    with pytest.raises(UsageError, match=r"no rule is called 'squeezent' \(did you mean 'squeezenet'\?\)"):
-        count_graph(wrong)
+    must_fail(UsageError, r"no rule is called 'squeezent' \(did you mean 'squeezenet'\?\)", count_graph, wrong)
 
 
 def test_nothing_is_built_where_a_file_cannot_be_read(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from advisor.catalog import _architectures as architectures, build_model, load_catalogue
 from advisor.catalog._convert import fill_randomly
 from advisor.core import UsageError
+from tests.builders import must_fail
 
 pytestmark = pytest.mark.integration
 PLAIN = {"minimalistic": True}
@@ -70,8 +71,7 @@ def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> No
     [("squeezenet", {"version": "2"}), ("mobilenet_v2", {"padding": "odd"}), ("mobilenet_v1", {"widht": 1.0})],
 )
 def test_arguments_that_an_architecture_does_not_take_are_a_usage_error(name: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=f"architecture '{name}' cannot be built"):
-        architectures.build(name, 96, 10, arguments)
+    must_fail(UsageError, f"architecture '{name}' cannot be built", architectures.build, name, 96, 10, arguments)
 
 
 def layers_with_weights(model: Any) -> list[Any]:

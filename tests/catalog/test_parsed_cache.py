@@ -9,6 +9,7 @@ import pytest
 from advisor.catalog import Catalogue, _catalogue as parsed_cache, _schema as schema
 from advisor.core import UsageError
 from advisor.store import shipped_folder
+from tests.builders import must_fail
 from tests.catalog.test_catalogue import GOOD
 
 OTHER = json.dumps([[["team_net"]], [0]])
@@ -67,8 +68,7 @@ def test_other_code_reads_anew(team: Path, monkeypatch: pytest.MonkeyPatch, requ
     load_catalogue([team])
     monkeypatch.setattr(parsed_cache, "_hash_readers", lambda: "another version")
     request.getfixturevalue("no_yaml")
-    with pytest.raises(AssertionError, match="was parsed"):
-        load_catalogue([team])
+    must_fail(AssertionError, "was parsed", load_catalogue, [team])
 
 
 def test_a_moved_catalogue_finds_its_own_files_where_it_is_now(tmp_path: Path) -> None:

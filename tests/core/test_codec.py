@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-import pytest
-
 from advisor.core import Written, parse
 from advisor.core._codec import entries_of
+from tests.builders import must_fail
 
 
 class Colour(StrEnum):
@@ -50,5 +49,4 @@ def test_the_schemas_see_the_same_entries() -> None:
 
 def test_computed_entries_are_ignored_by_the_reader_and_unknown_ones_refused() -> None:
     assert parse(Part, Part(2).to_json()) == Part(2)
-    with pytest.raises(TypeError):
-        parse(Part, {"size": 2, "half": 1})
+    must_fail(TypeError, "", parse, Part, {"size": 2, "half": 1})

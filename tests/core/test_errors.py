@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from advisor.core import _errors as errors, visible
 from advisor.core._reasons import compare_with_pick
-from tests.builders import CHARACTERS, evaluation
+from tests.builders import CHARACTERS, evaluation, must_fail
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 """Categories of control, format and private characters, of lone surrogates, and of separators of lines."""
@@ -47,9 +47,8 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
         errors.require_training("a search")
     assert raised.value.hint == errors.install_extra("train")
     monkeypatch.setattr(errors, "NO_TENSORFLOW", (3, 11))  # as on Python 3.14
-    with pytest.raises(errors.UsageError, match="a search needs TensorFlow") as raised:
-        errors.require_training("a search")
-    assert raised.value.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
+    raised = must_fail(errors.UsageError, "a search needs TensorFlow", errors.require_training, "a search")
+    assert raised.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
 
 
 @given(st.text(CHARACTERS))

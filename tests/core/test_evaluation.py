@@ -28,7 +28,7 @@ from advisor.core import (
 )
 from advisor.core._form import Form
 from advisor.core._names import check_storage
-from tests.builders import configuration, evaluation
+from tests.builders import configuration, evaluation, must_fail
 from tests.tables import read_table, with_cases
 
 CASES = read_table(__file__, "addresses.yaml")
@@ -165,7 +165,6 @@ def test_a_valid_storage_is_returned_as_it_is(storage: str) -> None:
 
 @with_cases
 def test_another_storage_is_refused_without_its_password(storage: str, words: str) -> None:
-    with pytest.raises(UsageError, match="--storage") as refused:
-        check_storage(storage)
-    assert words in refused.value.message
-    assert "hidden" not in refused.value.message
+    refused = must_fail(UsageError, "--storage", check_storage, storage)
+    assert words in refused.message
+    assert "hidden" not in refused.message

@@ -19,6 +19,7 @@ from advisor.devices._profiles.runtimes import RUNTIMES
 from advisor.engine._execution import ExecutorSource
 from advisor.exporting._shipping import PARTS, BundlePart
 from advisor.measurement._microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 ASKED = {
@@ -73,9 +74,8 @@ def test_metadata_of_another_version_are_told_with_a_hint(
 ) -> None:
     found = [importlib.metadata.EntryPoint(name, value, RUNTIMES) for name, value in points]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: found)
-    with pytest.raises(UsageError, match=words) as refused:
-        runtime_of("chromium")
-    assert "pip install" in refused.value.hint
+    refused = must_fail(UsageError, words, runtime_of, "chromium")
+    assert "pip install" in refused.hint
 
 
 def install_toy(folder: Path, group: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from advisor.core import (
     parse_costs,
 )
 from advisor.tasks.classification import CLASSIFICATION
-from tests.builders import evaluation
+from tests.builders import evaluation, must_fail
 from tests.tables import with_cases
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
@@ -65,16 +65,14 @@ def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_writ
 
 @with_cases
 def test_a_wrong_table_is_refused(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)) as error:
-        parse_costs(text, "c.csv")
-    assert error.value.message.startswith("--costs: ")
-    assert error.value.hint
+    error = must_fail(UsageError, re.escape(message), parse_costs, text, "c.csv")
+    assert error.message.startswith("--costs: ")
+    assert error.hint
 
 
 @with_cases
 def test_the_classes_must_be_those_of_the_images(classes: tuple[str, ...], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
-        parse_costs(TABLE, "c.csv").of(classes)
+    must_fail(UsageError, re.escape(message), parse_costs(TABLE, "c.csv").of, classes)
 
 
 def test_coverage_is_the_share_of_images_with_an_answer() -> None:

@@ -38,7 +38,7 @@ from advisor.core import (
 from advisor.core._option import Number, Text, table_of
 from advisor.core._quantity import SHARES
 from advisor.engine import resolve
-from tests.builders import evaluation, present
+from tests.builders import evaluation, must_fail, present
 from tests.tables import with_cases
 from tests.zones import zone
 
@@ -101,16 +101,14 @@ def test_a_function_takes_it_documents_it_and_refuses_others() -> None:
     assert ask(hue="green", depth=3) == {"hue": "green", "depth": 3}
     assert inspect.signature(ask).parameters["hue"].annotation == Text
     assert "    hue: Colour of the device. Default: ``red``.\n    depth:" in (ask.__doc__ or "")
-    with pytest.raises(TypeError, match=r"ask\(\) got an unexpected keyword argument 'hu'"):
-        ask(hu="green")  # type: ignore[call-arg]
+    must_fail(TypeError, r"ask\(\) got an unexpected keyword argument 'hu'", ask, hu="green")
 
 
 def test_its_name_is_parsed_by_its_choices() -> None:
     from advisor.engine._question.values import collect_options
 
     assert collect_options({"hue": "green"}, MORE).parsed("hue") == "green"
-    with pytest.raises(UsageError, match="--hue: unknown 'gren'"):
-        collect_options({"hue": "gren"}, MORE).parsed("hue")
+    must_fail(UsageError, "--hue: unknown 'gren'", collect_options({"hue": "gren"}, MORE).parsed, "hue")
 
 
 @with_cases
@@ -120,9 +118,8 @@ def test_a_quantity_is_read_in_its_base_unit(read: str, text: str, expected: flo
 
 @with_cases
 def test_what_is_no_quantity_is_refused(read: str, text: str, words: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        getattr(units, read)(text, "--of")
-    assert words in f"{refused.value.message}; {refused.value.hint}"
+    refused = must_fail(UsageError, "", getattr(units, read), text, "--of")
+    assert words in f"{refused.message}; {refused.hint}"
 
 
 @pytest.mark.parametrize(("latency", "shown"), [(0.001, "0.001 ms"), (0.0094, "0.0094 ms"), (0.0095, "0.01 ms")])
@@ -213,8 +210,7 @@ def test_which_licences_are_taken(wanted: str, taken: list[str | None], refused:
 
 @pytest.mark.parametrize("text", ["free as in beer", "<b>", "MIT;GPL"])
 def test_what_is_no_licence_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--licence"):
-        parse_licences(text)
+    must_fail(UsageError, "--licence", parse_licences, text)
 
 
 def with_sites(card: str, accuracy: float, worst: float | None, held: float | None = None) -> Evaluation:

@@ -25,7 +25,7 @@ from advisor.core import (
 )
 from advisor.core._expectation import OWN_HOLDOUT, in_new_conditions
 from advisor.core._preferences import PREFERENCES, parse_preference
-from tests.builders import evaluation, present
+from tests.builders import evaluation, must_fail, present
 from tests.tables import with_cases
 
 BUDGET = Budget(latency_ms=50)
@@ -115,17 +115,15 @@ def test_a_name_is_read_back(name: str) -> None:
 def test_weights_are_read_back(accuracy: float, latency: float, size: float) -> None:
     written = f"accuracy={accuracy},latency={latency},size={size}"
     if accuracy == latency == size == 0:
-        with pytest.raises(UsageError, match="has no weight above 0"):
-            parse_preference(written)
+        must_fail(UsageError, "has no weight above 0", parse_preference, written)
     else:
         assert parse_preference(written) == Preference(accuracy, latency, size)
 
 
 @with_cases
 def test_what_is_no_preference_is_refused(text: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as caught:
-        parse_preference(text)
-    assert "--prefer takes balanced" in caught.value.hint
+    caught = must_fail(UsageError, words, parse_preference, text)
+    assert "--prefer takes balanced" in caught.hint
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 40), st.integers(1, 99)), min_size=1, max_size=12))

@@ -24,7 +24,7 @@ from advisor.core import (
 )
 from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
 from advisor.engine._history.differences import FIGURES, compare_figure, compare_figures, without_noise
-from tests.builders import evaluation, present
+from tests.builders import evaluation, must_fail, present
 from tests.tables import with_cases
 
 SEVENTY = Budget(min_accuracy=70.0)
@@ -45,8 +45,7 @@ def test_wilson_holds_the_share_and_stays_in_the_unit_interval(counts: tuple[int
 
 @pytest.mark.parametrize(("successes", "trials"), [(1, 0), (3, 2), (-1, 5)])
 def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
-    with pytest.raises(ValueError, match="successes"):
-        wilson(successes, trials)
+    must_fail(ValueError, "successes", wilson, successes, trials)
 
 
 def test_a_difference_is_told_from_noise() -> None:
@@ -83,8 +82,7 @@ def test_answers_to_one_image_hang_together() -> None:
 
 @pytest.mark.parametrize("compare", [paired_difference, paired_shares])
 def test_a_difference_needs_images_in_common(compare: Callable[..., object]) -> None:
-    with pytest.raises(ValueError, match="2 and 1 images"):
-        compare([True, False], [True])
+    must_fail(ValueError, "2 and 1 images", compare, [True, False], [True])
 
 
 @pytest.mark.parametrize(

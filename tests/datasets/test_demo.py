@@ -8,6 +8,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.datasets import DEMO_NOTE, _demo, divide_survey, draw_demo, survey
 from advisor.datasets._demo import ABOUT, draw_fruit, list_fruits
+from tests.builders import must_fail
 
 pytestmark = pytest.mark.integration
 
@@ -40,6 +41,5 @@ def test_the_same_images_come_out_each_time_and_are_drawn_once(tmp_path: Path, m
 
 def test_a_folder_of_the_user_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine.jpg").write_bytes(b"")
-    with pytest.raises(UsageError, match="has no demonstration images"):
-        draw_demo(tmp_path)
+    must_fail(UsageError, "has no demonstration images", draw_demo, tmp_path)
     assert (tmp_path / "mine.jpg").exists()

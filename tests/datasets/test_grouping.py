@@ -13,6 +13,7 @@ from advisor.datasets._grouping import PAUSE_S, by_camera, find_groups
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import PARTS, VALIDATION, draw_split
 from advisor.datasets._survey import Shot, Survey
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
 
@@ -59,8 +60,7 @@ def test_names_in_the_manifest_come_first(tmp_path: Path) -> None:
 def test_one_group_of_everything_is_refused(tmp_path: Path) -> None:
     names = [path.relative_to(tmp_path) for path in make(tmp_path, cat=4, dog=4).glob("*/*.jpg")]
     write(tmp_path / "m.csv", "path,label,group\n" + "".join(f"{name},{name.parent},day\n" for name in names))
-    with pytest.raises(UsageError, match="all 8 images are in one group, 'day'"):
-        find_groups(survey(tmp_path / "m.csv"))
+    must_fail(UsageError, "all 8 images are in one group, 'day'", find_groups, survey(tmp_path / "m.csv"))
 
 
 def test_a_pause_and_another_camera_start_a_group(tmp_path: Path) -> None:
@@ -289,5 +289,4 @@ def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
 
 def test_a_set_whose_class_is_on_too_few_images_is_refused_before_it_is_divided(tmp_path: Path) -> None:
     read = survey_boxes(write_table(tmp_path, [*photos(40, "cat"), Photo("x", (("dog", 5, 5, 20, 20),))]))
-    with pytest.raises(UsageError, match="fewer than 8 images with a box of 'dog'"):
-        divide_boxes(read, 0)
+    must_fail(UsageError, "fewer than 8 images with a box of 'dog'", divide_boxes, read, 0)

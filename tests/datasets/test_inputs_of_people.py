@@ -14,6 +14,7 @@ from advisor.datasets._boxes import list_boxes
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
 from advisor.store import read_yaml
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import save, write
 from tests.datasets.folders import make
 from tests.requirements import shared_case
@@ -71,10 +72,9 @@ def test_classes_are_read_right_or_asked_about(tmp_path: Path, name: str) -> Non
     case = CASES["classes"][name]
     path = write_case(tmp_path, case)
     if "asked" in case:
-        with pytest.raises(UsageError) as asked:
-            list_files(path)
-        assert case["asked"] in f"{asked.value.message} {asked.value.hint}"
-        for reading in getattr(asked.value, "readings", ()):
+        asked = must_fail(UsageError, "", list_files, path)
+        assert case["asked"] in f"{asked.message} {asked.hint}"
+        for reading in getattr(asked, "readings", ()):
             assert list_files(Path(reading.options["data"])).entries
         return
     listing = list_files(path)
@@ -91,8 +91,7 @@ def test_boxes_are_read_right(tmp_path: Path, name: str) -> None:
         save(tmp_path / image, size=(case.get("side", 100),) * 2)
     path = write_case(tmp_path, case)
     if "asked" in case:
-        with pytest.raises(UsageError, match=case["asked"]):
-            list_boxes(path)
+        must_fail(UsageError, case["asked"], list_boxes, path)
         return
     listing = list_boxes(path)
     parts = {entry.part for entry in listing.entries}
@@ -112,10 +111,9 @@ def test_a_public_set_is_read_right_or_asked_about_in_one_question(tmp_path: Pat
     case = PUBLIC[name]
     data = write_case(tmp_path, case)
     if "asked" in case:
-        with pytest.raises(AmbiguousInput) as asked:
-            list_files(tmp_path)
+        asked = must_fail(AmbiguousInput, "", list_files, tmp_path)
         data = Path(case["asked"].replace("ROOT", str(tmp_path)))
-        assert str(data) in [reading.options["data"] for reading in asked.value.readings]
+        assert str(data) in [reading.options["data"] for reading in asked.readings]
     entries = [entry for entry in list_files(data).entries if entry.path.exists()]
     assert Counter(entry.label for entry in entries) == case["classes"]
     assert {entry.part for entry in entries} == set(case.get("parts", [""]))
@@ -150,9 +148,8 @@ def test_a_question_about_folders_inside_a_zip_is_answered_behind_its_path(tmp_p
     with zipfile.ZipFile(archive, "w") as content:
         for names in images("all/day", "all/night"):
             content.writestr("/".join(names), b"")
-    with pytest.raises(AmbiguousInput) as refused:
-        list_files(archive)
-    chosen = [Path(reading.options["data"]) for reading in refused.value.readings]
+    refused = must_fail(AmbiguousInput, "", list_files, archive)
+    chosen = [Path(reading.options["data"]) for reading in refused.readings]
     classes = [{entry.label for entry in list_files(path).entries} for path in chosen]
     assert classes == [{"cat", "dog"}, {"day", "night"}]
 
@@ -160,9 +157,8 @@ def test_a_question_about_folders_inside_a_zip_is_answered_behind_its_path(tmp_p
 def test_parts_beside_another_folder_can_be_chosen(tmp_path: Path) -> None:
     for name in ("train", "test", "runs"):
         make(tmp_path / name, cat=1, dog=1)
-    with pytest.raises(AmbiguousInput, match="'test', 'train' of a split beside 'runs'") as asked:
-        list_files(tmp_path)
-    chosen = Path(asked.value.readings[0].options["data"])
+    asked = must_fail(AmbiguousInput, "'test', 'train' of a split beside 'runs'", list_files, tmp_path)
+    chosen = Path(asked.readings[0].options["data"])
     assert chosen.name == "{test,train}"
     assert {(entry.label, entry.part) for entry in list_files(chosen).entries} == SPLIT
 

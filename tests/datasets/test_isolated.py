@@ -13,6 +13,7 @@ from advisor.datasets._manifests import LABELLED
 from advisor.datasets._sources import tables
 from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD
+from tests.builders import must_fail
 from tests.datasets.test_sources import PICTURES, arrow_stream, jpeg, parquet
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
@@ -111,8 +112,7 @@ def test_two_columns_of_one_name_are_refused_by_their_name(tmp_path: Path, image
     labels = pa.array(["cat", "dog"] * 2)
     names = ["image" if images else "path", "label", "label"]
     pq.write_table(pa.Table.from_arrays([column, labels, labels], names), tmp_path / "twice.parquet")
-    with pytest.raises(UsageError, match="several columns named 'label'"):
-        list_files(tmp_path / "twice.parquet")
+    must_fail(UsageError, "several columns named 'label'", list_files, tmp_path / "twice.parquet")
 
 
 def test_lists_are_no_paths(tmp_path: Path) -> None:

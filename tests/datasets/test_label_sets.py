@@ -30,7 +30,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_tables_of_any_kind_say_the_same(images: Path, header: str, rows: Callable[[int], str]) -> None:
-    read = LabelSetSurvey.read(write_table(images, rows, header))
+    read = LabelSetSurvey.read_images(write_table(images, rows, header))
     assert read.classes == ("b", "g", "r")
     expected = [[int(name in labels_of(number)) for name in "bgr"] for number in range(COUNT)]
     assert read.truth.tolist() == expected
@@ -42,7 +42,7 @@ def test_lines_of_json_have_lists(images: Path) -> None:
     )
     path = images / "metadata.jsonl"
     path.write_text(lines, encoding="utf-8")
-    assert LabelSetSurvey.read(path).counts == {"b": 28, "g": 30, "r": 30}
+    assert LabelSetSurvey.read_images(path).counts == {"b": 28, "g": 30, "r": 30}
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,22 @@ def test_tables_that_say_too_little_are_refused(
     images: Path, header: str, rows: Callable[[int], str], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        LabelSetSurvey.read(write_table(images, rows, header))
+        LabelSetSurvey.read_images(write_table(images, rows, header))
 
 
 def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) -> None:
-    read = LabelSetSurvey.read(write_table(images, lambda n: "," if n < 9 else f"{n % 2},{n % 3 % 2}", "path,r,g"))
+    read = LabelSetSurvey.read_images(
+        write_table(images, lambda n: "," if n < 9 else f"{n % 2},{n % 3 % 2}", "path,r,g")
+    )
     assert read.truth.shape == (51, 2)
     assert {row.reason for row in read.images.dataset.rejected} == {"none of its labels is known"}
-    read = LabelSetSurvey.read(write_table(images, lambda n: "a|b\n00.png,b|c" if n == 0 else "a" if n % 2 else "b|c"))
+    read = LabelSetSurvey.read_images(
+        write_table(images, lambda n: "a|b\n00.png,b|c" if n == 0 else "a" if n % 2 else "b|c")
+    )
     assert "rows 2 and 3 of 'tags.csv' give it different labels" in read.images.dataset.rejected[0].reason
-    many = LabelSetSurvey.read(write_table(images, lambda n: "|".join(f"{(14 * n + k) % 200:03}" for k in range(14))))
+    many = LabelSetSurvey.read_images(
+        write_table(images, lambda n: "|".join(f"{(14 * n + k) % 200:03}" for k in range(14)))
+    )
     assert len(many.classes) == 200
 
 
@@ -89,6 +95,6 @@ def test_parts_get_their_share_of_each_label_in_whole_groups(images: Path) -> No
     assert all(len(set(part[groups == group])) == 1 for group in range(300) if (groups == group).any())
     shares = np.array([truth[part == place].sum(axis=0) / truth.sum(axis=0) for place in range(3)])
     assert abs(shares - np.array([[0.6], [0.2], [0.2]])).max() < 0.1
-    read = LabelSetSurvey.read(write_table(images, lambda n: "|".join(labels_of(n))))
-    split = read.divide(0).split
+    read = LabelSetSurvey.read_images(write_table(images, lambda n: "|".join(labels_of(n))))
+    split = read.divide_images(0).split
     assert sorted((*split.train, *split.validation, *split.holdout)) == list(range(COUNT))

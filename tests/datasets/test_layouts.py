@@ -267,8 +267,7 @@ def test_a_list_may_be_where_the_table_beside_it_is(tmp_path: Path) -> None:
 @with_cases
 def test_a_pipe_beside_nothing_is_no_data_set(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(UsageError):
-        list_files(tmp_path)
+    must_fail(UsageError, "", list_files, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a.zip", "metadata.csv", "labels.parquet"])

@@ -10,6 +10,7 @@ from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage,
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import draw_split
+from tests.builders import must_fail
 
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
@@ -132,8 +133,7 @@ def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> No
     ],
 )
 def test_no_impossible_split_is_made(dataset: Dataset, given: list[str | None], share: float, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        draw_split(dataset, 0, share, given=given)
+    must_fail(UsageError, message, draw_split, dataset, 0, share, given=given)
 
 
 @given(st.lists(parts, min_size=40, max_size=40), seeds)

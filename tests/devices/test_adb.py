@@ -11,6 +11,7 @@ from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Pr
 from advisor.devices._connections.adb import DELEGATES, AdbConnection, parse_output
 from advisor.devices._connections.attached import states_of
 from advisor.measurement import benchmark_on_device
+from tests.builders import must_fail
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
 from tests.tables import with_cases
@@ -69,8 +70,7 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
     ],
 )
 def test_what_holds_no_timings_is_a_failed_measurement(text: str, words: str) -> None:
-    with pytest.raises(StageError, match=words):
-        parse_output(text, Path("net.tflite"), 1)
+    must_fail(StageError, words, parse_output, text, Path("net.tflite"), 1)
 
 
 @pytest.fixture
@@ -109,14 +109,12 @@ def test_hostile_names_reach_no_shell(connection: AdbConnection, phone: Phone, m
 
 @pytest.mark.parametrize("serial", ["-s", "a b", "x;y", "", "$(touch x)", "a\nb"])
 def test_what_is_no_serial_is_refused(tmp_path: Path, serial: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid serial"):
-        AdbConnection(serial, tmp_path)
+    must_fail(UsageError, "is not a valid serial", AdbConnection, serial, tmp_path)
 
 
 @pytest.mark.parametrize("cores", ["f0; reboot", "0x7", "-1", "123456789"])
 def test_what_is_no_mask_is_refused(tmp_path: Path, cores: str) -> None:
-    with pytest.raises(UsageError, match="is not a mask"):
-        AdbConnection("emulator-5554", tmp_path, cores=cores)
+    must_fail(UsageError, "is not a mask", AdbConnection, "emulator-5554", tmp_path, cores=cores)
 
 
 def test_a_device_not_attached_is_named_with_the_others(connection: AdbConnection, phone: Phone, model: Path) -> None:
@@ -135,14 +133,12 @@ def test_a_phone_without_room_is_a_failed_measurement(connection: AdbConnection,
     tmp = phone.root / "data" / "local" / "tmp"
     tmp.rmdir()
     tmp.write_text("not a folder")
-    with pytest.raises(StageError, match="make a folder"):
-        connection.measure(MeasurementJob((model,)))
+    must_fail(StageError, "make a folder", connection.measure, MeasurementJob((model,)))
 
 
 def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
-    with pytest.raises(StageError, match="disconnected"):
-        connection.measure(MeasurementJob((model,), timeout_s=PATIENCE_S))
+    must_fail(StageError, "disconnected", connection.measure, MeasurementJob((model,), timeout_s=PATIENCE_S))
 
 
 def test_benchmark_reads_a_phones_figures_as_measured(
@@ -163,8 +159,7 @@ def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: Adb
         made = reach.connect(kind)
         assert isinstance(made, AdbConnection)
         assert DELEGATES[made.unit] == (option,)
-    with pytest.raises(UsageError, match="no option for 'tpu'"):
-        reach.connect("tpu")
+    must_fail(UsageError, "no option for 'tpu'", reach.connect, "tpu")
 
 
 @pytest.mark.parametrize("remarks", ["", " product:husky model:Pixel_8_Pro device:husky transport_id:1"])
@@ -183,7 +178,6 @@ def test_each_state_has_a_message_and_a_remedy(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     tool = tmp_path / "benchmark_model"
     tool.write_text("")
-    with pytest.raises(UsageError) as refused:
-        AdbConnection(SERIAL, tool).measure(MeasurementJob((tool,)))
-    assert message in refused.value.message
-    assert hint in refused.value.hint
+    refused = must_fail(UsageError, "", AdbConnection(SERIAL, tool).measure, MeasurementJob((tool,)))
+    assert message in refused.message
+    assert hint in refused.hint

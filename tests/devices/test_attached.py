@@ -10,6 +10,7 @@ from advisor.devices import ConnectionSettings, Profiles
 from advisor.devices._connections.attached import ANY_PHONE, TWICE, find_serial, parse_answers, read_phone, states_of
 from advisor.devices._connections.tool import check_tool, find_tool
 from advisor.devices._profiles.attached import describe_phone
+from tests.builders import must_fail
 from tests.makers.phones import PIXEL_8, Phone, write_facts
 
 CONNECTION = ConnectionSettings("adb", "R58M12ABCDE")
@@ -29,16 +30,14 @@ def test_a_phone_says_what_it_is(phone: Phone, profiles: Profiles) -> None:
 
 
 def test_several_phones_are_not_guessed_between(phone: Phone, second_phone: Phone) -> None:
-    with pytest.raises(UsageError, match="several phones are attached") as refused:
-        find_serial(ANY_PHONE)
-    assert "--adb" in refused.value.hint
+    refused = must_fail(UsageError, "several phones are attached", find_serial, ANY_PHONE)
+    assert "--adb" in refused.hint
     assert find_serial(second_phone.serial) == second_phone.serial
 
 
 def test_without_a_phone_the_steps_to_attach_one_are_named(adb_server: None) -> None:
-    with pytest.raises(UsageError, match="no phone is attached") as refused:
-        find_serial(ANY_PHONE)
-    assert "USB debugging" in refused.value.hint
+    refused = must_fail(UsageError, "no phone is attached", find_serial, ANY_PHONE)
+    assert "USB debugging" in refused.hint
 
 
 def test_two_phones_with_one_serial_are_a_state_of_their_own() -> None:
@@ -47,8 +46,7 @@ def test_two_phones_with_one_serial_are_a_state_of_their_own() -> None:
 
 def test_a_phone_that_does_not_answer_is_an_error(phone: Phone) -> None:
     phone.daemon.vanish_on = "getprop"
-    with pytest.raises(StageError, match="does not answer as a phone does"):
-        read_phone(phone.serial)
+    must_fail(StageError, "does not answer as a phone does", read_phone, phone.serial)
 
 
 def test_a_known_phone_keeps_its_measurements(profiles: Profiles) -> None:
@@ -68,14 +66,12 @@ def test_an_unknown_phone_is_described_by_its_cores_or_refused(profiles: Profile
     profile = describe_phone(unknown, profiles, CONNECTION, name="ours")
     assert (profile.name, profile.title, profile.cores[0].count) == ("ours", "Maker M 1", 8)
     strange = replace(unknown, processors=(*unknown.processors, ("0x99", "0x001", 9000)))
-    with pytest.raises(UsageError, match="the processor of Maker M 1 is not known"):
-        describe_phone(strange, profiles, CONNECTION)
+    must_fail(UsageError, "the processor of Maker M 1 is not known", describe_phone, strange, profiles, CONNECTION)
 
 
 def test_a_phone_with_another_instruction_set_has_no_tool(phone: Phone) -> None:
     write_facts(phone.root, {**PIXEL_8, "ro.product.cpu.abilist": "x86_64"})
-    with pytest.raises(UsageError, match="runs x86_64"):
-        find_tool(phone.serial)
+    must_fail(UsageError, "runs x86_64", find_tool, phone.serial)
 
 
 @pytest.mark.parametrize(
@@ -89,5 +85,4 @@ def test_a_phone_with_another_instruction_set_has_no_tool(phone: Phone) -> None:
 )
 def test_what_no_phone_runs_is_no_tool(tmp_path: Path, head: bytes, words: str) -> None:
     (tmp_path / "tool").write_bytes(head)
-    with pytest.raises(UsageError, match=words):
-        check_tool(tmp_path / "tool", "arm64-v8a")
+    must_fail(UsageError, words, check_tool, tmp_path / "tool", "arm64-v8a")

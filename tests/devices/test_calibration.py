@@ -38,6 +38,7 @@ from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import DeviceLimits, load_profiles, read_profile
 from advisor.devices._profiles.listing import folder_of, write_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
+from tests.builders import must_fail
 from tests.makers.phones import SshServer
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -186,16 +187,14 @@ def test_a_written_profile_reads_back_and_one_in_place_survives_one_that_is_refu
     assert load_profiles([tmp_path])["our-board"].measurements == calibrated.measurements
     path = write_profile(BOARD, tmp_path)
     before = path.read_bytes()
-    with pytest.raises(UsageError):
-        write_profile(replace(BOARD, kind="toaster"), tmp_path)
+    must_fail(UsageError, "", write_profile, replace(BOARD, kind="toaster"), tmp_path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["our-board.csv", "our-board.yaml"]
 
 
 @pytest.mark.parametrize("name", ["../escape", "a b", "host"])
 def test_a_name_that_the_schema_refuses_is_not_written(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError):
-        write_profile(replace(BOARD, name=name), tmp_path / "folder")
+    must_fail(UsageError, "", write_profile, replace(BOARD, name=name), tmp_path / "folder")
     assert not list(tmp_path.glob("*.yaml"))
     assert not list(tmp_path.glob("folder/*.yaml"))
 
@@ -217,10 +216,9 @@ def test_only_cpu_targets_of_float_or_int8_are_calibrated(board: DeviceProfile, 
 def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(profiles: Profiles) -> None:
     pi = profiles["raspberry-pi-4"]
     words = "raspberry-pi-4:tflite-cpu-x4-ruy cannot be calibrated: its build computes with ruy, .* one with xnnpack"
-    with pytest.raises(UsageError, match=words) as refused:
-        calibration.check_target(pi, pi.target("tflite-cpu-x4-ruy"))
-    assert "raspberry-pi-4:tflite-cpu-x4," in refused.value.hint
-    assert "ruy" not in refused.value.hint
+    refused = must_fail(UsageError, words, calibration.check_target, pi, pi.target("tflite-cpu-x4-ruy"))
+    assert "raspberry-pi-4:tflite-cpu-x4," in refused.hint
+    assert "ruy" not in refused.hint
 
 
 def on_one_processor(folder: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> HostConnection:
@@ -293,9 +291,8 @@ def test_a_disturbed_network_is_left_out_by_name_and_the_others_are_kept() -> No
 
 def test_a_device_that_slows_down_between_networks_is_refused_with_both_figures() -> None:
     words = "slowed down between the networks: first float32 took 10.0 ms at first and 13.0 ms at the end"
-    with pytest.raises(StageError, match=words) as refused:
-        measure_networks(Changing(3, cpu_ms=13.0), TWO, 1, nothing, nothing)
-    assert "cool down" in refused.value.hint
+    refused = must_fail(StageError, words, measure_networks, Changing(3, cpu_ms=13.0), TWO, 1, nothing, nothing)
+    assert "cool down" in refused.hint
 
 
 def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter_and_a_disturbed_end_is_named() -> None:
@@ -438,9 +435,8 @@ def read(tmp_path: Path, text: str) -> tuple[Measurement, ...]:
 
 @with_cases
 def test_a_bad_row_is_refused_with_file_and_line(tmp_path: Path, row: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as caught:
-        read(tmp_path, f"{HEADER}{GOOD}{row}\n")
-    assert f"{tmp_path}/gadget.csv:3:" in caught.value.message
+    caught = must_fail(UsageError, words, read, tmp_path, f"{HEADER}{GOOD}{row}\n")
+    assert f"{tmp_path}/gadget.csv:3:" in caught.message
 
 
 def test_a_runtime_version_is_a_version(tmp_path: Path) -> None:
@@ -453,29 +449,24 @@ def test_a_runtime_version_is_a_version(tmp_path: Path) -> None:
 
 def test_all_bad_rows_are_reported_at_once_but_only_the_first_of_many(tmp_path: Path) -> None:
     rows = ["cpu,net,int8,-3,median,", "cpu,other,int8,3,median,", "cpu,net,int8,3,meen,", GOOD.strip()]
-    with pytest.raises(SeveralErrors) as caught:
-        read(tmp_path, HEADER + GOOD + "\n".join(rows) + "\n")
-    assert [part.message.split(": ")[0].rsplit(":")[-1] for part in caught.value.parts] == ["3", "5", "6"]
-    assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
-    with pytest.raises(UsageError) as caught:
-        read(tmp_path, HEADER + "cpu,net,int8,-3,median,\n" * 50)
-    assert len(caught.value.message.splitlines()) == SeveralErrors.SHOWN + 2
-    assert caught.value.message.endswith("... and 30 more")
+    caught = must_fail(SeveralErrors, "", read, tmp_path, HEADER + GOOD + "\n".join(rows) + "\n")
+    assert [part.message.split(": ")[0].rsplit(":")[-1] for part in caught.parts] == ["3", "5", "6"]
+    assert pickle.loads(pickle.dumps(caught)).message == caught.message
+    caught = must_fail(UsageError, "", read, tmp_path, HEADER + "cpu,net,int8,-3,median,\n" * 50)
+    assert len(caught.message.splitlines()) == SeveralErrors.SHOWN + 2
+    assert caught.message.endswith("... and 30 more")
 
 
 def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is already in line 2"):
-        read(tmp_path, HEADER + GOOD + GOOD)
+    must_fail(UsageError, "is already in line 2", read, tmp_path, HEADER + GOOD + GOOD)
     path = tmp_path / "gadget.csv"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="is not UTF-8"):
-        read_measurements(path, ["cpu"])
+    must_fail(UsageError, "is not UTF-8", read_measurements, path, ["cpu"])
 
 
 @with_cases
 def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        read(tmp_path, header)
+    must_fail(UsageError, words, read, tmp_path, header)
 
 
 @settings(max_examples=20)

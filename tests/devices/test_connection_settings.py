@@ -18,7 +18,7 @@ from advisor.devices._profiles.listing import write_profile
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.isolation import usable_cores
 from advisor.tflite import to_float16
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.measurement.small_models import classifier, swish_net
 from tests.tables import with_cases
 
@@ -75,19 +75,16 @@ def test_a_phones_binary_is_one_of_the_users_own(tmp_path: Path, monkeypatch: py
 @with_cases
 def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection: str, message: str) -> None:
     path = profile_with(tmp_path, connection)
-    with pytest.raises(UsageError) as caught:
-        read_profile(path)
-    assert caught.value.message.startswith(f"{path}:8: ")
-    assert message in caught.value.message
+    caught = must_fail(UsageError, "", read_profile, path)
+    assert caught.message.startswith(f"{path}:8: ")
+    assert message in caught.message
 
 
 def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
     said = r"board.yaml:8: connection.ssh: the ssh address contains a password"
-    with pytest.raises(UsageError, match=said) as caught:
-        read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
-    with pytest.raises(UsageError, match="the ssh address contains a password") as told:
-        SshConnection("pi:hunter2@board.local")
-    assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
+    caught = must_fail(UsageError, said, read_profile, profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
+    told = must_fail(UsageError, "the ssh address contains a password", SshConnection, "pi:hunter2@board.local")
+    assert "hunter2" not in f"{caught.message}{caught.hint}{told.message}{told.hint}"
 
 
 def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path) -> None:
@@ -98,8 +95,7 @@ def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path)
 
 
 def test_the_agent_is_not_asked_for_an_accelerator() -> None:
-    with pytest.raises(UsageError, match="measures CPU targets only"):
-        ConnectionSettings("ssh", "board").connect("npu")
+    must_fail(UsageError, "measures CPU targets only", ConnectionSettings("ssh", "board").connect, "npu")
 
 
 @pytest.mark.parametrize("options", [{}, {"ssh": "a", "adb": "b"}, {"ssh": "a", "here": True}])

@@ -18,6 +18,7 @@ from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent
 from advisor.devices._connections.agent import _key, _name_files
 from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
+from tests.builders import must_fail
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
 from tests.tables import with_cases
@@ -63,8 +64,7 @@ def test_the_host_measures_with_the_agent_whose_document_is_kept_whole(agent: Pa
 def test_an_agent_that_answers_rubbish_is_a_failed_measurement(tmp_path: Path, model: Path, script: str) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(script)
-    with pytest.raises(StageError, match="no measurements"):
-        HostConnection(agent).measure(MeasurementJob((model,), effort=BRIEF))
+    must_fail(StageError, "no measurements", HostConnection(agent).measure, MeasurementJob((model,), effort=BRIEF))
 
 
 @pytest.mark.integration
@@ -78,8 +78,7 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
 @with_cases
 def test_a_document_without_sense_is_a_failed_measurement(series: object, changes: list[dict[str, Any]]) -> None:
     document = DOCUMENT | {"series": [SERIES | changed for changed in changes] or series}
-    with pytest.raises(StageError, match="invalid response from the device"):
-        timings_of_agent(document, [Path("a.tflite")], ["a"])
+    must_fail(StageError, "invalid response from the device", timings_of_agent, document, [Path("a.tflite")], ["a"])
 
 
 def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tmp_path: Path) -> None:
@@ -89,8 +88,7 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
         MeasurementJob((model,), threads=(0,)),
         MeasurementJob((tmp_path / "none.tflite",)),
     ):
-        with pytest.raises(UsageError):
-            HostConnection(agent).measure(job)
+        must_fail(UsageError, "", HostConnection(agent).measure, job)
 
 
 def test_ssh_measures_over_one_connection_and_cleans_up(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
@@ -127,8 +125,7 @@ def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_pa
 
 @with_cases
 def test_what_is_no_host_is_refused(destination: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid host"):
-        SshConnection(destination)
+    must_fail(UsageError, "is not a valid host", SshConnection, destination)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +201,7 @@ def test_a_device_that_is_full_is_a_failed_measurement(ssh_server: SshServer, mo
     )
     client.chmod(0o700)
     job = own_job(model, tmp_path)
-    with pytest.raises(StageError, match=r"device: cannot store agent\.py"):
-        ssh(ssh_server, program=str(client)).measure(job)
+    must_fail(StageError, r"device: cannot store agent\.py", ssh(ssh_server, program=str(client)).measure, job)
     assert not folder_of(job).exists()
 
 

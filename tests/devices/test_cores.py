@@ -24,7 +24,7 @@ from advisor.devices._profiles import listing, read_profile
 from advisor.devices._profiles.runtimes import core_named, core_remarks, read_cores
 from advisor.tflite import indirection_bytes, read, to_float16
 from benchmarks.latency_protocols.validation import hide
-from tests.builders import interval, present
+from tests.builders import interval, must_fail, present
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -54,8 +54,7 @@ def test_a_profile_with_an_unknown_core_is_refused_at_its_line(tmp_path: Path) -
     path.write_text(PROFILE.replace("CORE", "Cortex A53"))
     assert read_profile(path).cores[1].core == "Cortex A53"
     path.write_text(PROFILE.replace("CORE", "Cortex-A530"))
-    with pytest.raises(UsageError, match=r"own.yaml:7: .*unknown core 'Cortex-A530' \(nearest: Cortex-A53"):
-        read_profile(path)
+    must_fail(UsageError, r"own.yaml:7: .*unknown core 'Cortex-A530' \(nearest: Cortex-A53", read_profile, path)
 
 
 def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
@@ -69,8 +68,7 @@ def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
 def test_a_damaged_list_of_cores_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cores.yaml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=rf"cores.yaml:\d: .*{message}"):
-        read_cores(path)
+    must_fail(UsageError, rf"cores.yaml:\d: .*{message}", read_cores, path)
 
 
 def test_litert_computes_floats_at_half_the_rate_of_ncnn_where_the_core_has_16_bit_floats() -> None:

@@ -32,7 +32,7 @@ from advisor.devices._profiles.measurements import KERNEL_COLUMNS, Kernel
 from advisor.measurement import benchmark_on_device
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import Work, read, works_of
-from tests.builders import interval
+from tests.builders import interval, must_fail
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -117,8 +117,7 @@ def test_a_device_that_times_nothing_fails_soon(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text("import sys; sys.exit('no runtime here')")
     works = [Work("ADD", pixels, 8, read=16 * pixels) for pixels in (1, 4, 9, 16, 25, 36)]
-    with pytest.raises(StageError, match="no runtime here"):
-        timed_here(works, tmp_path, connection=HostConnection(agent))
+    must_fail(StageError, "no runtime here", timed_here, works, tmp_path, connection=HostConnection(agent))
 
 
 def silent(_text: str) -> None:
@@ -216,9 +215,8 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
 def test_damage_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str | None, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n" if row else "a,b\n1,2\n")
-    with pytest.raises(UsageError, match=r"our-board\.kernels\.csv:[12]: ") as refused:
-        read_profile(path)
-    assert reason in refused.value.message
+    refused = must_fail(UsageError, r"our-board\.kernels\.csv:[12]: ", read_profile, path)
+    assert reason in refused.message
 
 
 def test_kernels_predict_a_network(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:

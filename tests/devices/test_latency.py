@@ -33,7 +33,7 @@ from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, find_likeness, silicon_of
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.tables import with_cases
 
 CPU = Column("d", "t", "float32", "ncnn", "", "cpu", "s")
@@ -289,8 +289,7 @@ def test_a_calibration_reads_back(tmp_path: Path) -> None:
 def test_a_damaged_or_missing_calibration_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / CALIBRATION_FILE).write_text(content)
-    with pytest.raises(UsageError, match=CALIBRATION_FILE):
-        read_calibration(tmp_path)
+    must_fail(UsageError, CALIBRATION_FILE, read_calibration, tmp_path)
 
 
 def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:

@@ -24,6 +24,7 @@ from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, count_works, rea
 from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide
+from tests.builders import must_fail
 from tests.devices.test_adb import PRINTED
 from tests.devices.test_latency import made_table
 
@@ -111,8 +112,7 @@ def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.Mon
     write_operators(tmp_path / OPERATORS_FILE, works)
     assert model_operators.__wrapped__() == works
     (tmp_path / OPERATORS_FILE).write_text("model,number\nadd,x\n")
-    with pytest.raises(UsageError, match="cannot be read"):
-        model_operators.__wrapped__()
+    must_fail(UsageError, "cannot be read", model_operators.__wrapped__)
 
 
 def test_errors_of_different_kinds_cancel(times: OperatorTimes) -> None:

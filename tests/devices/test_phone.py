@@ -7,7 +7,7 @@ import pytest
 from advisor import devices
 from advisor.core import UsageError
 from advisor.devices._phone import NETWORK
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.makers.phones import PIXEL_8, Phone, write_facts
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
@@ -59,5 +59,4 @@ def test_an_attached_phone_is_added_with_what_each_unit_ran(tool: Path, phone: P
     }
     profile_path = added.device.path
     profile_path.write_text(profile_path.read_text().replace(phone.serial, "R58M12ABCDE"))
-    with pytest.raises(UsageError, match="it is not this phone"):
-        devices.add_phone(benchmark_model=tool)
+    must_fail(UsageError, "it is not this phone", devices.add_phone, benchmark_model=tool)

@@ -19,7 +19,7 @@ from advisor.devices._profiles.phones import (
 )
 from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
-from tests.builders import interval
+from tests.builders import interval, must_fail
 from tests.tables import read_table, with_cases
 
 CASES = read_table(__file__, "names_of_people.yaml")
@@ -43,15 +43,13 @@ def test_a_name_may_be_followed_by_a_target(profiles: Profiles) -> None:
 
 @with_cases
 def test_a_name_of_several_phones_asks_which(profiles: Profiles, written: str, candidates: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match=f"'{written}' may be several phones") as refused:
-        profiles.profile(written)
-    assert all(candidate in refused.value.message for candidate in candidates)
+    refused = must_fail(UsageError, f"'{written}' may be several phones", profiles.profile, written)
+    assert all(candidate in refused.message for candidate in candidates)
 
 
 def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profiles: Profiles, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"unknown device 'Pixel 12' \(did you mean 'pixel-") as refused:
-        profiles.profile("Pixel 12")
-    hint = refused.value.hint
+    refused = must_fail(UsageError, r"unknown device 'Pixel 12' \(did you mean 'pixel-", profiles.profile, "Pixel 12")
+    hint = refused.hint
     assert "Pixel 10" in hint
     first, *lines = hint.splitlines()
     assert "advisor devices add pixel-12.yaml" in first
@@ -66,9 +64,8 @@ def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profile
 
 @pytest.mark.parametrize(("written", "name"), [("13", "our-13"), ("Host", "our-host"), ("日本", "our-phone")])
 def test_the_two_lines_have_a_valid_name(written: str, name: str, profiles: Profiles) -> None:
-    with pytest.raises(UsageError) as refused:
-        profiles.profile(written)
-    assert f"\n  name: {name}\n" in refused.value.hint
+    refused = must_fail(UsageError, "", profiles.profile, written)
+    assert f"\n  name: {name}\n" in refused.hint
 
 
 def test_the_soc_of_a_profile_gives_its_cores(tmp_path: Path) -> None:
@@ -82,17 +79,15 @@ def test_the_soc_of_a_profile_gives_its_cores(tmp_path: Path) -> None:
 def test_a_profile_without_targets_cores_and_known_soc_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ours.yaml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=r"ours.yaml:1: the key 'targets' is missing"):
-        read_profile(path)
+    must_fail(UsageError, r"ours.yaml:1: the key 'targets' is missing", read_profile, path)
 
 
 @pytest.mark.parametrize(
     "name", ["", "---", "Redmi 13 5G", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8", "Host", "HOST:ONNXRUNTIME"]
 )
 def test_a_name_of_nothing_is_unknown(profiles: Profiles, name: str) -> None:
-    with pytest.raises(UsageError, match="unknown device") as refused:
-        profiles.profile(name)
-    assert "\x1b" not in refused.value.message + refused.value.hint
+    refused = must_fail(UsageError, "unknown device", profiles.profile, name)
+    assert "\x1b" not in refused.message + refused.hint
 
 
 def test_95_of_the_100_most_sold_phones_have_a_profile(profiles: Profiles) -> None:

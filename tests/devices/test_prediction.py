@@ -30,7 +30,7 @@ from advisor.devices import (
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import runtimes
-from tests.builders import interval
+from tests.builders import interval, must_fail
 from tests.tables import with_cases
 
 Nets = Sequence[ModelFeatures]
@@ -80,8 +80,7 @@ def test_a_recipe_without_figures_runs_as_the_form_most_alike_or_the_nearest(pre
     assert alias.latency.value == pytest.approx(plain.latency.value)
     assert alias.deviation > plain.deviation
     assert predict("raspberry-pi-4", "weight_int8", nets)[0].latency.provenance is Provenance.PREDICTED
-    with pytest.raises(UsageError, match="did you mean 'float16'"):
-        predict("raspberry-pi-4", "flaot16", [STRANGER])
+    must_fail(UsageError, "did you mean 'float16'", predict, "raspberry-pi-4", "flaot16", [STRANGER])
 
 
 @given(st.lists(st.floats(0.01, 1e5), min_size=2, max_size=8))
@@ -178,8 +177,7 @@ def test_a_measurement_that_contradicts_the_others_is_named(predictor: Predictor
 
 
 def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -> None:
-    with pytest.raises(UsageError, match="no device profile has a measurement"):
-        fit_predictor(Profiles([team_device()]))
+    must_fail(UsageError, "no device profile has a measurement", fit_predictor, Profiles([team_device()]))
     assert predict("pixel-4", "int8", []) == ()
 
 
@@ -205,15 +203,13 @@ def test_a_name_selects_a_runtime_or_target(profiles: Profiles, selector: str, d
 
 @with_cases
 def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant: str) -> None:
-    with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
-        profiles.select(wrong)
+    must_fail(UsageError, f"did you mean '{meant}'", profiles.select, wrong)
 
 
 def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "find_version", lambda package: "" if package == "tf2onnx" else "1.0")
-    with pytest.raises(UsageError, match="host:onnxruntime needs tf2onnx") as refused:
-        require_runtime(show(ONNX))
-    assert install_extra("onnx") in refused.value.hint
+    refused = must_fail(UsageError, "host:onnxruntime needs tf2onnx", require_runtime, show(ONNX))
+    assert install_extra("onnx") in refused.hint
 
 
 def test_another_device_needs_no_runtime() -> None:

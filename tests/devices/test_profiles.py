@@ -10,7 +10,7 @@ from advisor.devices import Profiles, find_version, listing
 from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.tables import with_cases
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
@@ -60,16 +60,14 @@ def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_tw
 def test_a_users_profile_replaces_a_shipped_one_and_a_missing_folder_is_refused(tmp_path: Path) -> None:
     write(tmp_path, PROFILE.replace("gadget", "pixel-4"), name="pixel-4")
     assert load_profiles([tmp_path])["pixel-4"].title == "A pixel-4"
-    with pytest.raises(UsageError, match="is not a folder"):
-        load_profiles([tmp_path / "nowhere"])
+    must_fail(UsageError, "is not a folder", load_profiles, [tmp_path / "nowhere"])
 
 
 def test_two_folders_may_not_have_the_same_device_nor_one_device_a_target_twice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         write(tmp_path / name)
-    with pytest.raises(UsageError, match="the device 'gadget' is in"):
-        load_profiles([tmp_path / "a", tmp_path / "b"])
+    must_fail(UsageError, "the device 'gadget' is in", load_profiles, [tmp_path / "a", tmp_path / "b"])
     start = PROFILE.index("- name: tflite")
     target = PROFILE[start : PROFILE.index("default_target")]
     with pytest.raises(UsageError, match=r"gadget.yaml:17: the target 'tflite-cpu-x4' is defined twice"):
@@ -82,27 +80,24 @@ def test_a_bad_profile_is_refused_at_its_line(tmp_path: Path, before: str, after
     if "harmless" in words:
         assert read_profile(path).soc == "Maker"
         return
-    with pytest.raises(UsageError, match=words) as caught:
-        read_profile(path)
-    assert f"{path}:{line}:" in caught.value.message
+    caught = must_fail(UsageError, words, read_profile, path)
+    assert f"{path}:{line}:" in caught.message
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "name: [unclosed", "\x00"])
 def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match="gadget.yaml"):
-        read_profile(write(tmp_path, text))
+    must_fail(UsageError, "gadget.yaml", read_profile, write(tmp_path, text))
 
 
 def test_all_errors_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
     text = PROFILE.replace("title:", "titel:").replace("count: 4", "count: 0").replace("kind: board", "kind: bord")
     rows = "target,model,precision,latency_ms\ntflite-cpu-x4,net,float64,80.5\ntflite-cpu-x4,net,int8,-1\n"
     path = write(tmp_path, text, rows)
-    with pytest.raises(UsageError) as caught:
-        read_profile(path)
-    heads = [line.split(": ")[0].strip() for line in caught.value.message.splitlines()]
+    caught = must_fail(UsageError, "", read_profile, path)
+    heads = [line.split(": ")[0].strip() for line in caught.message.splitlines()]
     csv = path.with_suffix(".csv")
     assert heads == ["5 errors:", f"{path}:2", f"{path}:3", f"{path}:6", f"{csv}:2", f"{csv}:3"]
-    assert "key 'title' is missing" not in caught.value.message
+    assert "key 'title' is missing" not in caught.message
 
 
 def rows_of(*rows: str) -> str:
@@ -113,8 +108,7 @@ def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_pat
     path = write(tmp_path, rows=rows_of("mobilenet_v2_1.0_224,float32,80.5", "mobilenetv2_1.0_224,int8,40"))
     with pytest.raises(UsageError, match=r"gadget.csv:3: unknown model 'mobilenetv2_1.0_224'.*'mobilenet_v2_1.0_224'"):
         load_profiles([tmp_path])
-    with pytest.raises(UsageError, match="unknown model"):
-        read_checked_profile(path)
+    must_fail(UsageError, "unknown model", read_checked_profile, path)
 
 
 @pytest.mark.parametrize(("float32", "int8", "swapped"), [(60.0, 25.0, False), (25.0, 60.0, True), (60.0, 66.0, False)])
@@ -139,10 +133,9 @@ def test_another_unit_is_refused(tmp_path: Path, latencies: tuple[float, float],
     if not unit:
         assert len(read_checked_profile(path).measurements) == 2
         return
-    with pytest.raises(UsageError) as caught:
-        read_checked_profile(path)
-    assert caught.value.message.endswith(f"the column latency_ms is in milliseconds and looks like {unit}")
-    assert len(caught.value.message.splitlines()) == 1
+    caught = must_fail(UsageError, "", read_checked_profile, path)
+    assert caught.message.endswith(f"the column latency_ms is in milliseconds and looks like {unit}")
+    assert len(caught.message.splitlines()) == 1
 
 
 @with_cases
@@ -152,8 +145,7 @@ def test_cores_that_contradict_the_soc_are_refused(tmp_path: Path, core: str, co
     if accepted:
         assert read_checked_profile(path).cores[0].count == count
         return
-    with pytest.raises(UsageError, match=rf"cores {count} x {core} contradict the SoC Broadcom BCM2711"):
-        read_checked_profile(path)
+    must_fail(UsageError, rf"cores {count} x {core} contradict the SoC Broadcom BCM2711", read_checked_profile, path)
 
 
 def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path) -> None:
@@ -173,8 +165,7 @@ def test_a_forms_own_measurements_come_first() -> None:
 
 
 def test_a_form_of_which_nothing_is_known_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="'wheight_int8' .did you mean 'weight_int8'"):
-        similar_form("wheight_int8", (), ("float32",))
+    must_fail(UsageError, "'wheight_int8' .did you mean 'weight_int8'", similar_form, "wheight_int8", (), ("float32",))
 
 
 def test_the_build_of_a_package_for_cpus_counts_as_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

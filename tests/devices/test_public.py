@@ -6,6 +6,7 @@ import pytest
 
 from advisor import devices
 from advisor.core import UsageError
+from tests.builders import must_fail
 
 BOARD = """\
 name: our-board
@@ -43,8 +44,7 @@ def test_this_machine_is_listed_first_and_a_further_folder_where_it_is_named(boa
 
 def test_options_of_adb_need_a_phone(board: Path) -> None:
     devices.add(board)
-    with pytest.raises(UsageError, match="need adb"):
-        devices.calibrate("our-board", cores="f0")
+    must_fail(UsageError, "need adb", devices.calibrate, "our-board", cores="f0")
 
 
 def test_the_targets_are_a_table_with_units_in_its_names() -> None:

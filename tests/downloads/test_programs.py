@@ -6,6 +6,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.downloads import FetchOptions, fetch_program
+from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 
 pytestmark = pytest.mark.integration  # a client reads the proxy and the certificates from pip's settings
@@ -42,6 +43,5 @@ def test_a_mirror_stands_for_the_address(shelf: Shelf, tmp_path: Path) -> None:
 def test_a_program_that_cannot_be_had_is_refused_with_its_address(
     tmp_path: Path, url: str, offline: bool, words: str
 ) -> None:
-    with pytest.raises(UsageError, match=words) as refused:
-        fetch_program(url, FetchOptions(cache=tmp_path, offline=offline))
-    assert url in refused.value.hint
+    refused = must_fail(UsageError, words, fetch_program, url, FetchOptions(cache=tmp_path, offline=offline))
+    assert url in refused.hint

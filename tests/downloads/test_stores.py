@@ -15,6 +15,7 @@ from advisor.datasets import survey
 from advisor.downloads import _stores as stores, copy_from_store, in_store
 from advisor.store import cache_root, evict_results
 from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
+from tests.builders import must_fail
 from tests.datasets.folders import make
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied
 
@@ -35,11 +36,10 @@ def fetched(address: str, **options: bool | int) -> Path:
 
 
 def refused(address: str, **options: bool | int) -> UsageError:
-    with pytest.raises(UsageError) as caught:
-        fetched(address, **options)
-    assert caught.value.hint
-    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
-    return caught.value
+    caught = must_fail(UsageError, "", fetched, address, **options)
+    assert caught.hint
+    assert SECRET not in f"{caught.message} {caught.hint}"
+    return caught
 
 
 @pytest.fixture
@@ -219,8 +219,7 @@ def test_a_full_disk_leaves_what_has_arrived_for_the_next_try(s3: S3, photos: Pa
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     try:
-        with pytest.raises(StageError, match="the disk is full"):
-            fetched("s3://photos/animals")
+        must_fail(StageError, "the disk is full", fetched, "s3://photos/animals")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     s3.requests.clear()

@@ -10,7 +10,7 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from advisor.downloads import Unavailable
 from advisor.downloads._tool_config import _unquote, package_index, read_index, registry_for
-from tests.builders import CHARACTERS
+from tests.builders import CHARACTERS, must_fail
 from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
@@ -70,8 +70,7 @@ def without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_environment_names_the_registry(without_npm: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unavailable, match="npm is not installed"):
-        registry_for("tiny")
+    must_fail(Unavailable, "npm is not installed", registry_for, "tiny")
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://company.example/npm/")
     assert registry_for("tiny")[0] == "https://company.example/npm"
 

@@ -12,6 +12,7 @@ from advisor.engine import Machine
 from advisor.engine._execution import call_in_own_thread
 from advisor.isolation import MemoryGate, Pause
 from advisor.isolation._resources import KEPT_FREE_BYTES
+from tests.builders import must_fail
 from tests.processes import PATIENCE_S
 
 
@@ -228,5 +229,4 @@ def test_a_call_that_nobody_needs_any_more_does_not_hold_up_the_end() -> None:
     assert time.monotonic() - began < PATIENCE_S
     left.set()
     assert asyncio.run(call_in_own_thread(divmod, 7, 2)) == (3, 1)
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(call_in_own_thread(divmod, 7, 0))
+    must_fail(ZeroDivisionError, "", asyncio.run, call_in_own_thread(divmod, 7, 0))

@@ -31,7 +31,7 @@ from advisor.engine._space.resolved import resolve_parts
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
-from tests.builders import RUNTIME, evaluation, of_file, present
+from tests.builders import RUNTIME, evaluation, must_fail, of_file, present
 from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, wait_until
 from tests.run_folders import write_run
@@ -171,14 +171,12 @@ def test_users_choose_it_by_its_name_and_tune_it_if_it_tunes_the_backbone(toy: T
     assert toy.name in CLASSIFICATION.trainings
     assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (HEAD, toy.name)
     assert toy.name not in DETECTION.trainings
-    with pytest.raises(UsageError, match=toy.name):
-        resolve({"task": DETECTION.name, "data": "boxes", "training": [toy.name]})
+    must_fail(UsageError, toy.name, resolve, {"task": DETECTION.name, "data": "boxes", "training": [toy.name]})
     tuned = {"data": "photos", "training": [toy.name], "tune_training": 6}
     if toy.tunes_backbone:
         assert resolve(tuned).question.tune_training == 6
     else:
-        with pytest.raises(UsageError, match="nothing is fine-tuned"):
-            resolve(tuned)
+        must_fail(UsageError, "nothing is fine-tuned", resolve, tuned)
 
 
 def test_it_is_named_trained_twice_judged_and_compressed_in_its_place_of_the_table(toy: TrainingRecipe) -> None:

@@ -30,7 +30,7 @@ from advisor.integrations import coreml
 from advisor.store import RunFolder, integrity_problems, sha256_file
 from advisor.tasks.classification._files import answers
 from advisor.tflite import read_metadata
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.makers import bundles
 from tests.makers.bundles import evaluation_of
 
@@ -208,8 +208,7 @@ def test_a_changed_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:
     file = copied.path / facts.file
     file.chmod(0o644)
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(UsageError, match="unknown.tflite"):
-        export(copied.path, tmp_path / "bundle", unknown_class=True)
+    must_fail(UsageError, "unknown.tflite", export, copied.path, tmp_path / "bundle", unknown_class=True)
 
 
 FORM = "float16"

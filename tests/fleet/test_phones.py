@@ -6,6 +6,7 @@ from advisor.core import UsageError
 from advisor.devices import clusters_of, find_shipped_fleets
 from advisor.fleet import read_fleet
 from advisor.fleet._phones import index_socs
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
@@ -89,11 +90,9 @@ def test_a_table_of_a_spreadsheet_is_the_plain_one(text: str) -> None:
 
 @with_cases
 def test_a_table_that_can_be_read_in_two_ways_is_refused(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as refused:
-        read_fleet(text)
-    assert "with a point" in refused.value.hint or "4 cells" not in message
+    refused = must_fail(UsageError, message, read_fleet, text)
+    assert "with a point" in refused.hint or "4 cells" not in message
 
 
 def test_a_cluster_without_a_core_is_refused() -> None:
-    with pytest.raises(UsageError, match="has a cluster without a core"):
-        clusters_of("0 x Cortex-A76 + 4 x Cortex-A55")
+    must_fail(UsageError, "has a cluster without a core", clusters_of, "0 x Cortex-A76 + 4 x Cortex-A55")

@@ -15,6 +15,7 @@ from advisor.devices import MeasurementJob, file_for, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.integrations import executorch
 from advisor.tflite import read
+from tests.builders import must_fail
 from tests.measurement import small_models
 
 RUNTIME = local_runtimes()[f"{HOST}:executorch"]
@@ -34,8 +35,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
     problem, hint = RUNTIME.missing()
     assert problem == "needs executorch, torch"
     assert "[executorch]" in hint
-    with pytest.raises(UsageError, match="ExecuTorch needs executorch, torch"):
-        executorch.inputs("0" * 64)
+    must_fail(UsageError, "ExecuTorch needs executorch, torch", executorch.inputs, "0" * 64)
 
 
 def test_it_takes_files_that_compute_in_float_and_has_the_targets_of_this_machine() -> None:

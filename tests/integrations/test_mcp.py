@@ -15,6 +15,7 @@ from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp._command import answerable
 from advisor.store import cache_root
+from tests.builders import must_fail
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
 from tests.tables import with_cases
@@ -94,10 +95,8 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (tmp_path / "open" / "link").symlink_to(tmp_path)
     folders = AssistantFolders.of([str(tmp_path / "open")])
     assert folders.path("data", "photos") == str(tmp_path / "open" / "photos")
-    with pytest.raises(ToolError, match="data: 'link/secret' is outside"):
-        folders.path("data", "link/secret")
-    with pytest.raises(UsageError, match="--folder: 'nowhere' is not a folder"):
-        AssistantFolders.of(["nowhere"])
+    must_fail(ToolError, "data: 'link/secret' is outside", folders.path, "data", "link/secret")
+    must_fail(UsageError, "--folder: 'nowhere' is not a folder", AssistantFolders.of, ["nowhere"])
 
 
 @with_cases

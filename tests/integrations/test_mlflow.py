@@ -65,9 +65,8 @@ def test_another_place_is_refused_with_an_example(place: str) -> None:
 
 
 def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as refused:
-        log_run(run_view(), tmp_path, "nothing://here", None)
-    assert f"advisor report {tmp_path} --log-to mlflow:nothing://here" in refused.value.hint
+    refused = must_fail(UsageError, "", log_run, run_view(), tmp_path, "nothing://here", None)
+    assert f"advisor report {tmp_path} --log-to mlflow:nothing://here" in refused.hint
 
 
 @pytest.mark.parametrize("answers", [True, False])

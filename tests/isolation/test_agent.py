@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.isolation import agent
+from tests.builders import must_fail
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 
@@ -77,9 +78,8 @@ def test_an_open_shape_asks_for_a_shape_and_takes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["0", "-1", "1,0", "two", ""])
 def test_wrong_thread_counts_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["agent.py", "classifier.tflite", f"--threads={value}"])
-    with pytest.raises(SystemExit) as ended:
-        agent.main()
-    assert ended.value.code == 2
+    ended = must_fail(SystemExit, "", agent.main)
+    assert ended.code == 2
 
 
 @pytest.mark.parametrize("kind", ["f4", "f2", "u1", "i1", "i2"])
@@ -97,8 +97,7 @@ def test_inputs_are_varied_repeat_and_use_the_types_range(kind: str) -> None:
 
 
 def test_an_input_that_holds_no_numbers_is_refused() -> None:
-    with pytest.raises(agent.AgentError, match="'text' has type"):
-        agent.input_values((1,), "S4", "text")
+    must_fail(agent.AgentError, "'text' has type", agent.input_values, (1,), "S4", "text")
 
 
 @pytest.mark.integration

@@ -26,6 +26,7 @@ from advisor.isolation import (
 )
 from advisor.isolation._pool import IMPORTS, Worker
 from advisor.measurement._host import busy_processes
+from tests.builders import must_fail
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
@@ -88,38 +89,31 @@ def test_a_training_whose_gpu_fails_is_repeated_on_the_cpu_and_said_once(on_a_gp
 def test_a_crash_where_a_gpu_may_be_the_reason_is_repeated_on_the_cpu(on_a_gpu: Trainers, tmp_path: Path) -> None:
     assert on_a_gpu.call(f"{HERE}:trained", True) == "CPU"
     assert on_a_gpu.gpu_failed == "crashed with SIGSEGV"
-    with pytest.raises(StageError, match="SIGSEGV"):
-        on_a_gpu.call(f"{HERE}:segfault")
+    must_fail(StageError, "SIGSEGV", on_a_gpu.call, f"{HERE}:segfault")
 
 
 def test_without_a_gpu_a_crash_and_any_other_error_end_the_call(tmp_path: Path) -> None:
     with Trainers(tmp_path / "log.txt", driver=tmp_path / "none") as pool:
-        with pytest.raises(StageError, match="SIGSEGV"):
-            pool.call(f"{HERE}:segfault")
-        with pytest.raises(UnsupportedRecipe):
-            pool.call(f"{HERE}:refuse")
+        must_fail(StageError, "SIGSEGV", pool.call, f"{HERE}:segfault")
+        must_fail(UnsupportedRecipe, "", pool.call, f"{HERE}:refuse")
         assert pool.gpu_failed == ""
 
 
 def test_an_error_of_ours_keeps_its_type_any_other_is_one_line_and_the_log_has_tracebacks_and_native_output(
     pool: ChildPool, tmp_path: Path
 ) -> None:
-    with pytest.raises(UnsupportedRecipe) as caught:
-        pool.call(f"{HERE}:refuse")
-    assert (caught.value.message, caught.value.hint) == ("not for this model", "try another")
-    with pytest.raises(StageError, match="^ValueError: a plain error$"):
-        pool.call(f"{HERE}:fail")
+    caught = must_fail(UnsupportedRecipe, "", pool.call, f"{HERE}:refuse")
+    assert (caught.message, caught.hint) == ("not for this model", "try another")
+    must_fail(StageError, "^ValueError: a plain error$", pool.call, f"{HERE}:fail")
     assert "with two lines" in (tmp_path / "log.txt").read_text()
     pool.call(f"{HERE}:talk")
     assert "native words" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_crash_and_a_kill_are_named_and_the_next_call_works(pool: ChildPool) -> None:
-    with pytest.raises(StageError, match="crashed with SIGSEGV"):
-        pool.call(f"{HERE}:segfault")
+    must_fail(StageError, "crashed with SIGSEGV", pool.call, f"{HERE}:segfault")
     assert pool.call(f"{HERE}:add", 1, 1) == 2
-    with pytest.raises(StageError, match="SIGKILL"):
-        pool.call(f"{HERE}:kill_itself")
+    must_fail(StageError, "SIGKILL", pool.call, f"{HERE}:kill_itself")
 
 
 def test_a_call_that_hangs_or_with_what_it_started_eats_memory_is_stopped(pool: ChildPool) -> None:
@@ -175,8 +169,7 @@ def test_a_confined_child_writes_below_its_folders_and_changes_and_starts_nothin
             *(("os:remove", "foreign"), ("os:mkdir", "folder")),
             *((f"{HERE}:write", "new"), (f"{HERE}:write", "foreign"), (f"{HERE}:run_program",)),
         ):
-            with pytest.raises(StageError, match="PermissionError"):
-                confined.call(function, *(tmp_path / name for name in names))
+            must_fail(StageError, "PermissionError", confined.call, function, *(tmp_path / name for name in names))
     assert (tmp_path / "foreign").read_text() == "kept"
     assert left_behind(tmp_path) == ["foreign", "log.txt", "own"]
 
@@ -246,8 +239,7 @@ def test_closing_ends_busy_children(pool: ChildPool) -> None:
         waiting = threads.submit(pool.call, f"{HERE}:hang")
         until(lambda: pool._all and pool._all[0]._process)
         pool.close()
-        with pytest.raises(StageError):
-            waiting.result(timeout=PATIENCE_S)
+        must_fail(StageError, "", waiting.result, timeout=PATIENCE_S)
 
 
 def test_a_script_without_main_guard_is_not_run_again_in_the_child(tmp_path: Path) -> None:
@@ -364,19 +356,16 @@ def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path
             worker.stop()
             time.sleep(0.01)
     worker.stop()
-    with pytest.raises(StageError) as caught:
-        call.result()
-    assert caught.value.message == "killed by the system (SIGKILL), most likely because memory ran out"
+    caught = must_fail(StageError, "", call.result)
+    assert caught.message == "killed by the system (SIGKILL), most likely because memory ran out"
 
 
 def test_a_program_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "OUTPUT_BYTES", 1_000_000)
     assert len(run_program(["head", "-c", "900000", "/dev/zero"], timeout_s=60).stdout) == 900_000
     for command in (["cat", "/dev/zero"], ["sh", "-c", "cat /dev/zero >&2"]):
-        with pytest.raises(StageError, match="printed more than 1 MB"):
-            run_program(command, timeout_s=60)
-    with pytest.raises(TimedOut, match="did not end within 0.5 s"):
-        run_program(["sh", "-c", "exec >&- 2>&-; sleep 60"], timeout_s=0.5)
+        must_fail(StageError, "printed more than 1 MB", run_program, command, timeout_s=60)
+    must_fail(TimedOut, "did not end within 0.5 s", run_program, ["sh", "-c", "exec >&- 2>&-; sleep 60"], timeout_s=0.5)
 
 
 def test_a_program_that_is_not_installed_is_named() -> None:

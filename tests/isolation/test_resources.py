@@ -14,6 +14,7 @@ from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
 from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep_folders
 from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, _read_quota_cores, free_bytes
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 GB = 10**9
@@ -138,8 +139,7 @@ def test_it_runs_where_an_event_loop_runs_already_and_its_error_is_raised() -> N
         return run_coroutine(_thread_after(0.0))
 
     assert asyncio.run(inside()) is not threading.current_thread()
-    with pytest.raises(ValueError, match="refused"):
-        run_coroutine(_failing())
+    must_fail(ValueError, "refused", run_coroutine, _failing())
 
 
 @pytest.mark.integration

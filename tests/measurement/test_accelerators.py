@@ -9,6 +9,7 @@ from advisor.devices._profiles import load_profiles
 from advisor.measurement import accelerator, delegate_operators, find_serving
 from advisor.measurement._accelerators import Accelerator, read_accelerators, read_folder
 from advisor.tflite import read
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.tables import with_cases
 
@@ -25,8 +26,7 @@ def test_the_issues_accelerators_are_found_with_sources_and_an_unknown_one_names
     assert all(each.sources and each.supported for each in read_accelerators().values())
     profile, target = load_profiles().select("coral-usb")
     assert [each.name for each in find_serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
-    with pytest.raises(UsageError, match=r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'"):
-        accelerator("edge-tpu")
+    must_fail(UsageError, r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'", accelerator, "edge-tpu")
 
 
 def test_the_edge_tpu_takes_int8_files_and_core_ml_float_ones(int8_model: Path, float_model: Path) -> None:
@@ -61,7 +61,6 @@ def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path
 @with_cases
 def test_a_fault_is_refused_with_file_and_line(tmp_path: Path, good: str, bad: str, line: int, message: str) -> None:
     read_text(tmp_path, GOOD)
-    with pytest.raises(UsageError) as caught:
-        read_text(tmp_path, GOOD.replace(good, bad, 1))
-    assert caught.value.message.startswith(f"{tmp_path / 'toy.yaml'}:{line}: ")
-    assert message in caught.value.message
+    caught = must_fail(UsageError, "", read_text, tmp_path, GOOD.replace(good, bad, 1))
+    assert caught.message.startswith(f"{tmp_path / 'toy.yaml'}:{line}: ")
+    assert message in caught.message

@@ -17,6 +17,7 @@ from advisor.measurement import (
     split_precision,
 )
 from advisor.measurement._average_precision import Matched, centre_score, centre_shares, choose_threshold, count_boxes
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 SIZES = [(100, 200)] * 4
@@ -99,8 +100,7 @@ def test_frames_of_a_film_count_once() -> None:
 
 
 def test_without_a_true_box_there_is_no_score() -> None:
-    with pytest.raises(ValueError, match="no image has a box"):
-        score_boxes([boxes()], [boxes()], SIZES[:1], 1)
+    must_fail(ValueError, "no image has a box", score_boxes, [boxes()], [boxes()], SIZES[:1], 1)
 
 
 def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detections]]:
@@ -313,8 +313,7 @@ def test_the_shares_of_images_add_up_to_the_figure() -> None:
 
 
 def test_images_without_objects_cannot_be_scored() -> None:
-    with pytest.raises(ValueError, match="no image has a box"):
-        centre_score(images((0, 0, 1)), 2)
+    must_fail(ValueError, "no image has a box", centre_score, images((0, 0, 1)), 2)
 
 
 def test_the_average_precision_of_labels_counts_equal_scores_together_and_leaves_out_what_is_unknown() -> None:

@@ -12,6 +12,7 @@ from advisor.measurement._accelerators import Accelerator, DataTypes
 from advisor.measurement._delegation import form_partitions
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import read, to_float16
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.tables import with_cases
 
@@ -143,5 +144,4 @@ def test_forms_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a list of data types"):
-        DataTypes.parse(text)
+    must_fail(ValueError, "is not a list of data types", DataTypes.parse, text)

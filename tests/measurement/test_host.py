@@ -19,6 +19,7 @@ from advisor.core import UsageError
 from advisor.isolation import usable_cores
 from advisor.measurement import host, require_quiet
 from advisor.measurement._host import Conditions, busy_processes, observe_load, parse_quota, trains_on
+from tests.builders import must_fail
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 from tests.tables import with_cases
 
@@ -62,9 +63,8 @@ def test_a_busy_machine_is_seen() -> None:
 def test_a_busy_machine_is_refused_with_the_way_out_which_is_force(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Conditions(2, 1.9)
     monkeypatch.setattr(host, "observe_load", lambda: busy)
-    with pytest.raises(UsageError, match="not timed: other processes keep") as caught:
-        require_quiet([1], force=False, patience_s=0.0)
-    assert "--force" in caught.value.hint
+    caught = must_fail(UsageError, "not timed: other processes keep", require_quiet, [1], force=False, patience_s=0.0)
+    assert "--force" in caught.hint
     assert require_quiet([1], force=True) is busy
 
 

@@ -29,7 +29,7 @@ from advisor.datasets import InputSpec
 from advisor.measurement import Detector, Judged, least_cpu_ms, measure, predict, predict_arrays, predict_pixels, scores
 from advisor.measurement._metrics import map_scores
 from advisor.measurement._processes import existing_model
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.measurement import small_models
 
 SCORES = map_scores()
@@ -225,13 +225,11 @@ def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model:
 
 @pytest.mark.parametrize("use", [existing_model, *USES])
 def test_a_missing_file_is_a_usage_error(tmp_path: Path, use: Callable[[Path], object]) -> None:
-    with pytest.raises(UsageError, match=r"no model file '.*absent\.tflite'"):
-        use(tmp_path / "absent.tflite")
+    must_fail(UsageError, r"no model file '.*absent\.tflite'", use, tmp_path / "absent.tflite")
 
 
 @pytest.mark.parametrize("use", USES[1:])
 @pytest.mark.parametrize("length", [7, 300, 400])
 def test_truncation_is_told(tmp_path: Path, brightness_model: Path, use: Callable[[Path], object], length: int) -> None:
     broken = small_models.saved(tmp_path, brightness_model.read_bytes()[:length], "broken.tflite")
-    with pytest.raises(RuntimeRefusal, match=r"^broken\.tflite: .*cannot load the (file|model)"):
-        use(broken)
+    must_fail(RuntimeRefusal, r"^broken\.tflite: .*cannot load the (file|model)", use, broken)

@@ -7,6 +7,7 @@ import pytest
 
 from advisor.core import StageError
 from advisor.measurement._processes import run_json
+from tests.builders import must_fail
 from tests.processes import has_ended, until
 
 pytestmark = pytest.mark.integration
@@ -22,8 +23,7 @@ def test_the_document_is_returned_and_an_exception_told_by_its_last_line(script:
     script.write_text("import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))")
     assert run_json([str(script), "a b", "$HOME;ls"], 30, "m") == {"arguments": ["a b", "$HOME;ls"]}
     script.write_text("raise RuntimeError('the disk is full')")
-    with pytest.raises(StageError, match=r"status 1 and printed: RuntimeError: the disk is full"):
-        run_json([str(script)], 30, "m")
+    must_fail(StageError, r"status 1 and printed: RuntimeError: the disk is full", run_json, [str(script)], 30, "m")
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,9 @@ def test_the_document_is_returned_and_an_exception_told_by_its_last_line(script:
 )
 def test_a_death_with_its_signal_and_other_output_are_one_clear_line(script: Path, code: str, said: str) -> None:
     script.write_text(code)
-    with pytest.raises(StageError) as caught:
-        run_json([str(script)], 30, "model.tflite")
-    assert caught.value.message.startswith(f"model.tflite: the measuring process {said}")
-    assert "\n" not in caught.value.message
+    caught = must_fail(StageError, "", run_json, [str(script)], 30, "model.tflite")
+    assert caught.message.startswith(f"model.tflite: the measuring process {said}")
+    assert "\n" not in caught.message
 
 
 def test_a_hang_ends_with_the_whole_process_group(script: Path, tmp_path: Path) -> None:
@@ -52,6 +51,5 @@ def test_a_hang_ends_with_the_whole_process_group(script: Path, tmp_path: Path) 
         f"pathlib.Path({str(note)!r}).write_text(str(child.pid))\n"
         "time.sleep(600)\n"
     )
-    with pytest.raises(StageError, match=r"no result after 5 s"):
-        run_json([str(script)], 5, "model.tflite")
+    must_fail(StageError, r"no result after 5 s", run_json, [str(script)], 5, "model.tflite")
     until(partial(has_ended, int(note.read_text())))

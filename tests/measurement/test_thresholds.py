@@ -10,7 +10,7 @@ from hypothesis import example, given, settings, strategies as st
 from scipy.special import log_softmax, softmax
 
 from advisor.measurement import _confidence as confidence
-from tests.builders import present
+from tests.builders import must_fail, present
 
 BETA = np.random.default_rng(1).beta(4, 1, 20000)
 """Scores of many images. An answer is right with the probability of its score, so what a threshold does is known."""
@@ -47,8 +47,7 @@ def test_what_can_be_reached_is_the_largest_guarantee_to_half_a_point() -> None:
 
 @pytest.mark.parametrize("wanted", [0.0, 1.0, 1.01])
 def test_a_guarantee_that_nobody_can_keep_is_an_error(wanted: float) -> None:
-    with pytest.raises(ValueError, match="cannot be guaranteed"):
-        confidence.find_threshold(np.ones(10), np.ones(10, bool), wanted)
+    must_fail(ValueError, "cannot be guaranteed", confidence.find_threshold, np.ones(10), np.ones(10, bool), wanted)
 
 
 def test_a_score_has_the_precision_and_number_of_answers_from_it_on() -> None:
@@ -246,8 +245,7 @@ def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_la
 def test_probabilities_of_one_that_are_right_have_no_error_and_without_an_image_nothing_is_known() -> None:
     found = confidence.assess_reliability(np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 0]))
     assert (found.error.value, found.brier.value) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="no image"):
-        confidence.assess_reliability(np.zeros((0, 3)), np.zeros(0, int))
+    must_fail(ValueError, "no image", confidence.assess_reliability, np.zeros((0, 3)), np.zeros(0, int))
 
 
 def test_answers_out_of_fold_stand_beside_those_of_a_file_that_answers_alike(tmp_path: Path) -> None:

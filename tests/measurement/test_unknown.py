@@ -23,6 +23,7 @@ from advisor.measurement import (
     true_boxes,
 )
 from advisor.tflite import Suppression, append_postprocess
+from tests.builders import must_fail
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.measurement.test_average_precision import HERE, THERE, boxes
@@ -61,8 +62,7 @@ def test_the_interval_of_auroc_holds_the_true_one_in_about_95_of_100_draws() -> 
 
 
 def test_auroc_without_an_unknown_image_is_refused() -> None:
-    with pytest.raises(ValueError, match="no unknown"):
-        compute_auroc(np.zeros(3), np.zeros(0))
+    must_fail(ValueError, "no unknown", compute_auroc, np.zeros(3), np.zeros(0))
 
 
 def test_neighbours_are_the_same_by_images_and_by_features() -> None:

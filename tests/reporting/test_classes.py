@@ -27,7 +27,7 @@ from advisor.reporting._classes import (
     make_heatmap,
 )
 from advisor.reporting._pages import DRAWN, LOOKS, SIDE, data_uri, photos
-from tests.builders import evaluation
+from tests.builders import evaluation, must_fail
 from tests.datasets.folders import image
 
 LABELS = ("cat", "dog", "owl")
@@ -85,10 +85,8 @@ def test_most_frequent_mistake_is_first_and_the_heat_map_holds_shares_of_the_tru
 
 @pytest.mark.parametrize("table", [((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, -1)), ((1,), (0, 1), (1,))])
 def test_a_matrix_that_is_not_one_of_these_classes_is_refused(table: tuple[tuple[int, ...], ...]) -> None:
-    with pytest.raises(UsageError, match="not 3 x 3"):
-        compute_recalls(ImageAnswers(confusion=table), LABELS)
-    with pytest.raises(UsageError, match="not 3 x 3"):
-        compare_confusions(judged(PICK), judged(table), LABELS)
+    must_fail(UsageError, "not 3 x 3", compute_recalls, ImageAnswers(confusion=table), LABELS)
+    must_fail(UsageError, "not 3 x 3", compare_confusions, judged(PICK), judged(table), LABELS)
 
 
 def judged(

@@ -33,6 +33,7 @@ from advisor.reporting._frames import Rows
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import limits
 from advisor.reporting._risks import list_risks
+from tests.builders import must_fail
 from tests.reporting.views import HOSTILE, judged_view, run_view
 from tests.tables import with_cases
 
@@ -170,16 +171,14 @@ def test_rows_pass_a_comparison_in_the_unit_of_its_column(condition: str, shown:
 
 @with_cases
 def test_a_bad_comparison_names_what_is_wrong(condition: str, message: str, hint: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        ROWS.select("", [condition])
-    assert message in raised.value.message
-    assert hint in raised.value.hint
+    raised = must_fail(UsageError, "", ROWS.select, "", [condition])
+    assert message in raised.message
+    assert hint in raised.hint
 
 
 def test_an_unknown_column_to_sort_by_names_the_nearest_and_all() -> None:
-    with pytest.raises(UsageError, match=r"--sort: unknown column 'nam' \(did you mean 'name'\?\)") as raised:
-        ROWS.select("-size,nam")
-    assert raised.value.hint == f"columns: {', '.join(COLUMNS)}"
+    raised = must_fail(UsageError, r"--sort: unknown column 'nam' \(did you mean 'name'\?\)", ROWS.select, "-size,nam")
+    assert raised.hint == f"columns: {', '.join(COLUMNS)}"
 
 
 def test_columns_hold_what_paths_lead_to() -> None:

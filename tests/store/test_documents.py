@@ -28,6 +28,7 @@ from advisor.store import (
     write_block,
 )
 from advisor.store._jsonfile import KINDS
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -106,19 +107,16 @@ def test_plain_values_come_back_as_they_were_written(value: object) -> None:
 def test_what_is_beyond_the_limits_is_named_with_its_place(parts: list[str | tuple[str, int]], words: str) -> None:
     """A text in ``parts``: each is a text, or one with how many times it is repeated."""
     text = "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        parse_json(text)
-    assert str(refused.value).startswith(words)
+    refused = must_fail(ValueError, "", parse_json, text)
+    assert str(refused).startswith(words)
 
 
 @pytest.mark.parametrize("read", [read_json, read_yaml])
 def test_a_pipe_and_a_file_over_the_limit_are_refused(tmp_path: Path, read: Callable[[Path, int], object]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_text("[1, 2, 3]")
-    with pytest.raises(UsageError, match=r"pipe: is not a plain file"):
-        read(tmp_path / "pipe", 4)
-    with pytest.raises(UsageError, match="larger than 4 B"):
-        read(tmp_path / "large", 4)
+    must_fail(UsageError, r"pipe: is not a plain file", read, tmp_path / "pipe", 4)
+    must_fail(UsageError, "larger than 4 B", read, tmp_path / "large", 4)
 
 
 class Work:
@@ -233,8 +231,7 @@ def file(folder: Path, text: str) -> Path:
 def test_endless_nesting_what_is_beyond_the_limits_or_not_of_its_tags_kind_is_refused(
     tmp_path: Path, text: str, words: str
 ) -> None:
-    with pytest.raises(UsageError, match=words):
-        read_yaml(file(tmp_path, text))
+    must_fail(UsageError, words, read_yaml, file(tmp_path, text))
 
 
 def test_a_long_text_is_only_a_text(tmp_path: Path) -> None:
@@ -246,16 +243,12 @@ def test_a_long_text_is_only_a_text(tmp_path: Path) -> None:
 )
 def test_device_profiles_and_requests_are_read_the_same_way(tmp_path: Path, text: str) -> None:
     path = file(tmp_path, text)
-    with pytest.raises(UsageError):
-        read_profile(path)
-    with pytest.raises(UsageError, match="--request: "):
-        resolve({}, path)
+    must_fail(UsageError, "", read_profile, path)
+    must_fail(UsageError, "--request: ", resolve, {}, path)
 
 
 def test_keys_that_are_numbers_become_text_if_they_are_accepted_and_are_the_same_key_as_it(tmp_path: Path) -> None:
     path = file(tmp_path, "names: {0: cat, 1: dog}")
     assert read_yaml(path, as_text=True).values == {"names": {"0": "cat", "1": "dog"}}
-    with pytest.raises(UsageError, match="the key 0 is not text"):
-        read_yaml(path)
-    with pytest.raises(UsageError, match="the key '0' is there twice"):
-        read_yaml(file(tmp_path, '{0: cat, "0": dog}'), as_text=True)
+    must_fail(UsageError, "the key 0 is not text", read_yaml, path)
+    must_fail(UsageError, "the key '0' is there twice", read_yaml, file(tmp_path, '{0: cat, "0": dog}'), as_text=True)

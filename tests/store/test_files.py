@@ -28,7 +28,7 @@ from advisor.store import (
     write_atomically,
 )
 from advisor.store._files import is_full_disk
-from tests.builders import evaluation, present
+from tests.builders import evaluation, must_fail, present
 from tests.run_folders import aged, lines, with_artefact, write_run
 
 MOVED = "does not follow the line before it: a line was removed, added or moved"
@@ -47,8 +47,7 @@ def test_a_file_has_the_permissions_that_the_user_wants(tmp_path: Path, mask: in
 def test_what_cannot_be_written_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomically(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "\ud800")
+    must_fail(UnicodeEncodeError, "", write_atomically, path, "\ud800")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "old"
 
@@ -65,8 +64,7 @@ def test_a_folder_is_made_and_what_is_there_is_named_and_stays_unless_forced(tmp
 
 def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot be made"):
-        ensure_output_dir(tmp_path / "file" / "forms", [], force=False)
+    must_fail(UsageError, "cannot be made", ensure_output_dir, tmp_path / "file" / "forms", [], force=False)
 
 
 @contextmanager
@@ -101,8 +99,7 @@ def test_a_child_that_met_the_full_disk_says_so_and_others_do_not(tmp_path: Path
     def make(_folder: Path) -> None:
         raise StageError(failure)
 
-    with pytest.raises(StageError, match=words):
-        ArtifactCache(tmp_path).get("score-1", {}, make)
+    must_fail(StageError, words, ArtifactCache(tmp_path).get, "score-1", {}, make)
 
 
 def test_what_was_evaluated_before_the_disk_was_full_is_kept(tmp_path: Path) -> None:
@@ -164,8 +161,7 @@ def test_missing_evaluations_and_answers_are_named(run: RunFolder, tmp_path: Pat
 @pytest.mark.parametrize("content", ["", "- a list", "budget: [", "schema_version: new", "\x00"])
 def test_a_damaged_request_is_refused_by_name(run: RunFolder, content: str) -> None:
     (run.path / "request.yaml").write_text(content)
-    with pytest.raises(UsageError, match=r"request\.yaml cannot be read"):
-        RunFolder.open(run.path)
+    must_fail(UsageError, r"request\.yaml cannot be read", RunFolder.open, run.path)
 
 
 def rewritten(run: RunFolder, change: Callable[[list[str]], list[str]]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
 from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
+from tests.builders import must_fail
 from tests.store.test_files import files_at_most
 from tests.tables import read_table, with_cases
 
@@ -109,8 +110,7 @@ def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None
 
 
 def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not know what 'runs/other' used"):
-        keep_run(root, Path("runs/other"))
+    must_fail(UsageError, "does not know what 'runs/other' used", keep_run, root, Path("runs/other"))
     hold = Lease(root, tmp_path / "gone")
     hold.add("artifacts/head-5/1")
     hold.release()
@@ -145,9 +145,8 @@ def test_what_is_in_the_way_of_records_is_named(
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).symlink_to(target)
     for act in (uses_of, lambda folder: evict_results(folder, 0), lambda _: limited_cache(None).__enter__()):
-        with pytest.raises(UsageError, match=words) as refused:
-            act(root)
-        assert refused.value.hint
+        refused = must_fail(UsageError, words, act, root)
+        assert refused.hint
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -187,8 +186,7 @@ def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monke
     assert limit_bytes(root) == 3_000_000_000
     assert limit_bytes(root, 5) == 5
     monkeypatch.setenv("ADVISOR_CACHE_SIZE", "much")
-    with pytest.raises(UsageError, match="ADVISOR_CACHE_SIZE: 'much' is not a number with a unit"):
-        require_cache()
+    must_fail(UsageError, "ADVISOR_CACHE_SIZE: 'much' is not a number with a unit", require_cache)
 
 
 @pytest.mark.integration

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, RunFolder, _run_folder as run_folder, require_cache, sha256_json
-from tests.builders import CHARACTERS, evaluation
+from tests.builders import CHARACTERS, evaluation, must_fail
 from tests.run_folders import with_artefact
 
 NOW = datetime(2026, 1, 31, 12, 0, 0)
@@ -49,11 +49,9 @@ def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
 
 
 def test_a_folder_that_is_no_run_and_one_of_a_newer_schema_are_refused(tmp_path: Path, run: RunFolder) -> None:
-    with pytest.raises(UsageError, match="is not a run folder"):
-        RunFolder.open(tmp_path)
+    must_fail(UsageError, "is not a run folder", RunFolder.open, tmp_path)
     (run.path / "request.yaml").write_text("schema_version: 99\n")
-    with pytest.raises(UsageError, match="newer advisor"):
-        RunFolder.open(run.path)
+    must_fail(UsageError, "newer advisor", RunFolder.open, run.path)
 
 
 @pytest.mark.integration
@@ -93,11 +91,9 @@ def test_files_that_a_killed_process_was_writing_are_removed_when_the_run_is_tak
 
 def test_a_folder_that_cannot_be_written_and_a_search_without_its_question_are_usage_errors(tmp_path: Path) -> None:
     begun = RunFolder.create(tmp_path / "runs", "x")
-    with pytest.raises(UsageError, match="was ended before it began"):
-        RunFolder.open(begun.path)
+    must_fail(UsageError, "was ended before it began", RunFolder.open, begun.path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write to the folder"):
-        RunFolder.create(tmp_path / "file" / "runs", "x")
+    must_fail(UsageError, "cannot write to the folder", RunFolder.create, tmp_path / "file" / "runs", "x")
 
 
 @pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
@@ -105,14 +101,12 @@ def test_a_link_out_of_the_run_is_found_at_every_level(run: RunFolder, tmp_path:
     (tmp_path / "precious").mkdir()
     (run.path / name).parent.mkdir(exist_ok=True)
     (run.path / name).symlink_to(tmp_path / "precious")
-    with pytest.raises(UsageError, match=rf"is damaged: {name} is neither a file nor a folder in it"):
-        RunFolder.open(run.path)
+    must_fail(UsageError, rf"is damaged: {name} is neither a file nor a folder in it", RunFolder.open, run.path)
 
 
 def test_a_pipe_is_found_at_every_level(run: RunFolder) -> None:
     os.mkfifo(run.artefacts / "a.tflite")
-    with pytest.raises(UsageError, match=r"artifacts/a\.tflite is neither a file nor a folder in it"):
-        RunFolder.open(run.path)
+    must_fail(UsageError, r"artifacts/a\.tflite is neither a file nor a folder in it", RunFolder.open, run.path)
 
 
 def test_a_file_that_a_search_replaces_does_no_damage_to_it(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,16 +132,14 @@ def test_nothing_is_written_through_a_link_that_came_later(run: RunFolder, tmp_p
     (run.path / name).parent.mkdir(exist_ok=True)
     (run.path / name).unlink(missing_ok=True)
     (run.path / name).symlink_to(tmp_path / "precious")
-    with pytest.raises(UsageError, match=f"{name} is a link"):
-        WRITERS[name](run)
+    must_fail(UsageError, f"{name} is a link", WRITERS[name], run)
     assert (tmp_path / "precious").read_text() == "keep"
 
 
 def test_nothing_is_written_into_a_folder_that_is_a_link(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (run.path / "answers").symlink_to(tmp_path / "precious")
-    with pytest.raises(UsageError, match="answers is a link"):
-        run.keep_answers("a", [1])
+    must_fail(UsageError, "answers is a link", run.keep_answers, "a", [1])
     assert not [*(tmp_path / "precious").iterdir()]
 
 

@@ -8,6 +8,7 @@ from advisor.compression import round_dense
 from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
 from advisor.tflite import read, read_head, read_metadata, with_head, with_probe, write_metadata
+from tests.builders import must_fail
 from tests.tflite.running import Array
 from tests.tflite.test_temperature import CLASSES, DESCRIPTION, WIDTHS, form, random_images, softmax
 
@@ -94,5 +95,4 @@ def test_a_head_that_does_not_fit_and_weights_of_other_types_are_refused(
     name: str, change: Change, reason: str
 ) -> None:
     given = change(*another_head(2, "int8"), features(2, "int8"))
-    with pytest.raises(StageError, match=reason):
-        with_head(form(2, name), *given, round_dense)
+    must_fail(StageError, reason, with_head, form(2, name), *given, round_dense)

@@ -55,7 +55,7 @@ class LabelSetSurvey:
         return tuple(note for note in self.notes if NOT_USED in note)
 
     @classmethod
-    def read(cls, path: Path, progress: Progress | None = None, most: int | None = None) -> LabelSetSurvey:
+    def read_images(cls, path: Path, progress: Progress | None = None, most: int | None = None) -> LabelSetSurvey:
         """Read images and their labels; faults of single files are recorded with the images that are left out.
 
         Raises UsageError if no layout fits, or if no label is left that some images have and others do not.
@@ -76,7 +76,7 @@ class LabelSetSurvey:
             truth[row] = [UNKNOWN if name in entry.unknown else name in entry.there for name in classes]
         return _without_useless(cls(images, classes, truth), path)
 
-    def divide(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
+    def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
         """Return the division of the images, in which each part has its share of each label.
 
         The user's own split is kept.

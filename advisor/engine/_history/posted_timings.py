@@ -14,12 +14,13 @@ from advisor.store import RunFolder, sha256_json
 
 
 def record_timings(
-    run: LoadedRun, device: str, runtime: str, timings: Sequence[tuple[Evaluation, Timing]], effort: str
+    run: LoadedRun, device: str, runtime: str, timings: Sequence[tuple[Evaluation, str, Timing]], effort: str
 ) -> tuple[RunFolder, tuple[Evaluation, ...]]:
     """Write a run with the timings of files on a device that no profile describes; return it with its evaluations.
 
-    ``device`` names the phone and its browser in words, ``runtime`` is that of the page with its version. The latencies
-    belong to both alone, and never to the phone's own runtime. Nothing is compared with a prediction.
+    Each timing comes with the evaluation of its file and the unit that ran it, ``cpu`` or ``gpu``. ``device`` names the
+    phone and its browser in words, ``runtime`` is that of the page with its version. The latencies belong to both
+    alone, and never to the phone's own runtime. Nothing is compared with a prediction.
 
     Raises:
         UsageError: the run has changed since it was written, or there is no timing.
@@ -29,12 +30,12 @@ def record_timings(
     if not timings:
         raise UsageError("there is no timing", "time the files again")
     evaluations = []
-    for evaluation, timing in timings:
-        target = Target(device, runtime, "cpu", timing.threads)
+    for evaluation, accelerator, timing in timings:
+        target = Target(device, runtime, accelerator, timing.threads)
         moved = move_to_target(evaluation, target)
         evaluations.append(figures_of(timing, effort, device).apply_to(moved))
     # Each measurement is another environment: nobody can tell what else the phone did.
-    environment = sha256_json([device, datetime.now(UTC).isoformat(), [timing.median_ms for _, timing in timings]])
+    environment = sha256_json([device, datetime.now(UTC).isoformat(), [timing.median_ms for *_, timing in timings]])
     child = Child(evaluations, device, environment, {"devices": {device: environment}})
     folder = write_child(run, read_origin(Path(run.folder.path)), child)
     return folder, folder.evaluations()

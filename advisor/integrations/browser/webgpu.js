@@ -23,9 +23,12 @@ class GpuModel {
   static async load(content) {
     const found = new GpuModel();
     found.model = await GpuModel.litert.loadAndCompile(content, {accelerator: 'webgpu'});
-    if (found.model.options.accelerator !== 'webgpu') throw new Error('WebGPU does not run all operators of the file');
+    // Some browsers run the other operators in WebAssembly, and the runtime still calls that WebGPU.
+    const isWhole = found.model.options.accelerator === 'webgpu' && found.model.isFullyAccelerated;
+    if (!isWhole) throw new Error('WebGPU does not run all operators of the file');
     found.inputs = found.model.getInputDetails().map(({shape, dtype}) => {
       const array = {float32: Float32Array, int32: Int32Array, uint8: Uint8Array}[dtype];
+      if (!array) throw new Error(`WebGPU takes no ${dtype} input`);
       return {shape, values: new array(shape.reduce((all, side) => all * side, 1))};
     });
     return found;

@@ -1,20 +1,11 @@
 """The pages and their addresses, all below the token."""
 
-import contextlib
-import json
 import math
-import os
-import shutil
-import signal
-import sys
 import tempfile
-import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.applications import Starlette
@@ -31,16 +22,14 @@ from advisor.core import (
     HOST,
     TASKS,
     AdvisorError,
-    ExitCode,
-    StageError,
     UsageError,
-    last_line,
     message_of,
     show_bytes,
 )
 from advisor.exporting import Answerer
 from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access
-from advisor.isolation import ChildProcess, TimedOut, run_program
+from advisor.integrations.serve._jobs import Reevaluations, zip_bundle
+from advisor.integrations.serve._phone import PhonePages
 from advisor.reporting import (
     REPORT as REPORT_FILE,
     SHOWN,
@@ -55,118 +44,11 @@ from advisor.reporting import (
     map_sorts,
 )
 
-ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
-"""Exit codes of commands that printed an answer."""
-
-LIMIT_S = 3600.0
-"""Seconds after which a command is stopped."""
-
-LINES = 200
-"""Lines of progress that are kept."""
-
 FORM_BYTES = 10_000
 ROWS = 100
 """Runs that a page of the list shows."""
 LABELLED = 12
 """Objects that a photograph shows with their class; more are shown with their score, their colour says the class."""
-
-
-def _command(arguments: Sequence[str]) -> list[str]:
-    # With -P, no module comes from the current folder, where others may have put one.
-    return [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
-
-
-def _environment() -> dict[str, str]:
-    # A page shows the lines as text, where escape sequences of a terminal would be visible.
-    return {**os.environ, "NO_COLOR": "1", "ADVISOR_PROGRESS": "lines"}
-
-
-@dataclass
-class ReevaluationJob:
-    """A re-evaluation."""
-
-    device: str  #: the device that it is for; empty for this machine
-    lines: list[str] = field(default_factory=list)  #: what the command said on standard error
-    ended: bool = False  #: it has ended
-    #: the document that it printed; empty while it runs, and if it failed.
-    answer: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Reevaluations:
-    """The last re-evaluation of each run. One runs at a time, because they measure."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[str, ReevaluationJob] = {}
-        self._process: ChildProcess | None = None
-        self._lock = threading.Lock()
-
-    def of(self, run: str) -> ReevaluationJob | None:
-        """Return the last re-evaluation of a run by its name."""
-        return self._jobs.get(run)
-
-    def start(self, run: Path, device: str) -> None:
-        """Start a re-evaluation of a run, for a device if one is named. Raises UsageError: another one is running."""
-        with self._lock:
-            busy = next((name for name, job in self._jobs.items() if not job.ended), "")
-            if busy:
-                raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
-            # Joined by "=", so that a name from a form cannot become another option.
-            options = [f"--device={device}"] if device else []
-            try:
-                command = _command(["reevaluate", str(run), *options])
-                self._process = ChildProcess(command, environment=_environment())
-            # A NUL character in a path raises it.
-            except ValueError as error:
-                raise UsageError(
-                    f"{device!a} is not the name of a device ({error})", "choose one of the list"
-                ) from None
-            job = ReevaluationJob(device)
-            self._jobs[run.name] = job
-        threading.Thread(target=self._follow, args=(self._process, job), daemon=True).start()
-
-    def close(self) -> None:
-        """End the command that runs."""
-        if self._process is not None and self._process.status is None:
-            self._process.send(signal.SIGTERM)
-
-    def _follow(self, process: ChildProcess, job: ReevaluationJob) -> None:
-        timer = threading.Timer(LIMIT_S, process.send, (signal.SIGTERM,))
-        timer.start()
-        printed: list[bytes] = []
-        stdout = process.popen.stdout
-        stderr = process.popen.stderr
-        assert stdout is not None, "it is a pipe"
-        assert stderr is not None, "it is a pipe"
-        # Both pipes are read at once: a command that fills one of them would wait without end.
-        reader = threading.Thread(target=lambda: printed.append(stdout.read()))
-        reader.start()
-        for line in stderr:
-            job.lines[:] = [*job.lines, line.decode(errors="replace").rstrip()][-LINES:]
-        reader.join()
-        timer.cancel()
-        status = process.popen.wait()
-        if status in ANSWERED:
-            with contextlib.suppress(ValueError):
-                job.answer = json.loads(b"".join(printed))
-        elif status < 0:
-            job.lines.append("stopped")
-        # Last: a page that sees the end also shows the answer.
-        job.ended = True
-
-
-def zip_bundle(run: Path, folder: Path) -> Path:
-    """Export the pick of a run to ``folder``, and return the bundle as a zip file; StageError if it is refused."""
-    command = _command(["export", str(run), "--to", str(folder / "bundle")])
-    try:
-        # In another process, because files of a run can crash or hang the runtime (decision 0008).
-        done = run_program(command, timeout_s=LIMIT_S, environment=_environment())
-    except TimedOut:
-        raise StageError("the export took too long", "try it on the command line: advisor export") from None
-    if done.status != ExitCode.OK:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-        said = last_line(done.stderr) or "the export failed"
-        raise StageError(errors[-1].removeprefix("error: ") if errors else said)
-    return Path(shutil.make_archive(str(folder / run.name), "zip", folder / "bundle"))
 
 
 class Pages:
@@ -176,6 +58,7 @@ class Pages:
         self._runs = runs
         self._access = access
         self._reevaluations = Reevaluations()
+        self._phone_pages = PhonePages()
         self._answerer: Answerer | None = None
 
     def app(self) -> ASGIApp:
@@ -193,6 +76,8 @@ class Pages:
             Route(f"{run}/bundle.zip", self.bundle),
             Route(f"{run}/reevaluate", self.reevaluate, methods=post),
             Route(f"{run}/photograph", self.photograph, methods=post),
+            Route(f"{run}/phone", self.open_for_phones, methods=post),
+            Route(f"{run}/phone/end", self.close_for_phones, methods=post),
         ]
         return self._access.guard(
             Starlette(
@@ -208,6 +93,7 @@ class Pages:
         with Answerer() as self._answerer:
             yield
             self._reevaluations.close()
+            await run_in_threadpool(self._phone_pages.end)
 
     @cached_property
     def _devices(self) -> tuple[str, ...]:
@@ -265,17 +151,20 @@ class Pages:
         """One run."""
         row = self._runs.row(request.path_params["run"])
         job = self._reevaluations.of(row.name)
+        phone = self._phone_pages.of(row.name)
+        works = (job is not None and not job.ended) or (phone is not None and not phone.ended)
         return self._show(
             "run",
             row=row,
             job=job,
+            phone=phone,
             folder=make_typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
             most=Answerer.MOST_BYTES,
             answers=row.task in TASKS,
-            live=row.state is RunState.RUNNING or (job is not None and not job.ended),
+            live=row.state is RunState.RUNNING or works,
         )
 
     def report(self, request: Request) -> Response:
@@ -322,6 +211,20 @@ class Pages:
         self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
         # 303, so that loading the page again does not start another re-evaluation.
         return RedirectResponse("./", 303)
+
+    async def open_for_phones(self, request: Request) -> Response:
+        """Open the page of a run to phones of the local network, and show the run with the QR code."""
+        form = parse_qs((await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        run = self._runs.path(request.path_params["run"])
+        self._phone_pages.start(run, form.get("address", [""])[0].strip())
+        return RedirectResponse("./", 303)
+
+    async def close_for_phones(self, request: Request) -> Response:
+        """End the page for phones, and show the run."""
+        run = self._runs.path(request.path_params["run"])
+        if self._phone_pages.of(run.name) is not None:
+            await run_in_threadpool(self._phone_pages.end)
+        return RedirectResponse("../", 303)
 
     async def photograph(self, request: Request) -> Response:
         """Return the answers of the files of the pick's network to the photograph that is sent."""

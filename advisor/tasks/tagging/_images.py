@@ -60,12 +60,12 @@ def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
 
 def read(question: Question, say: Say) -> Images:
     """Return images with their labels; UsageError if they cannot be read or divided."""
-    read = LabelSetSurvey.read(question.require_data(), advance(say), question.most_images)
+    read = LabelSetSurvey.read_images(question.require_data(), advance(say), question.most_images)
     dataset = read.images.dataset
     if question.judged_whole:
         plain = hold_out_all(dataset, question.seed)
     else:
-        division = read.divide(question.seed)
+        division = read.divide_images(question.seed)
         plain = divide_images(dataset, division, _list_notes(read, division), say)
     rows = tuple(tuple(row) for row in read.truth.tolist())
     return replace(plain, objects=rows, keys=rows, outputs=read.classes)
@@ -128,7 +128,7 @@ class TagContent:
 def check_tags(path: Path, say: Say) -> DataCheck:
     """Check a set of images with labels in any layout; it is not changed."""
     say(f"reading labels of {path}")
-    read = LabelSetSurvey.read(path, advance(say))
+    read = LabelSetSurvey.read_images(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     dataset = read.images.dataset
@@ -140,7 +140,7 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     ]
 
     def overview() -> Any:
-        return read.divide(SEED, pairs).make_overview(dataset)
+        return read.divide_images(SEED, pairs).make_overview(dataset)
 
     return run_data_check(path, read.images, TagContent(read), findings, overview)
 

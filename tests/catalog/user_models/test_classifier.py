@@ -12,6 +12,7 @@ from advisor.catalog import classifier, run
 from advisor.catalog._user_models.master import prepare
 from advisor.core import UsageError
 from advisor.tflite import attach_head, select_output
+from tests.builders import must_fail
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
 from tests.measurement.small_models import Builder, classifier as small_classifier, dynamic_int8
 from tests.requirements import shared_case
@@ -60,9 +61,8 @@ def of_shape(*shape: int) -> bytes:
     ],
 )
 def test_what_is_no_float_classifier_of_squares_is_refused(make: Callable[[], bytes], said: str, hint: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
-        classifier.shape_of(make(), "net")
-    assert hint in raised.value.hint
+    raised = must_fail(UsageError, said, classifier.shape_of, make(), "net")
+    assert hint in raised.hint
 
 
 def one_sigmoid(scores: int = 1) -> bytes:
@@ -91,9 +91,8 @@ def test_it_can_be_retrained_on_images() -> None:
 def test_several_sigmoids_stay_what_they_are() -> None:
     given = one_sigmoid(scores=3)
     assert classifier.with_two_classes(given, "net") == given
-    with pytest.raises(UsageError, match="a model of several labels an image") as refused:
-        classifier.shape_of(given, "net")
-    assert "softmax" in refused.value.hint
+    refused = must_fail(UsageError, "a model of several labels an image", classifier.shape_of, given, "net")
+    assert "softmax" in refused.hint
 
 
 @pytest.mark.integration

@@ -17,6 +17,7 @@ from advisor.catalog._user_models.import_model import ModelDescription, add, ins
 from advisor.catalog._user_models.onnx_files import Image
 from advisor.core import UsageError
 from advisor.tflite import Model, read
+from tests.builders import must_fail
 from tests.catalog.user_models.onnx_graphs import (
     CLASSES,
     IMAGE,
@@ -150,9 +151,8 @@ def test_a_difference_names_the_layer_where_it_begins(plain: bytes, name: str, o
 def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     (tmp_path / "net.onnx").write_bytes(b"x")
-    with pytest.raises(UsageError, match="the package onnx is missing") as raised:
-        as_tflite(tmp_path / "net.onnx", None)
-    assert "[onnx]" in raised.value.hint
+    raised = must_fail(UsageError, "the package onnx is missing", as_tflite, tmp_path / "net.onnx", None)
+    assert "[onnx]" in raised.hint
 
 
 def test_a_graph_that_the_converter_cannot_take_is_one_line(onnx2tf: None, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from advisor.catalog._user_models.handles import folder_sha256, local_source
 from advisor.core import StageError, UsageError, install_extra
 from advisor.downloads import Unavailable
 from advisor.isolation import CallLimits
+from tests.builders import must_fail
 from tests.catalog.user_models.models import labels_file, network
 from tests.makers.servers import Answer, Shelf
 from tests.requirements import skip_or_fail
@@ -78,8 +79,7 @@ def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.
 
 
 def test_a_handle_that_does_not_exist_is_named_with_the_answer(hub: None, shelf: Shelf) -> None:
-    with pytest.raises(StageError, match="the server answers 404"):
-        handles.download(shelf.url + HANDLE)
+    must_fail(StageError, "the server answers 404", handles.download, shelf.url + HANDLE)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,7 @@ def test_a_handle_that_does_not_exist_is_named_with_the_answer(hub: None, shelf:
 )
 def test_an_answer_that_is_no_archive_is_refused(hub: None, shelf: Shelf, answer: Answer | bytes, said: str) -> None:
     shelf.put(ASKED, answer)
-    with pytest.raises(StageError, match=said):
-        handles.download(shelf.url + HANDLE, 9_000_000)
+    must_fail(StageError, said, handles.download, shelf.url + HANDLE, 9_000_000)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from advisor.catalog._user_models.import_model import ModelDescription, add, ins
 from advisor.catalog._user_models.pt2 import TorchProgram
 from advisor.core import UsageError, install_extra
 from advisor.downloads import FetchOptions
+from tests.builders import must_fail
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.catalog.user_models.pt2_files import Program, members, write
 
@@ -119,13 +120,11 @@ def test_what_another_pytorch_wrote_is_refused_with_both_versions(program: Path,
         content["torch_version"] = "9.1"
 
     file = write(tmp_path / "later.pt2", members(later))
-    with pytest.raises(UsageError, match=r"PyTorch 9\.1 wrote it, and PyTorch .* cannot read it: .*[Vv]ersion"):
-        TorchProgram(file)
+    must_fail(UsageError, r"PyTorch 9\.1 wrote it, and PyTorch .* cannot read it: .*[Vv]ersion", TorchProgram, file)
 
 
 def test_without_pytorch_the_extra_and_another_way_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pt2.importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(UsageError, match="needs torch and onnxscript") as raised:
-        TorchProgram(write(tmp_path / "net.pt2", members()))
-    assert install_extra("torch") in raised.value.hint
-    assert "torch.onnx.export" in raised.value.hint
+    raised = must_fail(UsageError, "needs torch and onnxscript", TorchProgram, write(tmp_path / "net.pt2", members()))
+    assert install_extra("torch") in raised.hint
+    assert "torch.onnx.export" in raised.hint

@@ -18,6 +18,7 @@ from advisor.catalog._weights.mapping import (
     map_weights,
 )
 from advisor.core import WeightsError
+from tests.builders import must_fail
 
 SMALL = (
     LayerSpec("first", "convolution", {"weight": (3, 3, 3, 4), "bias": (4,)}),
@@ -58,8 +59,7 @@ def test_every_weight_of_a_keras_file_finds_its_layer(prefix: str) -> None:
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(changed: dict[str, np.ndarray[Any, Any]], said: str) -> None:
-    with pytest.raises(WeightsError, match=said):
-        map_weights("keras", SMALL, tensors() | changed)
+    must_fail(WeightsError, said, map_weights, "keras", SMALL, tensors() | changed)
 
 
 def test_a_missing_tensor_names_the_nearest() -> None:
@@ -68,8 +68,7 @@ def test_a_missing_tensor_names_the_nearest() -> None:
 
 
 def test_an_unknown_rule_names_the_nearest() -> None:
-    with pytest.raises(WeightsError, match="did you mean 'squeezenet'"):
-        map_weights("squeezenets", SMALL, {})
+    must_fail(WeightsError, "did you mean 'squeezenet'", map_weights, "squeezenets", SMALL, {})
 
 
 def test_kernels_of_other_frameworks_compute_the_same_in_keras() -> None:

@@ -11,6 +11,7 @@ from advisor.catalog._listing import fetch_all
 from advisor.catalog._weights.fetching import MOST_LINES, MissingWeights
 from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, MemberFile
+from tests.builders import must_fail
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, card, home, packaged, sha256, tarball, wheel
 
@@ -18,9 +19,7 @@ AWAY = "http://user:secret@weights.invalid/long/path/to/tiny.h5"
 
 
 def refused(*sources: object, options: FetchOptions) -> WeightsError:
-    with pytest.raises(WeightsError) as raised:
-        fetch_weights(card(*sources), options)  # type: ignore[arg-type]
-    return raised.value
+    return must_fail(WeightsError, "", fetch_weights, card(*sources), options)
 
 
 def test_one_place_is_told_in_one_line_by_its_host_and_several_in_a_line_each(options: FetchOptions) -> None:

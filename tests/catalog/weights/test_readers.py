@@ -125,8 +125,7 @@ def test_tfjs_shards_are_read(tmp_path: Path) -> None:
 
 @with_cases
 def test_tfjs_that_reaches_out_or_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(WeightsError):
-        read_tensors("tfjs", tfjs(tmp_path, **changes))
+    must_fail(WeightsError, "", read_tensors, "tfjs", tfjs(tmp_path, **changes))
 
 
 def keras_h5(path: Path) -> Any:
@@ -208,8 +207,7 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
 @pytest.mark.parametrize("data", [b"", b"\x00" * 64, b"\xff" * 64, struct.pack("<Q", 2**63) * 8])
 def test_what_is_no_such_file_is_a_clear_error(tmp_path: Path, format_name: str, data: bytes) -> None:
     (tmp_path / "m").write_bytes(data)
-    with pytest.raises(WeightsError):
-        read_tensors(format_name, tmp_path / "m")
+    must_fail(WeightsError, "", read_tensors, format_name, tmp_path / "m")
 
 
 def test_an_unknown_format_names_those_that_there_are(tmp_path: Path) -> None:

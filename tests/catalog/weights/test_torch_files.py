@@ -104,8 +104,7 @@ def test_a_tensor_that_reaches_past_its_storage_is_refused(
     tmp_path: Path, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> None:
     path = write_zip(tmp_path / "m.pth", state(offset, size, stride), VALUES.tobytes())
-    with pytest.raises(WeightsError):
-        read_tensors("torch", path)
+    must_fail(WeightsError, "", read_tensors, "torch", path)
 
 
 class Program:

@@ -13,6 +13,7 @@ from advisor.catalog._graph_file import graph_of
 from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, MemberFile
 from advisor.tflite import read
+from tests.builders import must_fail
 from tests.catalog.weights.test_readers import safetensors
 from tests.makers.servers import Shelf
 from tests.makers.weights import sha256
@@ -64,5 +65,4 @@ def test_served_weights_give_the_answers_of_the_graph_file(shelf: Shelf, options
         joined = np.concatenate([each.reshape(1, -1) for each in rows], axis=1).reshape(expected[output].shape)
         np.testing.assert_allclose(joined, expected[output], atol=1e-4 * np.abs(expected[output]).max())
     changed = replace(source, file=replace(member, sha256=sha256(b"another")))
-    with pytest.raises(WeightsError, match="ssdlite320_mobilenet_v3_large"):
-        fetch_weights(replace(SMALL, weights=(changed,)), options)
+    must_fail(WeightsError, "ssdlite320_mobilenet_v3_large", fetch_weights, replace(SMALL, weights=(changed,)), options)

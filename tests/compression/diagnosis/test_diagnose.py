@@ -11,7 +11,7 @@ from advisor.compression._diagnosis.pairs import fit_factors, pair_operators, sh
 from advisor.compression._diagnosis.values import explain_loss
 from advisor.core import UsageError
 from advisor.tflite import Model, cut_postprocess, pack, put_back, read, unpack
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -149,8 +149,7 @@ def test_other_shapes_and_a_quantized_origin_fail(tmp_path: Path, float_model: b
     with pytest.raises(UsageError, match="was not made from the other"):
         _against(tmp_path, small_models.classifier(64), recipe("int8").apply(float_model, photographs), photographs)
     quantized = recipe("int8").apply(float_model, photographs)
-    with pytest.raises(UsageError, match="is quantized itself"):
-        _against(tmp_path, quantized, quantized, photographs)
+    must_fail(UsageError, "is quantized itself", _against, tmp_path, quantized, quantized, photographs)
 
 
 @with_cases

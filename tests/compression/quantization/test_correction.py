@@ -25,6 +25,7 @@ from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
 from advisor.tflite import add_buffer, pack, read, unpack
+from tests.builders import must_fail
 from tests.tflite.graphs import Graph, with_constant
 from tests.tflite.test_surgery import padded_pooling
 
@@ -83,8 +84,7 @@ def test_a_finer_grid_than_float_changes_nothing_and_nan_fails(float_model: byte
     changed = correct_model(float_model, Grids(Grid(30), Grid(30)), observe_activations(float_model, photographs))
     found, expected = (_activations(model, photographs) for model in (changed, float_model))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(StageError, match="not finite"):
-        observe_activations(float_model, np.full_like(photographs[:1], np.inf))
+    must_fail(StageError, "not finite", observe_activations, float_model, np.full_like(photographs[:1], np.inf))
 
 
 @pytest.mark.parametrize("lowest", [np.finfo(np.float32).min, -np.inf])

@@ -20,6 +20,7 @@ from advisor.compression._recipes.mixed import (
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import count, quantize, read
 from advisor.training import convert_to_flatbuffer
+from tests.builders import must_fail
 from tests.tables import with_cases
 from tests.tflite.graphs import edited
 
@@ -108,8 +109,7 @@ def test_the_input_is_as_the_name_says(forms: dict[str, bytes], name: str, taken
 
 @pytest.mark.parametrize("name", CALIBRATED)
 def test_calibration_must_be_given(float_model: bytes, name: str) -> None:
-    with pytest.raises(StageError, match="none were given"):
-        recipe(name).apply(float_model)
+    must_fail(StageError, "none were given", recipe(name).apply, float_model)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,12 @@ def test_calibration_must_be_given(float_model: bytes, name: str) -> None:
     [((4, 16, 16, 3), 0, "model takes"), ((4, 32, 32, 1), 0, "model takes"), ((4, 32, 32, 3), np.nan, "finite")],
 )
 def test_calibration_images_must_fit(float_model: bytes, shape: tuple[int, ...], value: float, message: str) -> None:
-    with pytest.raises(StageError, match=message):
-        recipe("int8").apply(float_model, np.full(shape, value, np.float32))
+    must_fail(StageError, message, recipe("int8").apply, float_model, np.full(shape, value, np.float32))
 
 
 @pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs is Needs.TRAINING])
 def test_a_recipe_that_learns_is_skipped_without_images(float_model: bytes, photographs: np.ndarray, name: str) -> None:
-    with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled images"):
-        recipe(name).apply(float_model, photographs)
+    must_fail(UnsupportedRecipe, f"{name} needs labelled images", recipe(name).apply, float_model, photographs)
 
 
 def test_nothing_is_printed(float_model: bytes, photographs: np.ndarray, capfd: pytest.CaptureFixture[str]) -> None:
@@ -199,9 +197,8 @@ def test_labels_make_a_loss_of_accuracy(float_model: bytes, photographs: np.ndar
 @pytest.mark.parametrize("form", ["int8", "dynamic_int8", "weight_int8", "float16", "int16x8", "int8_float_io"])
 @pytest.mark.parametrize("name", ["float32", "int8", "rounded"])
 def test_compressed_models_are_refused(forms: dict[str, bytes], form: str, name: str) -> None:
-    with pytest.raises(UnsupportedRecipe, match=f"{name} does not apply: .*already") as caught:
-        recipe(name).apply(forms[form])
-    assert caught.value.hint
+    caught = must_fail(UnsupportedRecipe, f"{name} does not apply: .*already", recipe(name).apply, forms[form])
+    assert caught.hint
 
 
 def open_batch(model: Any) -> None:
@@ -225,5 +222,4 @@ def second_signature(model: Any) -> None:
     [(open_batch, r"\(-1, 32, 32, 3\).*is open"), (second_graph, "2 graphs"), (second_signature, "'train'")],
 )
 def test_files_of_another_kind_are_refused(float_model: bytes, change: Callable[[Any], None], message: str) -> None:
-    with pytest.raises(UnsupportedRecipe, match=message):
-        require_float(edited(float_model, change), "int8")
+    must_fail(UnsupportedRecipe, message, require_float, edited(float_model, change), "int8")

@@ -13,6 +13,7 @@ from advisor.datasets import InputSpec
 from advisor.measurement import predict
 from advisor.tflite import read
 from advisor.training import read_graph
+from tests.builders import must_fail
 from tests.measurement.small_models import two_levels
 
 pytestmark = pytest.mark.integration
@@ -91,5 +92,4 @@ def test_without_time_one_step_is_taken(float_model: bytes, images: TrainingImag
 
 
 def test_a_image_needs_a_label() -> None:
-    with pytest.raises(StageError, match="one label"):
-        TrainingImages((Path("a.jpg"),), (), 2, VIEW)
+    must_fail(StageError, "one label", TrainingImages, (Path("a.jpg"),), (), 2, VIEW)

@@ -124,9 +124,8 @@ def test_class_folders_are_no_images_for_a_detector(detector: Path, photos: Path
 def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, asked: Asked) -> None:
     from tests.datasets.boxes.writers import photos, write_voc
 
-    with pytest.raises(UsageError) as caught:
-        asked(described, data=write_voc(tmp_path / "voc", photos(10, "cat")))
-    assert "the model is a classifier: give class folders" in caught.value.hint
+    caught = must_fail(UsageError, "", asked, described, data=write_voc(tmp_path / "voc", photos(10, "cat")))
+    assert "the model is a classifier: give class folders" in caught.hint
 
 
 def test_a_detector_without_metadata_needs_means_and_class_numbers(tmp_path: Path, boxes: Path, asked: Asked) -> None:

@@ -13,7 +13,7 @@ from advisor.compression._user_model.samples import Input
 from advisor.core import UsageError
 from advisor.engine import ask, compress
 from advisor.tflite import read
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.compression.user_model import networks
 from tests.tflite.graphs import edited, foreign_detector
 
@@ -35,10 +35,9 @@ def compressed(model: Path, samples: Path, *recipes: str) -> Compression:
 
 def refused(model: Path, samples: Path, to: Path | None = None, **options: Any) -> UsageError:
     folder = to or model.parent / "forms"
-    with pytest.raises(UsageError) as raised:
-        ask(model, ["int8"], samples=samples, to=folder, **options)
+    raised = must_fail(UsageError, "", ask, model, ["int8"], samples=samples, to=folder, **options)
     assert not folder.exists()
-    return raised.value
+    return raised
 
 
 def test_each_form_of_a_model_with_two_inputs_has_the_ratio_of_each_output(model: Path, tmp_path: Path) -> None:
@@ -159,8 +158,7 @@ def test_one_input_needs_no_name_and_one_without_an_array_names_the_nearest(mode
     np.savez(tmp_path / "one.npz", np.zeros((20, 16, 16, 5), np.float32))
     parts = read_samples(tmp_path / "one.npz", read(networks.segmentation()), 0)
     assert parts.scored.read()[0].shape == (10, 1, 16, 16, 5)
-    with pytest.raises(UsageError, match="has no array"):
-        read_samples(tmp_path / "one.npz", read(model.read_bytes()), 0)
+    must_fail(UsageError, "has no array", read_samples, tmp_path / "one.npz", read(model.read_bytes()), 0)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.datasets import BoxSurvey, list_files, survey_boxes, write_boxes
 from advisor.datasets._boxes.inside import list_inside
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write_coco
 from tests.datasets.folders import refusal, tarred
 from tests.datasets.test_records import example, written
@@ -179,6 +180,5 @@ def test_without_stated_sizes_edges_are_those_of_coco(tmp_path: Path, folder: tu
     path = table(tmp_path / "a.parquet", folder[1])
     pq.write_table(pq.read_table(path).drop_columns(["width", "height"]), path)
     assert survey_boxes(path).images.dataset.fingerprint == folder[0].images.dataset.fingerprint
-    with pytest.raises(UsageError, match="has no column 'label'"):
-        list_files(path)
+    must_fail(UsageError, "has no column 'label'", list_files, path)
     assert len(list_inside(path).entries) == len(MADE)

@@ -135,8 +135,7 @@ def test_elements_and_bytes_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, kind: type[Exception], message: str
 ) -> None:
     monkeypatch.setattr(xmlfile, limit, 10)
-    with pytest.raises(kind, match=message):
-        read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
+    must_fail(kind, message, read_xml, write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
 
 
 def _of(

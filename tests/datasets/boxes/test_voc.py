@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 from advisor.core import UsageError
 from advisor.datasets import Box, Frame, survey_boxes
 from advisor.datasets._boxes import list_boxes
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_voc, xml
 
 STORED = (60, 40)
@@ -64,8 +65,7 @@ def test_the_boxes_of_parts_of_an_object_are_no_objects_and_a_name_that_leads_ou
 def test_a_listed_name_without_annotation_is_counted_and_an_image_in_two_parts_refused(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\n")
     write(root / "ImageSets" / "Main" / "test.txt", "\n002\n001\n")
-    with pytest.raises(UsageError, match=r"'001' is in two parts .*line 3 of 'test.txt' and line 2 of 'train.txt'"):
-        list_boxes(root)
+    must_fail(UsageError, r"'001' is in two parts .*line 3 of 'test.txt' and line 2 of 'train.txt'", list_boxes, root)
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\nnowhere\n")
     write(root / "ImageSets" / "Main" / "test.txt", "002\n")
     assert _reasons(root) == {"nowhere": "it is listed in ImageSets, but has no annotation"}

@@ -28,6 +28,7 @@ from advisor.datasets import (
 )
 from advisor.datasets._checks import find_leaks
 from advisor.datasets._duplicates import SIDE, find_candidates, match_crop
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make
 
@@ -120,8 +121,7 @@ def test_odd_names_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "message"), [("a.xlsx", "CSV"), ("there.csv", "exists"), ("gone/a.csv", "folder")])
 def test_where_it_cannot_go_is_said_before_anything_is_done(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "there.csv").touch()
-    with pytest.raises(UsageError, match=message):
-        require_writable(tmp_path / name)
+    must_fail(UsageError, message, require_writable, tmp_path / name)
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -129,8 +129,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
-        with pytest.raises(UsageError, match="cannot be written"):
-            write_manifest(tmp_path / "fixed.csv", dataset, set())
+        must_fail(UsageError, "cannot be written", write_manifest, tmp_path / "fixed.csv", dataset, set())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert {path.name for path in tmp_path.iterdir()} == {"data"}

@@ -16,7 +16,7 @@ from advisor.engine._history import changes
 from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations, run_here
 from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
-from tests.builders import evaluation, present
+from tests.builders import evaluation, must_fail, present
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -184,6 +184,5 @@ def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolde
 
 def test_a_report_does_not_measure(run: RunFolder) -> None:
     require_onnx()
-    with pytest.raises(UsageError, match=f"no measurements with '{ONNX}'") as refused:
-        load_run(run.path, {"must_run_on": [ONNX]})
-    assert f"--device {ONNX}" in refused.value.hint
+    refused = must_fail(UsageError, f"no measurements with '{ONNX}'", load_run, run.path, {"must_run_on": [ONNX]})
+    assert f"--device {ONNX}" in refused.hint

@@ -25,7 +25,7 @@ from advisor.engine._history.manifest import (
 )
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.engine.pipeline.boxed import boxed_images
 from tests.run_folders import candidates, write_run
 from tests.tables import with_cases
@@ -38,9 +38,8 @@ def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path
     run = write_run(tmp_path)
     with (run.path / "request.yaml").open("a") as file:
         file.write("horizon: 3\n")
-    with pytest.raises(UsageError, match="unknown option 'horizon'") as caught:
-        load_run(run.path)
-    assert "manifest.json" in caught.value.hint
+    caught = must_fail(UsageError, "unknown option 'horizon'", load_run, run.path)
+    assert "manifest.json" in caught.hint
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -156,9 +155,8 @@ def test_an_unchanged_space_is_accepted_and_cards_that_are_new_since_are_left_ou
 @with_cases
 def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: dict[str, Any], words: str) -> None:
     _edit(run, change)
-    with pytest.raises(UsageError, match=f"--resume: {words}") as refused:
-        same_cards(run, resolved)
-    assert "start a new run" in refused.value.hint
+    refused = must_fail(UsageError, f"--resume: {words}", same_cards, run, resolved)
+    assert "start a new run" in refused.hint
 
 
 def test_a_machine_with_other_cores_goes_on_with_the_thread_counts_of_the_run(run: RunFolder) -> None:

@@ -15,7 +15,7 @@ from advisor.engine._history.changes import host_manifest
 from advisor.engine._history.compare import ComparisonResult
 from advisor.store import RunFolder, chain_lines, integrity_problems
 from advisor.store._run_folder import GITIGNORE
-from tests.builders import interval, present
+from tests.builders import interval, must_fail, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.makers.searches import Searched
 from tests.predictor import REQUEST, rows
@@ -221,5 +221,4 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
 
 
 def test_this_machine_is_no_device_to_add() -> None:
-    with pytest.raises(UsageError, match="is this machine"):
-        on("host")
+    must_fail(UsageError, "is this machine", on, "host")

@@ -24,6 +24,7 @@ from advisor.engine._pipeline.walker import Lookup, Walker, Workers, run_corouti
 from advisor.isolation import ChildPool, run_program
 from advisor.store import ArtifactCache, evict_results
 from advisor.store._limit import Lease
+from tests.builders import must_fail
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -70,10 +71,8 @@ JOIN = text_stage(StageName.JOIN, "joined", CUT, CONVERT)
 
 def test_a_job_with_keyword_arguments_and_any_other_fault_of_the_program_fail_no_stage(tmp_path: Path) -> None:
     stage = replace(CONVERT, job=lambda _m, _r, folders: partial(write, path=folders.out / "text", text="lost"))
-    with pytest.raises(AssertionError, match="positional"):
-        walk(stage, materials(tmp_path))
-    with pytest.raises(ZeroDivisionError):
-        walk(failing_stage(ZeroDivisionError()), materials(tmp_path))
+    must_fail(AssertionError, "positional", walk, stage, materials(tmp_path))
+    must_fail(ZeroDivisionError, "", walk, failing_stage(ZeroDivisionError()), materials(tmp_path))
 
 
 def kinds(events: list[StageEvent]) -> list[tuple[str, str]]:
@@ -143,9 +142,8 @@ def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None
 def test_a_failure_says_which_stage_ended_the_evaluation_and_why(
     tmp_path: Path, error: Exception, recipe: str, status: Status, reason: str
 ) -> None:
-    with pytest.raises(StageAborted) as raised:
-        walk(failing_stage(error, recipe), materials(tmp_path))
-    assert (raised.value.status, raised.value.stage, raised.value.reason) == (status, StageName.SCORE, reason)
+    raised = must_fail(StageAborted, "", walk, failing_stage(error, recipe), materials(tmp_path))
+    assert (raised.status, raised.stage, raised.reason) == (status, StageName.SCORE, reason)
 
 
 def test_an_unsupported_stage_runs_nothing_before_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
 from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
 from advisor.isolation import usable_cores
 from advisor.store import value_at
+from tests.builders import must_fail
 from tests.tables import read_table, with_cases
 
 OTHER_VALUES: dict[str, Any] = read_table(__file__, "other_values.yaml")
@@ -118,9 +119,8 @@ def test_precedence_is_options_then_file_then_defaults_and_one_value_needs_no_li
 
 @with_cases
 def test_a_value_of_a_wrong_type_and_an_unknown_name_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(words)) as refused:
-        collect_options(options)
-    assert refused.value.hint
+    refused = must_fail(UsageError, re.escape(words), collect_options, options)
+    assert refused.hint
 
 
 @with_cases
@@ -129,8 +129,7 @@ def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, te
     file.write_text("size-budget: 5MB\nschema_version: 1\n")
     assert read_file(file) == {"size_budget": "5MB"}
     file.write_text(text)
-    with pytest.raises(UsageError, match=words):
-        read_file(file)
+    must_fail(UsageError, words, read_file, file)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +155,7 @@ def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> 
     request = resolve({**PHOTOS, "costs": str(table)})
     stored = {"schema_version": 1, **request.written}
     assert resolve_resumed(stored, {"costs": str(table)}) == resolve_resumed(stored, {})
-    with pytest.raises(UsageError, match="begun with --metric cost-saved, not top5"):
-        resolve_resumed(stored, {"metric": "top5"})
+    must_fail(UsageError, "begun with --metric cost-saved, not top5", resolve_resumed, stored, {"metric": "top5"})
     table.write_text(TABLE.replace("5", "6"))
     with pytest.raises(UsageError, match="begun with --costs of other content, not this one"):
         resolve_resumed(stored, {"costs": str(table)})

@@ -11,6 +11,7 @@ from advisor.core import Guarantees, Shares, UsageError
 from advisor.engine import resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
 from advisor.engine._space.question_images import read_images
+from tests.builders import must_fail
 from tests.makers.searches import write_photos
 from tests.tables import with_cases
 
@@ -20,10 +21,9 @@ STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["sque
 
 @with_cases
 def test_what_cannot_be_asked_is_refused_with_what_to_do(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        resolve(options)
-    assert words in refused.value.message
-    assert refused.value.hint
+    refused = must_fail(UsageError, "", resolve, options)
+    assert words in refused.message
+    assert refused.hint
 
 
 def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has() -> None:
@@ -66,11 +66,10 @@ def test_any_name_without_a_percent_sign_is_read(name: str) -> None:
 def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_path: Path) -> None:
     write_photos(tmp_path)
     question = resolve({"data": str(tmp_path), option: ["astronut=90%"]}).question
-    with pytest.raises(UsageError, match="unknown class 'astronut'") as refused:
-        read_images(question, lambda _: None)
-    assert refused.value.message.startswith(f"--{option.replace('_', '-')}: ")
-    assert "'astronaut'" in refused.value.message
-    assert refused.value.hint.startswith("classes: ")
+    refused = must_fail(UsageError, "unknown class 'astronut'", read_images, question, lambda _: None)
+    assert refused.message.startswith(f"--{option.replace('_', '-')}: ")
+    assert "'astronaut'" in refused.message
+    assert refused.hint.startswith("classes: ")
     require_classes(Guarantees(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))
 
 
@@ -93,9 +92,8 @@ def test_the_execution_may_be_another(option: str, value: Any, attribute: str, p
 
 @with_cases
 def test_another_question_is_refused(option: str, value: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(words)) as refused:
-        resolve_resumed(STORED, {option: value})
-    assert "start a new run" in refused.value.hint
+    refused = must_fail(UsageError, re.escape(words), resolve_resumed, STORED, {option: value})
+    assert "start a new run" in refused.hint
 
 
 def test_every_option_is_either_the_question_s_or_free() -> None:
@@ -110,14 +108,12 @@ def test_a_file_counts_less_than_an_option_and_an_extension_is_the_new_time_limi
     assert (execution.max_trials, execution.workers) == (5, 3)
     stored = {**STORED, "time_limit": "10min"}
     assert resolve_resumed(stored, {}, extend="5min").execution.time_limit_s == 300.0
-    with pytest.raises(UsageError, match="--extend: '5' has no unit"):
-        resolve_resumed(stored, {}, extend="5")
+    must_fail(UsageError, "--extend: '5' has no unit", resolve_resumed, stored, {}, extend="5")
 
 
 def test_the_cluster_of_a_run_folder_is_named_again() -> None:
     stored = {**STORED, "executor": "ray://cluster:10001"}
-    with pytest.raises(UsageError, match="the run worked on the cluster 'ray://cluster:10001'") as caught:
-        resolve_resumed(stored, {})
-    assert "--executor local" in (caught.value.hint or "")
+    caught = must_fail(UsageError, "the run worked on the cluster 'ray://cluster:10001'", resolve_resumed, stored, {})
+    assert "--executor local" in (caught.hint or "")
     assert resolve_resumed(stored, {"executor": "ray://cluster:10001"}).execution.cluster == "cluster:10001"
     assert resolve_resumed({**STORED, "executor": "ray"}, {}).execution.executor == "ray"

@@ -32,7 +32,7 @@ from advisor.engine._scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
-from tests.builders import RUNTIME, evaluation, of_file, present
+from tests.builders import RUNTIME, evaluation, must_fail, of_file, present
 from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S, wait_until
 
@@ -221,8 +221,7 @@ def test_an_error_of_the_evaluator_is_raised(tmp_path: Path) -> None:
     def broken(configuration: Configuration) -> Evaluation:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(Search(tmp_path, plan()).evaluate_all(MadeUp(broken)))
+    must_fail(ZeroDivisionError, "", asyncio.run, Search(tmp_path, plan()).evaluate_all(MadeUp(broken)))
 
 
 def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from advisor.engine import Progress, resolve, run_search
 from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_journal, open_storage
 from advisor.engine._scheduling.study import Study
 from advisor.store import RunFolder
-from tests.builders import RUNTIME, evaluation
+from tests.builders import RUNTIME, evaluation, must_fail
 from tests.engine import postgres
 from tests.engine.plans import planned
 from tests.makers.searches import SMALLEST, Searched, search
@@ -87,9 +87,8 @@ def test_a_study_keeps_no_password(database: str, warm_cache: Path, without_imag
 )
 def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(database: str, change: object) -> None:
     assert callable(change)
-    with pytest.raises(UsageError, match="--storage: postgresql://") as caught:
-        check_storage(change(database))
-    said = caught.value.message + caught.value.hint
+    caught = must_fail(UsageError, "--storage: postgresql://", check_storage, change(database))
+    said = caught.message + caught.hint
     assert postgres.PASSWORD not in said
     assert "wrong-Wort" not in said
 
@@ -98,9 +97,8 @@ def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(d
 def test_an_unreachable_database_ends_the_search_before_anything_is_spent(tmp_path: Path) -> None:
     address = "postgresql://me:hidden-word@127.0.0.1:1/db"
     request = resolve({"storage": address, "candidates": [SMALLEST], "out": str(tmp_path / "runs")})
-    with pytest.raises(UsageError, match="postgresql://me@127.0.0.1:1/db") as caught:
-        run_search(request, Progress())
-    assert "hidden-word" not in caught.value.message + caught.value.hint
+    caught = must_fail(UsageError, "postgresql://me@127.0.0.1:1/db", run_search, request, Progress())
+    assert "hidden-word" not in caught.message + caught.hint
     assert not (tmp_path / "runs").exists()
 
 

@@ -37,7 +37,7 @@ from advisor.engine._scheduling.storage import open_journal
 from advisor.engine._scheduling.study import Study, constraints
 from advisor.engine._scheduling.suggesting import Suggester, make_suggester, parameters
 from advisor.engine._space.plan import Plan
-from tests.builders import RUNTIME, evaluation, present
+from tests.builders import RUNTIME, evaluation, must_fail, present
 from tests.engine.plans import planned
 
 pytestmark = pytest.mark.integration
@@ -134,9 +134,8 @@ def trials(file: Path) -> list[optuna.trial.FrozenTrial]:
 
 def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
-    with pytest.raises(UsageError, match="PyTorch is not installed") as refused:
-        preview(resolve({"sampler": "gp"}))
-    assert install_extra("gp") in refused.value.hint
+    refused = must_fail(UsageError, "PyTorch is not installed", preview, resolve({"sampler": "gp"}))
+    assert install_extra("gp") in refused.hint
 
 
 def suggester(name: str = ADVISOR) -> Suggester:

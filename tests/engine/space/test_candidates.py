@@ -30,7 +30,7 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
-from tests.builders import evaluation, of_file
+from tests.builders import evaluation, must_fail, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
@@ -73,8 +73,7 @@ def test_detectors_that_learnt_other_objects_are_tried_if_they_are_named_and_kee
         asked(COUNTING.name, candidates=[cards[0].name]),
         asked(candidates=[cards[0].name], input_size=416),
     ):
-        with pytest.raises(UsageError, match="--candidates: ssdlite320_mobilenet_v3_large"):
-            resolve_cards(request)
+        must_fail(UsageError, "--candidates: ssdlite320_mobilenet_v3_large", resolve_cards, request)
 
 
 @pytest.fixture
@@ -103,9 +102,8 @@ def catalogue(tmp_path: Path) -> Path:
 )
 def test_a_file_for_another_task_is_refused_by_name(catalogue: Path, task: str, name: str, other: str) -> None:
     message = f"{name} is a file for {other}, and the search is for {task}"
-    with pytest.raises(UsageError, match=message) as refused:
-        resolve_cards(asked(task, candidates=[name], catalog=[str(catalogue)]))
-    assert refused.value.hint == f"add --task {other}, or leave it out"
+    refused = must_fail(UsageError, message, resolve_cards, asked(task, candidates=[name], catalog=[str(catalogue)]))
+    assert refused.hint == f"add --task {other}, or leave it out"
     cards = {card.name: card for card in resolve_cards(asked(task, catalog=[str(catalogue)])).cards}
     (there,) = {"mine", "cells"} & cards.keys()
     assert there != name
@@ -133,11 +131,10 @@ def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> Non
     ("recipe", "task"), [("mixed_int8", DETECTION), ("mixed_int8", ANOMALY), ("qat_int8", ANOMALY)]
 )
 def test_a_recipe_that_a_task_has_no_use_for_is_refused_and_not_offered(recipe: str, task: Task) -> None:
-    with pytest.raises(UsageError) as refused:
-        choose_recipes(asked(task.name, compressions=["int8", recipe]).question)
-    assert refused.value.message.startswith(f"--compressions: unknown '{recipe}'")
-    assert "int8" in refused.value.hint.split(": ")[1].split(", ")
-    assert recipe not in refused.value.hint.split(": ")[1].split(", ")
+    refused = must_fail(UsageError, "", choose_recipes, asked(task.name, compressions=["int8", recipe]).question)
+    assert refused.message.startswith(f"--compressions: unknown '{recipe}'")
+    assert "int8" in refused.hint.split(": ")[1].split(", ")
+    assert recipe not in refused.hint.split(": ")[1].split(", ")
     assert recipe in choose_recipes(asked(CLASSIFICATION.name, compressions=[recipe]).question)
 
 
@@ -188,9 +185,8 @@ def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) 
 
 @pytest.mark.parametrize("writer", ["voc", "coco", "yolo"])
 def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tmp_path: Path, writer: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
-    assert refused.value.hint.startswith("write --task object-detection (the folder has boxes, ")
+    refused = must_fail(UsageError, "", read, WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
+    assert refused.hint.startswith("write --task object-detection (the folder has boxes, ")
 
 
 @pytest.fixture
@@ -221,10 +217,9 @@ def test_a_run_that_goes_on_begins_them_and_tries_a_failure_again(run: RunFolder
 
 
 def test_a_folder_without_images_is_refused_without_another_task(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as refused:
-        read(tmp_path, CLASSIFICATION.name)
-    assert refused.value.hint
-    assert "--task" not in refused.value.hint
+    refused = must_fail(UsageError, "", read, tmp_path, CLASSIFICATION.name)
+    assert refused.hint
+    assert "--task" not in refused.hint
 
 
 def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(

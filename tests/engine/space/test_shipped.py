@@ -16,6 +16,7 @@ from advisor.engine import Images, Question, resolve, with_files
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import Candidates, Resolved, require_known_classes, resolve_cards
 from advisor.tasks.classification import CLASSIFICATION
+from tests.builders import must_fail
 from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
@@ -109,6 +110,5 @@ def test_a_class_that_the_file_does_not_know_is_refused_and_so_is_another_task(f
 
 @pytest.mark.parametrize("name", ["ours.keras", "ours.onnx", "ours.pt2"])
 def test_a_model_to_retrain_is_sent_to_the_catalogue(name: str) -> None:
-    with pytest.raises(UsageError, match="needs a card") as caught:
-        with_files(resolve({"candidates": [name]}))
-    assert f"advisor catalog add {name}" in caught.value.hint
+    caught = must_fail(UsageError, "needs a card", with_files, resolve({"candidates": [name]}))
+    assert f"advisor catalog add {name}" in caught.hint

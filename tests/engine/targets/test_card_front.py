@@ -10,6 +10,7 @@ from advisor.core import Provenance, StageError, UsageError
 from advisor.engine import card_front
 from advisor.engine._targets.card_front import card_front as front_of
 from advisor.isolation import ChildPool
+from tests.builders import must_fail
 
 ROWS = tuple(CardRow(card, False) for card in load_catalogue().values())
 
@@ -30,11 +31,9 @@ def test_each_card_of_a_predicted_front_is_slower_and_more_accurate_than_the_one
 
 def test_a_device_without_floats_has_a_front_of_int8_and_one_like_no_other_has_none() -> None:
     assert on("coral-dev-board")
-    with pytest.raises(UsageError, match="no latency on 'hailo-8' can be predicted: no comparable device"):
-        on("hailo-8")
-    with pytest.raises(UsageError, match="'host:onnxruntime' runs files") as refused:
-        on("host:onnxruntime")
-    assert "advisor benchmark" in (refused.value.hint or "")
+    must_fail(UsageError, "no latency on 'hailo-8' can be predicted: no comparable device", on, "hailo-8")
+    refused = must_fail(UsageError, "'host:onnxruntime' runs files", on, "host:onnxruntime")
+    assert "advisor benchmark" in (refused.hint or "")
 
 
 def named(*names: str) -> tuple[CardRow, ...]:

@@ -14,7 +14,7 @@ from advisor.engine._pipeline.rule import Known
 from advisor.engine._targets import device_prediction
 from advisor.engine._targets.device_prediction import LatencyEstimate, Prefilter
 from advisor.engine._targets.target_devices import select_targets
-from tests.builders import configuration
+from tests.builders import configuration, must_fail
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
 
@@ -40,9 +40,8 @@ def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
 
 def test_a_name_of_several_phones_is_a_question_that_keeps_the_other_devices() -> None:
     question = resolve({"budget": "50ms", "device": "pixel-8,Galaxy S21:tflite-cpu-x1"}).question
-    with pytest.raises(AmbiguousInput, match="--device: 'Galaxy S21' may be several phones") as asked:
-        select_targets(question)
-    devices = [reading.options["device"] for reading in asked.value.readings]
+    asked = must_fail(AmbiguousInput, "--device: 'Galaxy S21' may be several phones", select_targets, question)
+    devices = [reading.options["device"] for reading in asked.readings]
     assert devices == [f"pixel-8,galaxy-s21-{soc}:tflite-cpu-x1" for soc in ("exynos-2100", "snapdragon-888")]
     for device in devices:
         select_targets(resolve({"budget": "50ms", "device": device}).question)

@@ -21,6 +21,7 @@ from advisor.integrations.browser import LITERT, _chromium as connection
 from advisor.integrations.browser._chromium import BrowserConnection, chromium_program, fetch_package
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.isolation import AgentError
+from tests.builders import must_fail
 from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
@@ -125,6 +126,12 @@ def test_webgpu_by_software_gives_the_outputs_of_litert(chrome: BrowserConnectio
     assert np.allclose(found, litert_outputs(model, inputs), atol=1e-4)
 
 
+def test_a_file_that_webgpu_runs_in_part_is_refused(chrome: BrowserConnection, tmp_path: Path) -> None:
+    file = small_models.saved(tmp_path, small_models.brightness(SIDE))  # its mean runs in WebAssembly
+    inputs = np.zeros((1, SIDE, SIDE, 3), np.float32)
+    must_fail(StageError, "does not run all operators", replace(chrome, accelerator="gpu").outputs, file, inputs)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -137,22 +144,19 @@ def test_webgpu_by_software_gives_the_outputs_of_litert(chrome: BrowserConnectio
 def test_a_file_that_cannot_run_says_why(opened: Opened, tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "wrong.tflite"
     file.write_bytes(content)
-    with pytest.raises(AgentError, match=message):
-        opened.load(file)
+    must_fail(AgentError, message, opened.load, file)
 
 
 def test_a_missing_package_that_drives_the_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PROGRAMS", ("sh",))
     monkeypatch.setattr(connection, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match="'playwright' is not installed") as raised:
-        chromium_program()
-    assert raised.value.hint == install_extra("web")
+    raised = must_fail(UsageError, "'playwright' is not installed", chromium_program)
+    assert raised.hint == install_extra("web")
 
 
 def test_a_browser_that_does_not_start(chrome: BrowserConnection, monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
     monkeypatch.setattr(connection, "PROGRAMS", ("true",))
-    with pytest.raises(StageError, match="cannot be started"):
-        chrome.measure(MeasurementJob((model,), (1,), "load"))
+    must_fail(StageError, "cannot be started", chrome.measure, MeasurementJob((model,), (1,), "load"))
 
 
 def test_a_page_that_ends_while_it_runs_a_file_says_so(opened: Opened) -> None:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from functools import reduce
+from http.client import HTTPConnection
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from zipfile import ZipFile, is_zipfile
 
+import numpy as np
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
-from advisor.cli import LocalServer
 from advisor.core import Provenance, UsageError
 from advisor.engine import load_run
 from advisor.exporting import Answerer
 from advisor.integrations.browser import LITERT
+from advisor.integrations.browser.agent import GPU, SOFTWARE
 from advisor.integrations.browser.tryout import _phone as phone
 from advisor.integrations.browser.tryout._app import PageRoutes
 from advisor.integrations.browser.tryout._command import try_run
@@ -26,12 +34,16 @@ from advisor.integrations.browser.tryout._photographs import Keeper
 from advisor.integrations.browser.tryout._timings import PostedDevice, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.store import RunFolder
-from tests.builders import present
-from tests.integrations.browser.tried import TOKEN, pages_of, read_posted, write_tried_run
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
+from tests.builders import must_fail, present
+from tests.integrations.browser.tried import TOKEN, opened, pages_of, read_posted, served, write_tried_run
 from tests.integrations.serve.client import Client
-from tests.integrations.serve.shown import photograph
-from tests.makers.browsers import new_context, require_runtime
-from tests.processes import until
+from tests.integrations.serve.shown import finder_files, photograph, two_cells, write_finders
+from tests.makers.browsers import FLAGS, chromium, require_runtime
+from tests.measurement import small_models
+from tests.processes import PATIENCE_S, until
 from tests.run_folders import write_run
 from tests.tables import read_table
 
@@ -40,6 +52,7 @@ pytestmark = pytest.mark.integration
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+SCRIPT = b"<html><script>alert(1)</script></html>"
 MOST_BYTES = 3_000_000  # that a browser loads beside the files
 
 
@@ -168,6 +181,51 @@ def test_a_photograph_is_kept_with_class_and_group_and_without_what_else_is_in_i
     assert (again.rows, again.command.split()[-1]) == (pages.keeper.rows, str(again.folder / "photographs.csv"))
 
 
+def two_things(kind: str, colour: tuple[int, int, int]) -> bytes:
+    """Return an image that also is a web page and an archive, and has a script in its comments."""
+    image, archive, facts, exif = BytesIO(), BytesIO(), PngInfo(), Image.Exif()
+    facts.add_text("Comment", SCRIPT.decode())
+    exif[0x010E] = SCRIPT.decode()
+    Image.new("RGB", (64, 48), colour).save(image, kind, comment=SCRIPT, pnginfo=facts, exif=exif)
+    with ZipFile(archive, "w") as members:
+        members.writestr("index.html", SCRIPT)
+    return image.getvalue() + SCRIPT + archive.getvalue()
+
+
+def test_files_that_are_two_things_at_once_are_kept_as_photographs_alone(pages: PageRoutes, tmp_path: Path) -> None:
+    pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    client = Client(pages.app(), pages.server)
+    for place, kind in enumerate(("GIF", "JPEG", "PNG", "WEBP")):
+        content = two_things(kind, (60 * place, 90, 20))
+        assert (SCRIPT in content, is_zipfile(BytesIO(content))) == (True, True)
+        assert client.change("/photographs?class=green", content).status_code == 200, kind
+    kept = [file.read_bytes() for file in (tmp_path / "photographs" / "green").iterdir()]
+    facts = {(content[:3], SCRIPT in content, is_zipfile(BytesIO(content))) for content in kept}
+    assert (len(kept), facts) == (4, {(b"\xff\xd8\xff", False, False)})
+
+
+def test_thousands_of_guessed_tokens_and_broken_uploads_leave_the_server_as_it_was(
+    pages: PageRoutes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
+    before = sorted(tmp_path.rglob("*"))
+    with served(pages):
+        where = urlsplit(pages.server.address)
+        guesses, root = HTTPConnection(where.netloc, timeout=PATIENCE_S), where.path
+        for number in range(3000):
+            guesses.request("GET", f"/{number:043}/")
+            answer = guesses.getresponse()
+            assert (answer.status, b"earlier server" in answer.read()) == (403, True)
+        for path in ("timings", "photographs?class=red"):
+            head = f"POST {root}{path} HTTP/1.1\r\nHost: {where.netloc}\r\nOrigin: http://{where.netloc}\r\n"
+            with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as cut:
+                cut.sendall(f"{head}Content-Length: 9999\r\n\r\n".encode() + photograph()[:50])
+        guesses.request("GET", root)
+        assert guesses.getresponse().status == 200
+        guesses.close()
+    assert (sorted(tmp_path.rglob("*")), caplog.records) == (before, [])
+
+
 def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "note.txt").write_text("note")
     empty = write_run(tmp_path, [], name="empty").path
@@ -182,9 +240,8 @@ def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatc
         (lambda: phone.find_address("192.0.2.7"), "this machine has no address 192.0.2.7"),
         (lambda: try_run(str(run.path), address="127.0.0.1"), "--address is for --phone"),
     ):
-        with pytest.raises(UsageError, match=re.escape(said)) as refused:
-            attempt()
-        assert refused.value.hint
+        refused = must_fail(UsageError, re.escape(said), attempt)
+        assert refused.hint
 
 
 def test_the_certificate_is_of_the_address_and_gone_afterwards() -> None:
@@ -195,17 +252,9 @@ def test_the_certificate_is_of_the_address_and_gone_afterwards() -> None:
     assert len(phone.draw_code("https://192.168.1.20:8000/" + TOKEN).splitlines()) > 15
 
 
-@pytest.mark.integration
 def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser: Browser) -> None:
-    with LocalServer.open_socket(LocalServer.host, 0) as opened:
-        pages.server = LocalServer(opened.getsockname()[1], command="try")
-        server = pages.server.make_server(pages.app())
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
-        thread.start()
-        page = new_context(browser, viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
-        complaints, sizes = list[str](), list[float]()
-        page.on("console", lambda said: complaints.append(said.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+    sizes = list[float]()
+    with opened(pages, browser) as page:
         tools = page.context.new_cdp_session(page)
         tools.send("Network.enable")
         tools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
@@ -220,7 +269,51 @@ def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser
         page.click("#time")
         until(lambda: page.inner_text("#timed").startswith("Written"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.context.close()
-        server.should_exit = True
-        thread.join()
-    assert complaints == []
+
+
+@pytest.mark.parametrize(("task", "apart"), [(DETECTION.name, 1e-5), (COUNTING.name, 0.0121), (SEGMENTATION.name, 0.0)])
+def test_boxes_centres_and_masks_are_those_of_python(task: str, apart: float, browser: Browser, tmp_path: Path) -> None:
+    require_runtime(LITERT)
+    pages = pages_of(write_finders(tmp_path / "runs", task, *finder_files(task, tmp_path)))
+    with Answerer() as answerer:
+        expected = {row.form: row for row in answerer.answer(pages.trial.run.folder.path, two_cells()).forms}
+    with opened(pages, browser) as page:
+        page.goto(pages.server.address)
+        page.wait_for_selector("body[data-ready]")
+        page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": two_cells()})
+        page.wait_for_selector("#forms .draw >> nth=1")
+        for place, form in enumerate(pages.trial.forms):
+            answer = expected[form.evaluation.configuration.compression]
+            page.click(f".draw >> nth={place}")
+            assert sorted(page.inner_text("#answer").split(", ")) == sorted(answer.answer.split(", "))
+            drawn, size = page.evaluate("(() => [state.answers, [part('layer').width, part('layer').height]])()")
+            assert size[0] == 2 * size[1], "the layer has the shape of the photograph"
+            if answer.layer:
+                colours = Image.open(BytesIO(base64.b64decode(answer.layer))).convert("RGBA").tobytes()
+                assert bytes(drawn[place]["layer"]["rgba"]) == colours
+                continue
+            for shown, found in zip(drawn[place]["objects"], answer.found, strict=True):
+                assert (form.model.labels[shown["label"]], shown["score"]) == (found.label, pytest.approx(found.score))
+                # The page draws a centre as a small square, and cuts boxes at the edge of the photograph.
+                assert np.clip(shown["box"], 0, 1) == pytest.approx(np.array(found.box), abs=apart)
+
+
+def test_webgpu_times_the_files_that_it_runs_whole(browser: Browser, tmp_path: Path) -> None:
+    require_runtime(LITERT)
+    pages = pages_of(write_tried_run(tmp_path / "runs", small_models.classifier(32, 3), 32), 500)
+    flags = [flag for flag in FLAGS if flag != "--disable-gpu"]
+    with_gpu = browser.browser_type.launch(executable_path=chromium(), args=[*flags, *GPU, *SOFTWARE])
+    with opened(pages, with_gpu) as page:
+        page.goto(pages.server.address)
+        page.wait_for_selector("body[data-ready]")
+        for software, said in ((False, ["software renderer"] * 2), (True, ["float32\n", "INT8 is not supported"])):
+            page.evaluate(f"page.protocol.software = {json.dumps(software)}")
+            page.click("#time")
+            until(lambda: page.inner_text("#timed").startswith("Written") and page.is_enabled("#time"))
+            rows = [row for row in page.locator("#times li").all_inner_texts() if "WebGPU;" in row]
+            assert [words in row for words, row in zip(said, rows, strict=True)] == [True, True], rows
+    with_gpu.close()
+    *_, made = sorted(path for path in (tmp_path / "runs").iterdir() if not path.is_symlink())
+    (on_gpu,) = (row for row in load_run(made).evaluations if row.configuration.target.accelerator == "gpu")
+    assert (on_gpu.configuration.compression, present(on_gpu.remote).delegated) == ("float32", (6, 6))
+    assert "2.5.3 on WebGPU in Chromium" in present(on_gpu.latency).source

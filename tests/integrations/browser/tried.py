@@ -1,10 +1,15 @@
 """A run that is tried, the server of its page, and what a page posts."""
 
+from __future__ import annotations
+
 import json
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.cli import LocalServer
 from advisor.devices import read_features
@@ -15,19 +20,23 @@ from advisor.store import RunFolder, sha256_file
 from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation
 from tests.integrations.serve.shown import ENDED, FORMS
+from tests.makers.browsers import new_context
 from tests.measurement import small_models
 from tests.run_folders import with_artefact, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 TOKEN = "t" * 43
 SIDE = 224  # a run takes longer than a step of the clock of a browser
 
 
-def write_tried_run(out: Path) -> RunFolder:
-    """Write a run of a file that tells the brightest colour, in float32 and int8."""
+def write_tried_run(out: Path, classifier: bytes = b"", side: int = SIDE) -> RunFolder:
+    """Write a run of a classifier in float32 and int8; the default tells the brightest colour."""
     run = write_run(out, [], manifest=ENDED, name="colours")
-    floats = small_models.brightness(SIDE)
+    floats = classifier or small_models.brightness(side)
     described = Metadata("colours", ("red", "green", "blue"), (127.5,), (127.5,))
-    for form, content in zip(FORMS, (floats, small_models.quantized(floats, out.parent, SIDE)), strict=True):
+    for form, content in zip(FORMS, (floats, small_models.quantized(floats, out.parent, side)), strict=True):
         one = with_artefact(run, evaluation("colours", form, latency=1.0 if form == "int8" else 2.0))
         (run.path / one.artefact).write_bytes(write_metadata(content, described))
         features = read_features(run.path / one.artefact)
@@ -44,3 +53,29 @@ def pages_of(run: RunFolder, most: int | None = 100) -> PageRoutes:
 def read_posted() -> Any:
     """Return the timings of two files as a page posts them."""
     return json.loads(Path(__file__).with_name("posted.json").read_text(encoding="utf-8"))
+
+
+@contextmanager
+def served(pages: PageRoutes) -> Iterator[None]:
+    """Serve the pages at a free port of this machine."""
+    with LocalServer.open_socket(LocalServer.host, 0) as listening:
+        pages.server = replace(pages.server, port=listening.getsockname()[1])
+        server = pages.server.make_server(pages.app())
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        yield
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def opened(pages: PageRoutes, browser: Browser) -> Iterator[Page]:
+    """Serve the pages to a phone; give the page before it loads. It may complain of nothing."""
+    complaints = list[str]()
+    with served(pages):
+        page = new_context(browser, viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        yield page
+        page.context.close()
+    assert complaints == []

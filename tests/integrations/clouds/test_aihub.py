@@ -8,6 +8,7 @@ from PIL import Image
 import advisor
 from advisor import devices
 from advisor.core import Provenance, UsageError
+from tests.builders import must_fail
 from tests.makers.aihub import TOKEN, AiHub
 from tests.tables import with_cases
 
@@ -67,5 +68,4 @@ def test_a_cloud_that_fails_leaves_the_prediction(
 def test_devices_are_listed_and_the_nearest_is_named(aihub: AiHub) -> None:
     (phone,) = devices.list_devices(cloud="aihub")
     assert (phone.name, phone.soc) == (DEVICE, "Qualcomm Snapdragon 8 Gen 3")
-    with pytest.raises(UsageError, match="did you mean 'Samsung Galaxy S24'"):
-        devices.show("aihub:Galaxy S24 Plus")
+    must_fail(UsageError, "did you mean 'Samsung Galaxy S24'", devices.show, "aihub:Galaxy S24 Plus")

@@ -10,6 +10,7 @@ from PIL import Image
 import advisor
 from advisor import devices
 from advisor.core import Provenance, UsageError
+from tests.builders import must_fail
 from tests.makers.devicefarm import SECRET, DeviceFarm
 from tests.tables import with_cases
 
@@ -61,5 +62,4 @@ def test_a_farm_that_fails_leaves_the_prediction(
 
 def test_devices_are_listed_and_the_nearest_is_named(devicefarm: DeviceFarm) -> None:
     assert [phone.name for phone in devices.list_devices(cloud="devicefarm")] == [DEVICE]
-    with pytest.raises(UsageError, match="did you mean 'Google Pixel 8'"):
-        devices.show("devicefarm:Google Pixel 9")
+    must_fail(UsageError, "did you mean 'Google Pixel 8'", devices.show, "devicefarm:Google Pixel 9")

@@ -22,6 +22,7 @@ from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
 from advisor.measurement import predict_pixels
 from advisor.store import RunFolder
+from tests.builders import must_fail
 from tests.makers.bundles import Pixels, evaluation_of, export_form
 from tests.measurement.small_models import OPERATORS, Builder
 from tests.requirements import skip_or_fail
@@ -106,9 +107,8 @@ def test_a_run_without_a_float_form_says_what_to_search(trained: RunFolder) -> N
 
 def test_coremltools_is_an_extra(trained: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coreml, "PACKAGE", "coremltools_that_is_missing")
-    with pytest.raises(UsageError, match="--coreml needs") as raised:
-        export(trained.path, tmp_path / "out", targets=["coreml"])
-    assert install_extra("coreml") in raised.value.hint
+    raised = must_fail(UsageError, "--coreml needs", export, trained.path, tmp_path / "out", targets=["coreml"])
+    assert install_extra("coreml") in raised.hint
     assert not (tmp_path / "out").exists()
 
 

@@ -9,6 +9,7 @@ from advisor.core import Provenance, StageError, UsageError, install_extra
 from advisor.integrations.microcontroller import ethos
 from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, estimate, unit_named
 from advisor.measurement import EthosEstimate, Unit
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.tables import with_cases
@@ -51,8 +52,7 @@ def test_dedicated_sram_keeps_the_rest_in_dram(int8_model: Path, compiled: Ethos
 
 @pytest.mark.integration
 def test_a_file_that_takes_too_long_is_an_error(int8_model: Path) -> None:
-    with pytest.raises(StageError):
-        estimate(int8_model, unit_named("ethos-u55"), timeout_s=0.01)
+    must_fail(StageError, "", estimate, int8_model, unit_named("ethos-u55"), timeout_s=0.01)
 
 
 def test_a_family_has_a_configuration_and_a_memory_mode_by_default() -> None:
@@ -64,12 +64,10 @@ def test_a_family_has_a_configuration_and_a_memory_mode_by_default() -> None:
 
 @with_cases
 def test_what_does_not_exist_is_refused_with_the_nearest(name: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        unit_named(name)
+    must_fail(UsageError, words, unit_named, name)
 
 
 def test_without_the_extra_the_hint_says_what_to_install(int8_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ethos, "find_spec", lambda _name: None)
-    with pytest.raises(UsageError, match="ethos-u-vela is not installed") as error:
-        estimate(int8_model, unit_named("ethos-u55"))
-    assert install_extra("micro") in error.value.hint
+    error = must_fail(UsageError, "ethos-u-vela is not installed", estimate, int8_model, unit_named("ethos-u55"))
+    assert install_extra("micro") in error.hint

@@ -10,6 +10,7 @@ from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller import check
 from advisor.measurement import MicroCheck
 from advisor.tflite import micro_arena, read
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.measurement.small_models import OPERATORS, Builder
 from tests.requirements import skip_or_fail
@@ -79,12 +80,10 @@ def test_constants_behind_the_flatbuffer_are_refused_as_it_would_read_zeros(int8
 
 
 def test_a_file_that_litert_refuses_is_an_error_with_its_words(tmp_path: Path) -> None:
-    with pytest.raises(StageError, match=r"model\.tflite: .*SPLIT"):
-        check(written(tmp_path, small_models.crashing()))
+    must_fail(StageError, r"model\.tflite: .*SPLIT", check, written(tmp_path, small_models.crashing()))
 
 
 def test_without_the_extra_the_hint_says_what_to_install(int8_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro, "available", lambda: False)
-    with pytest.raises(UsageError, match="TensorFlow Lite Micro is not installed") as error:
-        check(int8_model)
-    assert install_extra("micro") in error.value.hint
+    error = must_fail(UsageError, "TensorFlow Lite Micro is not installed", check, int8_model)
+    assert install_extra("micro") in error.hint

@@ -12,10 +12,9 @@ from advisor.reporting import Runs
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import cut_postprocess, put_back, write_metadata
-from tests.detectors import SIDE as CELLS_SIDE, detector_file, marker_file
+from advisor.tflite import write_metadata
 from tests.integrations.serve.client import Client
-from tests.integrations.serve.shown import COLOURS, ENDED, FORMS, SIDE, finished, keep_file
+from tests.integrations.serve.shown import COLOURS, ENDED, FORMS, SIDE, finder_files, finished, keep_file
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -54,14 +53,8 @@ def address(runs: Path) -> Iterator[str]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[bytes, bytes]]:
     folder = tmp_path_factory.mktemp("made")
     colours = small_models.brightness(SIDE)
-    detector = detector_file(folder / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
-    raw, process = cut_postprocess(detector)
-    counter = marker_file(folder / "cells.tflite").read_bytes()
-    return {
-        "colours": (colours, small_models.quantized(colours, folder, SIDE)),
-        DETECTION.name: (detector, put_back(small_models.quantized(raw, folder, CELLS_SIDE), process)),
-        COUNTING.name: (counter, small_models.quantized(counter, folder, CELLS_SIDE)),
-    }
+    finders = {task: finder_files(task, folder) for task in (DETECTION.name, COUNTING.name)}
+    return {"colours": (colours, small_models.quantized(colours, folder, SIDE)), **finders}
 
 
 @pytest.fixture

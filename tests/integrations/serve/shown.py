@@ -10,9 +10,12 @@ from PIL import Image
 from advisor.core import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.reporting import load_view, write_all
 from advisor.store import RunFolder
-from advisor.tflite import Metadata, read_metadata, write_metadata
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import Metadata, cut_postprocess, put_back, read_metadata, write_metadata
 from tests.builders import evaluation
-from tests.detectors import COLOURS as COLOUR_NAMES
+from tests.detectors import COLOURS as COLOUR_NAMES, SIDE as CELLS_SIDE, detector_file, marker_file, mask_content
+from tests.measurement import small_models
 from tests.run_folders import write_run
 
 ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
@@ -25,6 +28,13 @@ FORMS = ("float32", "int8")
 
 
 def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
+    """Write a finished run with two files that find objects, and its answer."""
+    run = write_finders(runs, task, floats, integers)
+    write_all(load_view(run), run.path)
+    return run
+
+
+def write_finders(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
     """Write a finished run with two files that find objects."""
     run = write_run(runs, [], manifest=ENDED, name=task, request={"task": task, "data": "boxes"})
     by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOUR_NAMES}
@@ -33,8 +43,18 @@ def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder
     assert described is not None
     for form, content in zip(FORMS, (floats, integers), strict=True):
         keep_file(run, form, write_metadata(content, described), judged)
-    write_all(load_view(run), run.path)
     return run
+
+
+def finder_files(task: str, folder: Path) -> tuple[bytes, bytes]:
+    """Return files that find coloured cells, in float32 and int8: their boxes, their centres, or their pixels."""
+    path = folder / "cells.tflite"
+    if task == DETECTION.name:
+        detector = detector_file(path, order=(0, 1, 2, 3)).read_bytes()
+        raw, process = cut_postprocess(detector)
+        return detector, put_back(small_models.quantized(raw, folder, CELLS_SIDE), process)
+    floats = marker_file(path).read_bytes() if task == COUNTING.name else mask_content()
+    return floats, small_models.quantized(floats, folder, CELLS_SIDE)
 
 
 def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | None = None) -> None:

@@ -11,11 +11,14 @@ import pytest
 from advisor.engine import Snapshot
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._remaining import write_snapshot
+from advisor.integrations.browser import LITERT
+from advisor.integrations.browser.tryout._phone import picture_code
 from advisor.reporting import load_view, write_all
 from advisor.reporting._files import recommendation_json
 from advisor.store import RunFolder
+from tests.builders import must_fail
 from tests.integrations.serve.shown import ENDED, photograph, two_cells
-from tests.makers.browsers import new_context
+from tests.makers.browsers import new_context, require_runtime
 from tests.predictor import REQUEST, rows
 from tests.run_folders import candidates, with_artefact, write_run
 
@@ -120,6 +123,24 @@ def test_the_list_is_used_by_keyboard(page: Page, runs: Path) -> None:
     page.focus("tbody a")
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer-title")
+
+
+def test_a_phone_opens_a_run_by_its_code_until_that_is_ended(page: Page, colours: RunFolder) -> None:
+    import httpx2
+
+    require_runtime(LITERT)
+    write_all(load_view(colours), colours.path)
+    (colours.path / "report.html").unlink()  # it takes seconds to draw
+    page.click(f"text={colours.path.name}")
+    page.fill("#address", "127.0.0.1")
+    page.click("text=Open it")
+    page.wait_for_selector(".code")
+    address = page.inner_text("#address-for-phones")
+    assert page.get_attribute(".code", "src") == picture_code(address)
+    assert "colours" in httpx2.get(address, verify=False).text
+    page.click("text=End it")
+    page.wait_for_selector("text=its address is void")
+    must_fail(httpx2.ConnectError, "", httpx2.get, address, verify=False)
 
 
 @pytest.mark.slow

@@ -1,18 +1,24 @@
 """Commands in real child processes."""
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from advisor.core import ExitCode, StageError, UsageError
-from advisor.integrations.serve import _pages as pages
-from advisor.integrations.serve._pages import ReevaluationJob, Reevaluations
+from advisor.integrations.browser import LITERT
+from advisor.integrations.serve import _jobs as serve_jobs
+from advisor.integrations.serve._access import Access
+from advisor.integrations.serve._jobs import ReevaluationJob, Reevaluations
+from advisor.integrations.serve._pages import Pages
 from advisor.isolation import Finished
+from advisor.reporting import Runs
 from advisor.store import RunFolder
 from tests.builders import must_fail, present
 from tests.integrations.serve.client import Client
+from tests.makers.browsers import require_runtime
 from tests.processes import free_port, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
@@ -37,8 +43,8 @@ def test_the_bundle_is_a_zip_file(
 
 def test_a_bundle_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = "note: reading\nerror: the file has no metadata\nhint:  search again\n"
-    monkeypatch.setattr(pages, "run_program", lambda *_, **__: Finished(ExitCode.USAGE, "", said))
-    must_fail(StageError, "^the file has no metadata$", pages.zip_bundle, tmp_path / "run", tmp_path)
+    monkeypatch.setattr(serve_jobs, "run_program", lambda *_, **__: Finished(ExitCode.USAGE, "", said))
+    must_fail(StageError, "^the file has no metadata$", serve_jobs.zip_bundle, tmp_path / "run", tmp_path)
 
 
 def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
@@ -59,3 +65,22 @@ def test_the_server_ends_its_command(colours: RunFolder) -> None:
     jobs.start(colours.path, "raspberry-pi-4")
     jobs.close()
     ended(jobs, colours.path)
+
+
+def test_phones_can_open_one_run_until_the_server_ends(runs: Path, access: Access, colours: RunFolder) -> None:
+    import httpx2
+
+    require_runtime(LITERT)
+    run = f"/runs/{colours.path.name}/"
+    with Client(Pages(Runs(runs), access).app(), access) as client:
+        assert client.change("/runs/nothing/phone").status_code == 400
+        assert "is not an address" in client.change(f"{run}phone", b"address=a%00b").text
+        client.change(f"{run}phone", b"address=192.0.2.7")
+        until(lambda: ">failed<" in client.page(run))
+        assert "this machine has no address 192.0.2.7" in client.page(run)
+        assert client.change(f"{run}phone", b"address=127.0.0.1").headers["location"] == "./"
+        assert "phones can open" in client.change(f"{run}phone").text
+        until(lambda: "address-for-phones" in client.page(run))
+        (address,) = re.findall(r'phones">(.*?)<', client.page(run))
+        assert httpx2.get(address, verify=False).status_code == 200
+    must_fail(httpx2.ConnectError, "", httpx2.get, address, verify=False)

@@ -27,6 +27,7 @@ from advisor.exporting import Answerer, PhotographAnswer, _photograph as exporti
 from advisor.exporting._photograph import predictions
 from advisor.store import RunFolder
 from advisor.tflite import write_metadata
+from tests.builders import must_fail
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, keep_file, photograph, two_cells
 from tests.makers.commands import called, ended
@@ -140,8 +141,7 @@ def test_objects_are_counted_and_drawn_and_100_megapixels_refused(detectors: Run
     found, refused = predict(detectors.path, [cells, large], to)
     assert_drawn(found, cells, to / "001-cells.png")
     assert "above the limit of 80 megapixels" in refused.error
-    with pytest.raises(UsageError, match=r"already contains 001-cells\.png"):
-        predict(detectors.path, [cells], to)
+    must_fail(UsageError, r"already contains 001-cells\.png", predict, detectors.path, [cells], to)
 
 
 def test_centres_are_counted_and_drawn(counters: RunFolder, tmp_path: Path) -> None:
@@ -158,8 +158,7 @@ def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:
 
 def test_a_changed_file_and_a_run_without_an_answer_are_refused(answerer: Answerer, colours: RunFolder) -> None:
     (colours.artefacts / "colours-int8.tflite").write_bytes(b"other")
-    with pytest.raises(UsageError, match="has changed"):
-        answerer.answer(colours.path, photograph())
+    must_fail(UsageError, "has changed", answerer.answer, colours.path, photograph())
     empty = write_run(colours.path.parent, [], name="empty")
     with pytest.raises((UsageError, StageError), match="no candidate"):
         answerer.answer(empty.path, photograph())
@@ -167,8 +166,7 @@ def test_a_changed_file_and_a_run_without_an_answer_are_refused(answerer: Answer
 
 def test_a_file_that_crashes_leaves_the_server_alone(answerer: Answerer, colours: RunFolder) -> None:
     keep_file(colours, "int8", write_metadata(small_models.crashing(), COLOURS))
-    with pytest.raises(AdvisorError):
-        answerer.answer(colours.path, photograph())
+    must_fail(AdvisorError, "", answerer.answer, colours.path, photograph())
     keep_file(colours, "int8", write_metadata(small_models.brightness(), COLOURS))
     assert answerer.answer(colours.path, photograph()).forms[1].found[0].label == "red"
 

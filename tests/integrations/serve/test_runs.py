@@ -17,7 +17,7 @@ from advisor.engine._remaining import write_snapshot
 from advisor.reporting import RunRow, Runs, RunState, figures, load_view, map_sorts, print_runs, write_all
 from advisor.store import cache_root
 from advisor.tasks.detection import DETECTION
-from tests.builders import evaluation
+from tests.builders import evaluation, must_fail
 from tests.integrations.serve.shown import ENDED
 from tests.makers.commands import called, ended
 from tests.run_folders import with_artefact, write_run
@@ -138,8 +138,7 @@ def test_links_and_other_folders_are_no_runs(runs: Path, tmp_path: Path) -> None
     found = Runs(runs)
     assert found.names() == [run.path.name]
     for name in ("away", "latest", "notes", "..", ".", "", f"../outside/{outside.path.name}"):
-        with pytest.raises(UsageError, match="there is no run"):
-            found.path(name)
+        must_fail(UsageError, "there is no run", found.path, name)
 
 
 def test_a_run_with_an_entry_that_leads_out_is_damaged(runs: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from advisor.core import StageError
 from advisor.integrations.slurm._calls import TRIES, Call, CallAnswer, CallFolder, in_words
+from tests.builders import must_fail
 
 CALL = Call("light", "os:getpid", (), None)
 
@@ -78,8 +79,6 @@ def test_a_job_that_is_started_again_gives_back_what_it_had_taken(calls: CallFol
 
 def test_a_job_does_not_bring_back_a_folder_that_is_deleted(calls: CallFolder) -> None:
     shutil.rmtree(calls.path)
-    with pytest.raises(FileNotFoundError):
-        calls.begin_job("jobs", "9")
-    with pytest.raises(FileNotFoundError):
-        calls.take_call("jobs", "1")
+    must_fail(FileNotFoundError, "", calls.begin_job, "jobs", "9")
+    must_fail(FileNotFoundError, "", calls.take_call, "jobs", "1")
     assert not calls.path.exists()

@@ -6,6 +6,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.integrations.slurm import USUAL, SlurmExecutor, read_settings
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 
@@ -20,21 +21,18 @@ def test_settings_add_to_the_usual_ones(tmp_path: Path) -> None:
 @with_cases
 def test_wrong_settings_are_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(text)
-    with pytest.raises(UsageError) as refused:
-        read_settings(str(tmp_path / "team.yaml"))
-    assert words in refused.value.message
+    refused = must_fail(UsageError, "", read_settings, str(tmp_path / "team.yaml"))
+    assert words in refused.message
 
 
 def test_a_file_that_is_missing_is_named() -> None:
-    with pytest.raises(UsageError, match=r"no/such\.yaml"):
-        read_settings("no/such.yaml")
+    must_fail(UsageError, r"no/such\.yaml", read_settings, "no/such.yaml")
 
 
 @with_cases
 def test_what_submitit_lacks_is_refused(jobs: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "team.yaml").write_text(f"cluster: local\njobs: {{{jobs}}}\n")
-    with pytest.raises(UsageError, match="Slurm's settings: ") as refused:
-        SlurmExecutor(read_settings(str(tmp_path / "team.yaml")), 1)
-    assert words in refused.value.message
-    assert "mem_gb" in refused.value.hint
+    refused = must_fail(UsageError, "Slurm's settings: ", SlurmExecutor, read_settings(str(tmp_path / "team.yaml")), 1)
+    assert words in refused.message
+    assert "mem_gb" in refused.hint

@@ -161,8 +161,7 @@ def test_a_program_that_hangs_ends_with_the_call_that_waits_for_it(start: Start,
         call = thread.submit(executor.pools["light"].call, f"{JOBS}:process", pause=pause)
         until((batch_system / "asked").exists)
         pause.end()
-        with pytest.raises(StageError):
-            call.result()
+        must_fail(StageError, "", call.result)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from advisor.core import Provenance, UsageError
 from advisor.measurement import LatencyResult, ModelTiming, Verdict, judge, measure
 from advisor.measurement._latency.timing import compare_with_first
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 QUIET = {"others_cores": 0.0, "cores": 4}
@@ -60,8 +61,7 @@ def test_quantities_carry_where_they_came_from(timing: ModelTiming) -> None:
 
 @with_cases
 def test_wrong_threads_and_efforts_are_refused(float_model: Path, threads: list[int], effort: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=reason):
-        measure(float_model, threads, effort)
+    must_fail(UsageError, reason, measure, float_model, threads, effort)
 
 
 def test_steady_blocks_are_stable_and_blocks_that_differ_are_not_though_nothing_else_ran() -> None:

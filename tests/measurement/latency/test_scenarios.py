@@ -10,6 +10,7 @@ from advisor.core import StageError
 from advisor.measurement import least_cpu_ms
 from advisor.measurement._latency import compare_pairs, median_interval, summarise_blocks
 from advisor.measurement._latency.scenarios import Sustained, Window, run_sustained
+from tests.builders import must_fail
 from tests.measurement import small_models
 
 times = st.floats(min_value=1e-3, max_value=1e4, allow_nan=False)
@@ -54,16 +55,14 @@ def test_bootstrap_interval_covers_the_median_about_as_often_as_it_says() -> Non
 
 @pytest.mark.parametrize("rows", [[], [[]], [[1.0], []]])
 def test_no_runs_are_refused(rows: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="no median|at least one data point"):
-        summarise_blocks(rows)
+    must_fail(ValueError, "no median|at least one data point", summarise_blocks, rows)
 
 
 def test_paired_ratio_needs_pairs_and_sees_through_a_drift_that_meets_both() -> None:
     drift = [1.0, 1.5, 2.0, 3.0, 2.5]
     ratio, low, high = compare_pairs(drift, [1.2 * value for value in drift])
     assert (ratio, low, high) == pytest.approx((1.2, 1.2, 1.2))
-    with pytest.raises(ValueError, match="shorter"):
-        compare_pairs([1.0, 2.0], [1.0])
+    must_fail(ValueError, "shorter", compare_pairs, [1.0, 2.0], [1.0])
 
 
 def made(medians: list[float], seconds: float = 300.0) -> Sustained:
@@ -93,5 +92,4 @@ def test_windows_cover_the_time(float_model: Path) -> None:
 @pytest.mark.integration
 def test_a_file_that_cannot_run_is_named(tmp_path: Path) -> None:
     broken = small_models.saved(tmp_path, b"nothing", "broken.tflite")
-    with pytest.raises(StageError, match=r"broken\.tflite"):
-        run_sustained(broken, 1, 0.1)
+    must_fail(StageError, r"broken\.tflite", run_sustained, broken, 1, 0.1)

@@ -11,6 +11,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.measurement import accelerator, benchmark_on_gpu, delegate_operators
 from advisor.tflite import read
+from tests.builders import must_fail
 from tests.documents import problems
 from tests.makers.fetched import fetch_once, run_command
 from tests.measurement import small_models
@@ -69,6 +70,5 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
 
 def test_without_a_gpu_there_is_one_clear_line(float_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VK_ICD_FILENAMES", os.devnull)
-    with pytest.raises(UsageError, match="LiteRT finds no GPU on this machine") as caught:
-        benchmark_on_gpu([float_model], "load")
-    assert "--accelerator gpu" in caught.value.hint
+    caught = must_fail(UsageError, "LiteRT finds no GPU on this machine", benchmark_on_gpu, [float_model], "load")
+    assert "--accelerator gpu" in caught.hint

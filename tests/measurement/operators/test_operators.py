@@ -26,7 +26,7 @@ from advisor.measurement._operators.runs import (
 )
 from advisor.measurement._processes import Reported
 from advisor.tflite import read, to_float16
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -79,12 +79,9 @@ def test_builtin_kernels_can_be_asked_for(float_model: Path) -> None:
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:
-    with pytest.raises(UsageError, match="--threads: '0' is not a whole number from 1 to 64"):
-        profile(float_model, threads=0)
-    with pytest.raises(UsageError, match="--threads: '1000000000'"):
-        profile(float_model, threads=10**9)
-    with pytest.raises(UsageError, match="--runs: '0' is not a whole number from 1 to 10000"):
-        profile(float_model, threads=1, runs=0)
+    must_fail(UsageError, "--threads: '0' is not a whole number from 1 to 64", profile, float_model, threads=0)
+    must_fail(UsageError, "--threads: '1000000000'", profile, float_model, threads=10**9)
+    must_fail(UsageError, "--runs: '0' is not a whole number from 1 to 10000", profile, float_model, threads=1, runs=0)
 
 
 def test_preempted_runs_and_those_with_another_list_of_events_are_left_out() -> None:
@@ -228,8 +225,7 @@ def test_a_profiler_that_crashes_is_replaced_by_cuts(monkeypatch: pytest.MonkeyP
 @pytest.mark.integration
 def test_a_file_that_cannot_run_and_expanded_constants_are_no_cuts(tmp_path: Path, float_model: Path) -> None:
     path = small_models.saved(tmp_path, small_models.unknown_operator(), "custom.tflite")
-    with pytest.raises(StageError, match="unresolved custom op: Nobody"):
-        profile(path, with_roofline=False)
+    must_fail(StageError, "unresolved custom op: Nobody", profile, path, with_roofline=False)
     path = small_models.saved(tmp_path, to_float16(float_model.read_bytes()), "half.tflite")
     found = profile(path, by_cuts=True, with_roofline=False)
     assert "DEQUANTIZE" not in {row.type for row in found.operators}

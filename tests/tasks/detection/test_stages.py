@@ -35,6 +35,7 @@ from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION, _jobs as jobs
 from advisor.tflite import Suppression, append_postprocess, read, read_metadata, with_named_outputs, write_metadata
+from tests.builders import must_fail
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.engine.pipeline.boxed import SIZE, boxed_images, save_found
@@ -51,10 +52,9 @@ ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 
 def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
     card = replace(CARD, architecture="tflite_file")
     given = materials(tmp_path, boxed_images(), weights={card.name: None})
-    with pytest.raises(StageAborted) as ended:
-        walk(DETECTION.model(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
-    assert (ended.value.status, ended.value.stage) == (Status.SKIPPED, StageName.HEAD)
-    assert ended.value.reason.startswith("a file of your own has no graph that boxes can be trained on")
+    ended = must_fail(StageAborted, "", walk, DETECTION.model(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    assert (ended.status, ended.stage) == (Status.SKIPPED, StageName.HEAD)
+    assert ended.reason.startswith("a file of your own has no graph that boxes can be trained on")
 
 
 @pytest.fixture
@@ -98,10 +98,9 @@ def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: 
 def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, own: Card) -> None:
     file = fetch_weights(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path, "red", "greem", "blue"), weights={own.name: file})
-    with pytest.raises(StageAborted) as ended:
-        walk(DETECTION.model(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
-    assert ended.value.status is Status.SKIPPED
-    assert "has no class 'greem' (did you mean 'green'?)" in ended.value.reason
+    ended = must_fail(StageAborted, "", walk, DETECTION.model(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    assert ended.status is Status.SKIPPED
+    assert "has no class 'greem' (did you mean 'green'?)" in ended.reason
 
 
 def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_path: Path) -> None:

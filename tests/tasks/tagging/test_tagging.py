@@ -26,7 +26,7 @@ from tests.makers.once import make_once
 def test_images_and_labels_that_teach_nothing_are_named(tmp_path: Path) -> None:
     rows = {5: "1,0,0,1", 6: "0,1,0,\n06.png,0,0,0,0"}
     table = write_table(write_images(tmp_path), lambda n: rows.get(n, f"{mark_labels(n)},0"), "path,r,g,b,lonely")
-    read = LabelSetSurvey.read(table)
+    read = LabelSetSurvey.read_images(table)
     assert read.classes == ("b", "g", "r")
     assert read.notes == ("1 label is not used, as too few images have them: 'lonely' (1).",)
     (contradiction,) = read.images.dataset.rejected

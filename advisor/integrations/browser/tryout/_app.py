@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 ISOLATED = {"cross-origin-embedder-policy": "require-corp"}
 """With the policy of the opener that every answer has, a page may have threads."""
 
-WORKER_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"
+WORKER_POLICY = "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"
+"""Only scripts of the page can make an address that begins with ``blob:``; WebGPU's runtime is loaded by two."""
 
 
 @dataclass

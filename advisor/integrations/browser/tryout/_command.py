@@ -86,14 +86,14 @@ def try_run(
 
 
 def _tell_address(server: LocalServer, phone: bool, as_json: bool) -> None:
-    from advisor.integrations.browser.tryout._phone import draw_code
+    from advisor.integrations.browser.tryout._phone import draw_code, picture_code
 
     if as_json:
-        print_json({"schema_version": 1, "address": server.address})
-    else:
-        typer.echo(server.address)
+        code = {"qr_code": picture_code(server.address)} if phone else {}
+        print_json({"schema_version": 1, "address": server.address, "minutes": LIMIT_MIN, **code})
+        return
+    typer.echo(server.address)
     if phone:
-        if not as_json:
-            typer.echo(draw_code(server.address))
+        typer.echo(draw_code(server.address))
         note(WARNING)
     note(f"press Ctrl-C to end; it ends after {LIMIT_MIN} minutes")

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.core import UsageError, require_extra
 from advisor.isolation import Scratch
+
+if TYPE_CHECKING:
+    import segno
 
 DOCUMENTATION = ("192.0.2.1", 9)
 """An address of nobody (RFC 5737): the system chooses the way to it, and no packet is sent."""
@@ -20,6 +24,9 @@ VALID_FOR = timedelta(hours=2)
 """A certificate lasts longer than the server, whatever the clock of the phone says by some minutes."""
 
 CLOCKS_DIFFER = timedelta(minutes=30)
+
+PIXELS = 5
+"""Side of a square of a QR code on a page, in pixels."""
 
 
 def find_address(wanted: str) -> str:
@@ -107,9 +114,18 @@ def make_certificate(address: str) -> Iterator[Path]:
 
 def draw_code(address: str) -> str:
     """Return a QR code of an address for a terminal: two rows of it a line."""
+    text = io.StringIO()
+    _make_code(address).terminal(out=text, compact=True)
+    return text.getvalue()
+
+
+def picture_code(address: str) -> str:
+    """Return a QR code of an address as a ``data:`` address of an SVG image, black on white in dark pages, too."""
+    return str(_make_code(address).svg_data_uri(scale=PIXELS, light="white"))
+
+
+def _make_code(address: str) -> segno.QRCode:
     import segno
 
-    text = io.StringIO()
     # Cameras of phones do not read Micro QR codes. The lowest error correction gives the smallest code.
-    segno.make(address, error="l", micro=False).terminal(out=text, compact=True)
-    return text.getvalue()
+    return segno.make(address, error="l", micro=False)

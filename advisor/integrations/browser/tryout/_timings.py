@@ -32,6 +32,12 @@ MACS_PER_S = 1e12
 """A file that would run at more multiplications a second on one thread is not believed: 32 a cycle, the most that 128
 bits of SIMD hold at 8 bits in two units, are 0.13e12 at 4 GHz."""
 
+GPU_MACS_PER_S = 1e14
+"""The same of a whole GPU: no shader of 2026 reaches it."""
+
+WEBGPU = "WebGPU"
+CPU, GPU = "cpu", "gpu"
+
 LEAST_MS = 1e-3
 """A call of the runtime itself takes a microsecond."""
 
@@ -67,6 +73,7 @@ class PostedSeries:
     """One file at one number of threads."""
 
     form: int  #: number of the file on the page, from 0
+    accelerator: str  #: ``cpu`` for WebAssembly, ``gpu`` for WebGPU
     threads: int  #: threads of the runtime
     runtime_ms: float  #: time to start the runtime
     load_ms: float  #: time to load the file
@@ -103,10 +110,11 @@ class Recorder:
         check_timings(posted, self.trial, time.monotonic() - self.started)
         device = name_device(posted.device)
         timings = _timings_of(posted, self.trial)
-        evaluated = [self.trial.forms[series.form].evaluation for series in posted.series]
-        pairs = list(zip(evaluated, timings, strict=True))
+        measured = []
+        for series, timing in zip(posted.series, timings, strict=True):
+            measured.append((self.trial.forms[series.form].evaluation, series.accelerator, timing))
         runtime = f"{WEB_RUNTIME}=={LITERT.version}"
-        folder, evaluations = record_timings(self.trial.run, device, runtime, pairs, EFFORT)
+        folder, evaluations = record_timings(self.trial.run, device, runtime, measured, EFFORT)
         self.results += 1
         write_at(folder.path)
         rows = []
@@ -116,7 +124,8 @@ class Recorder:
             assert latency is not None, "it was measured"
             verdict = evaluation.timing.verdict_reason if evaluation.timing else ""
             value = show_ms(latency.value)
-            remark = f"{plural(series.threads, 'thread')}; {verdict}"
+            unit = WEBGPU if series.accelerator == GPU else plural(series.threads, "thread")
+            remark = f"{unit}; {verdict}"
             rows.append({"form": series.form, "value": value, "remark": remark})
             figures.append(f"{evaluation.configuration.compression} {value} ({remark})")
         self.tell(f"{device}: {', '.join(figures)}")
@@ -136,27 +145,35 @@ def read_timings(body: bytes) -> PostedTimings:
 def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
     """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server has been there."""
     served = range(len(trial.forms))
-    places = [(series.form, series.threads) for series in posted.series]
+    places = [(series.form, series.accelerator, series.threads) for series in posted.series]
     effort = map_efforts()[EFFORT]
     _require(places, "there is no timing")
     _require(len(set(places)) == len(places), "a file was timed twice")
+    _require(all(series.accelerator in (CPU, GPU) for series in posted.series), "a unit that no page times")
     _require(1 <= posted.device.cores <= 1024, f"a device with {posted.device.cores} processors")
     total_ms = 0.0
     for series in posted.series:
         _require(series.form in served, f"there is no file {series.form}")
-        _require(1 <= series.threads <= MOST_THREADS, f"{series.threads} threads")
+        most_threads = 1 if series.accelerator == GPU else MOST_THREADS
+        _require(1 <= series.threads <= most_threads, f"{series.threads} threads")
         _require(len(series.blocks) == effort.blocks, f"{len(series.blocks)} blocks of {effort.blocks}")
         for value in (series.runtime_ms, series.load_ms, series.first_ms):
             _require(0 <= value <= LONGEST_MS, f"a time of {value:g} ms")
         heap = series.heap_bytes
         _require(heap is None or 0 < heap <= MOST_HEAP_BYTES, f"{heap} bytes of memory")
-        facts = trial.forms[series.form].evaluation.file_features
-        macs = facts.macs if facts else 0
-        least_ms = max(LEAST_MS, 1e3 * macs / (MACS_PER_S * series.threads))
+        least_ms = _least_ms(series, trial)
         for block in series.blocks:
             _check_block(block, least_ms)
             total_ms += block.elapsed_ms
     _require(total_ms <= 1e3 * age_s, f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old")
+
+
+def _least_ms(series: PostedSeries, trial: RunPage) -> float:
+    """Return the shortest time of a run that is believed."""
+    facts = trial.forms[series.form].evaluation.file_features
+    macs = facts.macs if facts else 0
+    macs_per_s = GPU_MACS_PER_S if series.accelerator == GPU else MACS_PER_S * series.threads
+    return max(LEAST_MS, 1e3 * macs / macs_per_s)
 
 
 def _check_block(block: PostedBlock, least_ms: float) -> None:
@@ -223,7 +240,10 @@ def _timings_of(posted: PostedTimings, trial: RunPage) -> Sequence[Timing]:
     }
     browser = f"{shorten_name(posted.device.browser)} {version}".strip() or "a browser"
     timings = timings_of_agent(document, files, names)
-    return [_with_browser(timing, browser) for timing in timings]
+    in_browser = []
+    for series, timing in zip(posted.series, timings, strict=True):
+        in_browser.append(_with_browser(timing, series, trial, browser))
+    return in_browser
 
 
 def _document_of(name: str, series: PostedSeries) -> Mapping[str, Any]:
@@ -247,5 +267,14 @@ def _document_of(name: str, series: PostedSeries) -> Mapping[str, Any]:
     }
 
 
-def _with_browser(timing: Timing, browser: str) -> Timing:
-    return replace(timing, runtime=f"{timing.runtime} in {browser}", memory_bytes=timing.details["heap_bytes"])
+def _with_browser(timing: Timing, series: PostedSeries, trial: RunPage, browser: str) -> Timing:
+    unit = ""
+    details = timing.details
+    if series.accelerator == GPU:
+        unit = f" on {WEBGPU}"
+        facts = trial.forms[series.form].evaluation.file_features
+        operators = sum(facts.operators.values()) if facts else 0
+        # The page times a file on WebGPU only if all of its operators run there.
+        details = {**details, "delegated": [operators, operators] if operators else None}
+    runtime = f"{timing.runtime}{unit} in {browser}"
+    return replace(timing, runtime=runtime, memory_bytes=timing.details["heap_bytes"], details=details)

@@ -41,22 +41,41 @@ function line(title, picked, value, remark) {
   return item;
 }
 
-function showBeside(answers) {
+function showBeside() {
   const answering = forms.filter((form) => form.model);
   const words = new Set();
-  const lines = answers.map((result, place) => {
+  const lines = state.answers.map((result, place) => {
     facts = answering[place];
     const said = saidBy(result);
     words.add(said.words);
     const share = result.answer ? '' : `${facts.labels[said.first]} ${percent(result.found[said.first])}, `;
-    return line(facts.name, facts.picked, said.words, `${share}${result.took_ms.toFixed(1)} ms, ${facts.shown_size}`);
+    const item = line(facts.name, facts.picked, said.words, `${share}${result.took_ms.toFixed(1)} ms, ${facts.shown_size}`);
+    if (result.layer && state.answers.length > 1) item.append(drawing(answering, place));
+    return item;
   });
   const failed = forms.filter((form) => form.error).map((form) => line(form.name, form.picked, 'no answer', form.error));
   facts = forms[0];
   part('forms').replaceChildren(...lines, ...failed);
-  part('agree').textContent = answers.length < 2 ? '' : words.size === 1 ? 'All files give the same answer.' : 'The files give different answers.';
+  const same = words.size === 1 ? 'All files give the same answer.' : 'The files give different answers.';
+  part('agree').textContent = state.answers.length < 2 ? '' : same;
   part('beside').hidden = false;
   part('keeping').hidden = !page.keeps || !(state.last || state.stream);
+}
+
+// Return a button that draws the answer of one file over the image; that of the first one is drawn before.
+function drawing(answering, place) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'draw';
+  button.textContent = 'Show over the image';
+  button.ariaPressed = place === 0;
+  button.addEventListener('click', () => {
+    facts = answering[place];
+    show(state.answers[place]);
+    facts = forms[0];
+    document.querySelectorAll('.draw').forEach((other) => { other.ariaPressed = other === button; });
+  });
+  return button;
 }
 
 // ---- images of the hold-out ----
@@ -105,44 +124,63 @@ async function called(name, options) {
   return value;
 }
 
-// Time all files at one number of threads, block by block in turn, as the command line does it in a browser.
-async function timed(threads, first, tell) {
-  const {runs, least_ms, most_ms, blocks, pause_ms, warm} = page.protocol;
+// Return where the files are timed: in WebAssembly on one thread, and on more where the page may; on WebGPU where it is there.
+function unitsHere() {
+  const most = Math.min(page.protocol.most_threads, navigator.hardwareConcurrency ?? 1);
+  const units = [{accelerator: 'cpu', threads: 1, title: '1 thread'}];
+  if (globalThis.crossOriginIsolated && isRelaxed() && most > 1) units.push({accelerator: 'cpu', threads: most, title: `${most} threads`});
+  if (navigator.gpu) units.push({accelerator: 'gpu', threads: 1, title: 'WebGPU'});
+  return units;
+}
+
+// Load each file into a worker for one unit. A file that WebGPU cannot run whole has no result there: its reason is kept.
+async function loaded({accelerator, threads}, refused, tell) {
   const series = [];
   for (const [place, form] of forms.entries()) {
     if (!form.model) continue;
     tell(`${form.name}: loading`);
-    const worker = first + series.length;
-    const runtime_ms = await called('start', {worker, threads, runtime: 'litert-web', accelerator: 'cpu', compat: !isRelaxed()});
-    const loaded = await called('load', {worker, model: form.measured});
-    series.push({form: place, threads, runtime_ms, ...loaded, blocks: []});
-  }
-  for (const worker of series.keys()) await called('warm', {worker: first + worker, ...warm});
-  for (let block = 0; block < blocks; block++) {
-    tell(`block ${block + 1} of ${blocks}`);
-    const order = [...series.keys()];
-    for (const place of block % 2 ? order.reverse() : order) {
-      await new Promise((done) => setTimeout(done, pause_ms));
-      const options = {worker: first + place, runs: Math.ceil(runs / blocks), least_ms: least_ms / blocks, most_ms: most_ms / blocks};
-      series[place].blocks.push(await called('block', options));
+    const worker = workers.length; // a runtime keeps its threads, and a worker its runtime
+    try {
+      const software = page.protocol.software ?? false; // without it, WebGPU that a processor renders is refused
+      const runtime_ms = await called('start', {worker, threads, runtime: 'litert-web', accelerator, software, compat: !isRelaxed()});
+      const facts = await called('load', {worker, model: form.measured});
+      series.push({worker, posted: {form: place, accelerator, threads, runtime_ms, ...facts, blocks: []}});
+    } catch (error) {
+      if (accelerator === 'cpu') throw error;
+      refused.push({form: place, reason: error.message});
     }
   }
   return series;
 }
 
+// Time all files on one unit, block by block in turn, as the command line does it in a browser.
+async function timed(unit, refused, tell) {
+  const {runs, least_ms, most_ms, blocks, pause_ms, warm} = page.protocol;
+  const series = await loaded(unit, refused, tell);
+  for (const {worker} of series) await called('warm', {worker, ...warm});
+  for (let block = 0; block < blocks && series.length; block++) {
+    tell(`block ${block + 1} of ${blocks}`);
+    for (const {worker, posted} of block % 2 ? series.toReversed() : series) {
+      await new Promise((done) => setTimeout(done, pause_ms));
+      const options = {worker, runs: Math.ceil(runs / blocks), least_ms: least_ms / blocks, most_ms: most_ms / blocks};
+      posted.blocks.push(await called('block', options));
+    }
+  }
+  return series.map(({posted}) => posted);
+}
+
 async function timeFiles() {
   const tell = (text) => { part('timed').textContent = text; };
-  const most = Math.min(page.protocol.most_threads, navigator.hardwareConcurrency ?? 1);
-  const counts = globalThis.crossOriginIsolated && isRelaxed() && most > 1 ? [1, most] : [1];
   part('time').disabled = true;
   try {
     const series = [];
-    for (const threads of counts) {
-      const about = threads === 1 ? '1 thread' : `${threads} threads`;
-      series.push(...await timed(threads, series.length, (text) => tell(`${about}, ${text} ...`)));
+    const refused = [];
+    for (const unit of unitsHere()) {
+      series.push(...await timed(unit, refused, (text) => tell(`${unit.title}, ${text} ...`)));
     }
     const {times, said} = await asked('timings', {method: 'POST', body: JSON.stringify({device: await deviceOf(), series})});
-    part('times').replaceChildren(...times.map(({form, value, remark}) => line(forms[form].name, forms[form].picked, value, remark)));
+    const rows = [...times, ...refused.map(({form, reason}) => ({form, value: 'no result', remark: `WebGPU; ${reason}`}))];
+    part('times').replaceChildren(...rows.map(({form, value, remark}) => line(forms[form].name, forms[form].picked, value, remark)));
     tell(said);
   } catch (error) {
     tell(error.message);

@@ -6,7 +6,7 @@ const part = (name) => document.getElementById(name);
 const page = JSON.parse(part('facts').textContent);
 const forms = page.forms ?? [page]; // the files that answer, the one to ship first
 let facts = forms[0]; // of the file that answers now, for the scripts of tasks
-const state = {ready: false, stream: null, last: null};
+const state = {ready: false, stream: null, last: null, answers: []}; // `answers`: of the files to the last image
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
@@ -62,8 +62,8 @@ function outputsFor(pixels) {
   return facts.model.run(true);
 }
 
-// Return the score of each class (`found`) by one file; of some tasks also an `answer` in words, and a `layer` of
-// colours: rows and columns, and RGBA of its pixels.
+// Return the score of each class (`found`) by one file; of some tasks also an `answer` in words, a `layer` of colours over
+// the image (rows and columns, and RGBA of its pixels), and the `colours` of the classes in it.
 function answerOf(form, source, width, height) {
   facts = form;
   const pixels = pixelsOf(source, width, height, facts.size);
@@ -74,10 +74,10 @@ function answerOf(form, source, width, height) {
 
 // Answer by each file, and show that of the first one large.
 function answer(source, width, height) {
-  const answers = forms.filter((form) => form.model).map((form) => answerOf(form, source, width, height));
+  state.answers = forms.filter((form) => form.model).map((form) => answerOf(form, source, width, height));
   facts = forms[0];
-  show(answers[0]);
-  if (typeof showBeside === 'function') showBeside(answers);
+  show(state.answers[0]);
+  if (typeof showBeside === 'function') showBeside();
 }
 
 // Draw a layer of colours in the shape of the image, which it lies over.
@@ -97,7 +97,7 @@ function drawLayer(layer, width, height) {
 const least = (place) => facts.least_of[place] ?? facts.threshold ?? 0;
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
 
-function row(label, share, enough) {
+function row(label, share, enough, colour) {
   const item = document.createElement('li');
   const name = document.createElement('span');
   const bar = document.createElement('div');
@@ -107,6 +107,7 @@ function row(label, share, enough) {
   bar.className = 'bar';
   bar.append(document.createElement('div'));
   bar.firstChild.style.width = `${100 * share}%`;
+  if (colour) bar.firstChild.style.background = colour; // that of the class in the layer
   item.className = enough ? '' : 'low';
   item.append(name, value, bar);
   return item;
@@ -121,7 +122,7 @@ function saidBy({found, answer}) {
 }
 
 function show(result) {
-  const {found, took_ms, answer, layer, width, height} = result;
+  const {found, took_ms, answer, layer, width, height, colours = []} = result;
   drawLayer(layer, width, height);
   const {order, first, sure, words} = saidBy(result);
   part('answer').textContent = words;
@@ -129,7 +130,9 @@ function show(result) {
   part('remark').textContent = sure || answer
     ? ''
     : `Most probable: ${facts.labels[first]}, but an answer counts from ${percent(least(first))}.`;
-  part('bars').replaceChildren(...order.slice(0, TOP).map((place) => row(facts.labels[place], found[place], found[place] >= least(place))));
+  part('bars').replaceChildren(...order.slice(0, TOP).map((place) => (
+    row(facts.labels[place], found[place], found[place] >= least(place), colours[place])
+  )));
   const flagged = Object.entries(facts.may_show).filter(([place, score]) => found[place] >= score);
   part('flags').textContent = flagged.length ? `May show: ${flagged.map(([place]) => facts.labels[place]).join(', ')}` : '';
   part('took').textContent = `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms in this browser`;

@@ -1,7 +1,7 @@
 // The meaning of a detector's or counter's outputs: the best score of each class, how many objects of each there are, and
 // their boxes or centres over the image.
 const SIDE = 640; // rows and columns of the layer
-const LINE = 3; // width of its lines
+const LINE = 5; // width of its lines
 const DOT = 0.012; // half the side of a centre, as a share of the image
 
 // Return objects with label, score and box (top, left, bottom and right in shares of the image). `least` is the page's: the
@@ -61,5 +61,6 @@ function meaningOf(outputs, facts) {
   const found = facts.labels.map((_, own) => Math.max(0, ...objects.filter(({label}) => label === own).map(({score}) => score)));
   const counts = facts.labels.map((name, own) => [objects.filter(({label}) => label === own).length, name]);
   const answer = counts.filter(([count]) => count).map((row) => row.join(' ')).join(', ') || 'nothing';
-  return {found, answer, layer: drawn(objects, facts.palette)};
+  const colours = facts.labels.map((_, own) => facts.palette[own % facts.palette.length]);
+  return {found, answer, objects, colours, layer: drawn(objects, facts.palette)};
 }

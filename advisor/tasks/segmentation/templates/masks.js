@@ -4,18 +4,16 @@ function meaningOf([scores], facts) {
   const found = new Array(classes).fill(0);
   const rgba = new Uint8ClampedArray(4 * side * side);
   const shown = facts.labels.filter((label) => label !== facts.background);
-  const colours = facts.labels.map((label) => {
-    const colour = facts.palette[shown.indexOf(label) % facts.palette.length];
-    return label === facts.background ? [0, 0, 0, 0] : [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).concat(255);
-  });
+  const colours = facts.labels.map((label) => (label === facts.background ? '' : facts.palette[shown.indexOf(label) % facts.palette.length]));
+  const inks = colours.map((colour) => (colour ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).concat(255) : [0, 0, 0, 0]));
   for (let pixel = 0; pixel < side * side; pixel++) {
     let best = 0;
     for (let label = 1; label < classes; label++) {
       if (scores[pixel * classes + label] > scores[pixel * classes + best]) best = label;
     }
     found[best] += 1 / (side * side);
-    rgba.set(colours[best], 4 * pixel);
+    rgba.set(inks[best], 4 * pixel);
   }
   const named = shown.filter((label) => found[facts.labels.indexOf(label)] > 0);
-  return {found, answer: named.join(', ') || 'nothing', layer: {rows: side, columns: side, rgba}};
+  return {found, answer: named.join(', ') || 'nothing', colours, layer: {rows: side, columns: side, rgba}};
 }

@@ -18,6 +18,7 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
+from tests.builders import must_fail
 from tests.engine.pipeline.boxed import two_classes
 
 from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated
@@ -80,5 +81,4 @@ def test_a_file_of_the_run_that_has_changed_is_not_judged(tmp_path: Path) -> Non
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
     (run.path / finalist.artefact).unlink()
     (run.path / finalist.artefact).write_bytes(b"of somebody else")
-    with pytest.raises(StageAborted, match="has changed since it was measured"):
-        artefact_of(run, finalist)
+    must_fail(StageAborted, "has changed since it was measured", artefact_of, run, finalist)

@@ -19,6 +19,7 @@ from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser import ONNXRUNTIME
 from advisor.isolation import ChildPool
 from advisor.store import cache_root, sha256_file
+from tests.builders import must_fail
 from tests.devices.requirements import require_onnx
 from tests.engine.pipeline.walking import materials, walk
 from tests.makers.browsers import chromium, require_runtime
@@ -92,9 +93,8 @@ def test_a_file_is_converted_and_timed_with_an_interval(given: Materials, pool: 
 def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     require_onnx()
     stage = measure_in_runtime(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
-    with pytest.raises(StageAborted, match="no ONNX export") as end:
-        walk(stage, given, pool)
-    assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.ONNX)
+    end = must_fail(StageAborted, "no ONNX export", walk, stage, given, pool)
+    assert (end.status, end.stage) == (Status.FAILED, StageName.ONNX)
 
 
 def test_a_runtime_that_is_removed_fails_with_its_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +155,5 @@ def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
     stage = check_in_interpreter(SCOPE, file(tmp_path, small_models.crashing()), MICRO_RUNTIME)
-    with pytest.raises(StageAborted) as end:
-        walk(stage, materials(tmp_path / "cache"))
-    assert end.value.status is Status.FAILED
+    end = must_fail(StageAborted, "", walk, stage, materials(tmp_path / "cache"))
+    assert end.status is Status.FAILED

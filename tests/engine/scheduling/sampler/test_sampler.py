@@ -16,6 +16,7 @@ from optuna.trial import Trial, TrialState
 
 from advisor.engine._scheduling.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
 from advisor.engine._scheduling.sampler.hypervolume import hypervolume
+from tests.builders import must_fail
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
 DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
@@ -61,8 +62,7 @@ def test_a_finished_study_says_that_nothing_is_left() -> None:
     study = _study(sampler)
     while sampler.remaining(study):
         study.tell(study.ask(sampler.distributions), (1.0, 2.0))
-    with pytest.raises(CandidatesExhausted):
-        study.ask()
+    must_fail(CandidatesExhausted, "", study.ask)
     assert [t.state for t in study.trials[12:]] == [TrialState.FAIL]
 
 
@@ -116,19 +116,15 @@ def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
     ],
 )
 def test_a_misfitting_table_is_refused(table: list[Candidate], objectives: Sequence[Objective], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AdvisorSampler(table, objectives)
+    must_fail(ValueError, message, AdvisorSampler, table, objectives)
 
 
 def test_a_study_with_other_directions_and_a_measurement_that_is_not_in_the_table_are_refused() -> None:
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=AdvisorSampler(_table(), OBJECTIVES))
-    with pytest.raises(ValueError, match="directions"):
-        study.ask()
+    must_fail(ValueError, "directions", study.ask)
     sampler = AdvisorSampler(_table(), OBJECTIVES)
-    with pytest.raises(ValueError, match="no candidate"):
-        sampler.update_known({"model": "m99", "threads": 1}, {"latency": 1.0})
-    with pytest.raises(ValueError, match="accuracy"):
-        sampler.update_known({"model": "m1", "threads": 1}, {"accuracy": 1.0})
+    must_fail(ValueError, "no candidate", sampler.update_known, {"model": "m99", "threads": 1}, {"latency": 1.0})
+    must_fail(ValueError, "accuracy", sampler.update_known, {"model": "m1", "threads": 1}, {"accuracy": 1.0})
 
 
 def test_infeasible_trials_do_not_count_for_the_front() -> None:
@@ -276,8 +272,7 @@ def test_a_blocked_candidate_is_not_suggested_until_it_is_unblocked() -> None:
     sampler.block(blocked)
     rows = {tuple(each.params.values()) for each in table[:3]}
     assert {tuple(study.ask(sampler.distributions).params.values()) for _ in range(3)} == rows
-    with pytest.raises(CandidatesExhausted):
-        study.ask(sampler.distributions)
+    must_fail(CandidatesExhausted, "", study.ask, sampler.distributions)
     sampler.block(~blocked)
     assert tuple(study.ask(sampler.distributions).params.values()) not in rows
 

@@ -22,6 +22,7 @@ from advisor.engine._scheduling.sampler.hypervolume import (
     prior_order,
 )
 from advisor.engine._scheduling.sampler.surrogate import Surrogate, make_design
+from tests.builders import must_fail
 
 COUNT = 120
 FEW = settings(max_examples=40)  # a set of few points on a small lattice has each kind of tie and copy by then
@@ -256,5 +257,4 @@ def test_what_is_kept_is_what_nothing_dominates(points: Floats) -> None:
 
 
 def test_a_value_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="NaN"):
-        hypervolume([[1.0, float("nan")]], [2.0, 2.0])
+    must_fail(ValueError, "NaN", hypervolume, [[1.0, float("nan")]], [2.0, 2.0])
