@@ -214,8 +214,7 @@ def test_thousands_of_guessed_tokens_and_broken_uploads_leave_the_server_as_it_w
         guesses, root = HTTPConnection(where.netloc, timeout=PATIENCE_S), where.path
         for number in range(3000):
             guesses.request("GET", f"/{number:043}/")
-            answer = guesses.getresponse()
-            assert (answer.status, b"earlier server" in answer.read()) == (403, True)
+            assert b"it is of an earlier server" in guesses.getresponse().read()
         for path in ("timings", "photographs?class=red"):
             head = f"POST {root}{path} HTTP/1.1\r\nHost: {where.netloc}\r\nOrigin: http://{where.netloc}\r\n"
             with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as cut:
