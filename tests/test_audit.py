@@ -8,22 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import read_table
 from tools import audit
 
 pytestmark = pytest.mark.integration
 
-ADVISORY = {
-    "id": "PYSEC-0000-1",
-    "details": "an invented fault",
-    "aliases": [],
-    "modified": "2026-01-01T00:00:00Z",
-    "affected": [
-        {
-            "package": {"ecosystem": "PyPI", "name": "known-bad"},
-            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.2"}]}],
-        }
-    ],
-}
+ADVISORY = read_table(__file__, "advisory.yaml")
 
 
 class Advisories(BaseHTTPRequestHandler):

@@ -15,48 +15,11 @@ from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
 from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
 from tests.store.test_files import files_at_most
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
-USER = """
-import sys
-from pathlib import Path
-from advisor.store import ArtifactCache
-from advisor.store._limit import Lease, evict_results
-
-root, seed = Path(sys.argv[1]), int(sys.argv[2])
-for turn in range(20):
-    hold = Lease(root)
-    cache = ArtifactCache(root / "artifacts", hold)
-    for number in range(5):
-        text = str(number) * 1000
-        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
-        assert (folder / "a").read_text() == text
-    evict_results(root, 2500)
-    for number in range(5):
-        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
-    hold.release()
-    if turn % 3 == seed % 3:
-        evict_results(root, 0)
-print("done")
-"""
-CLEANER = """
-import os, signal, sys
-from pathlib import Path
-from advisor.store import _limit as limit
-
-left = int(sys.argv[2])
-for name in ("rename", "unlink", "rmdir"):
-    def counted(*arguments, act=getattr(os, name), **more):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return act(*arguments, **more)
-    setattr(os, name, counted)
-limit.evict_results(Path(sys.argv[1]), 1_500_000)
-"""
+PROGRAMS = read_table(__file__, "programs.yaml")
 
 
 @pytest.fixture
@@ -229,10 +192,8 @@ def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monke
 
 @pytest.mark.integration
 def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(root: Path) -> None:
-    users = [
-        subprocess.Popen([sys.executable, "-c", USER, str(root), str(seed)], stdout=subprocess.PIPE, text=True)
-        for seed in range(2)
-    ]
+    command = [sys.executable, "-c", PROGRAMS["user"], str(root)]
+    users = [subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, text=True) for seed in range(2)]
     assert [user.communicate(timeout=120)[0] for user in users] == ["done\n", "done\n"]
 
 
@@ -240,7 +201,7 @@ def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(roo
 @pytest.mark.parametrize("after", [0, 1, 2, 4, 7])
 def test_a_killed_cleaner_leaves_whole_results_and_the_next_one_ends_its_work(root: Path, after: int) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(4)]
-    cleaner = subprocess.run([sys.executable, "-c", CLEANER, str(root), str(after)], check=False)
+    cleaner = subprocess.run([sys.executable, "-c", PROGRAMS["cleaner"], str(root), str(after)], check=False)
     assert cleaner.returncode == -signal.SIGKILL
     assert all(find_changed_file(folder) is None for folder in folders if folder.is_dir())
     assert folders[3].is_dir()

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,82 +15,14 @@ from advisor.store import RunFolder
 from tests.integrations.ray.nodes import ROOT, TwoNodes, environment
 from tests.makers.searches import SMALLEST, command, linked_cache
 from tests.processes import PATIENCE_S, has_ended, until
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 pytestmark = pytest.mark.timeout(900)
 
-BEGIN = """
-    import json, os, sys, time
-    from concurrent.futures import ThreadPoolExecutor
-    from pathlib import Path
 
-    from advisor.core._errors import AdvisorError
-    from advisor.isolation import Pause
-    from advisor.integrations import ray as cluster
-    from advisor.integrations.ray import RayExecutor
-    from tests.integrations.ray.jobs import Named
-    from tests.processes import until
-
-    JOBS, here, result = "tests.integrations.ray.jobs", Path(sys.argv[1]), {}
-    executor = RayExecutor("", int(sys.argv[2]), "")
-    result["cores"] = executor.machine.cores
-    result["measured elsewhere"] = executor.on_device("host", os.getpid) != os.getpid()
-"""
-
-CALLS = """
-    for name in ("a", "b", "c"):
-        (here / name).write_text(name)
-    executor.pools["light"].call(f"{JOBS}:join", (here / "a", here / "b"), Named(here / "c", "w"), here / "joined")
-    result["joined"] = (here / "joined").read_text()
-    for job in ("refuse", "segfault"):
-        try:
-            executor.pools["light"].call(f"tests.isolation.functions:{job}")
-        except AdvisorError as error:
-            result[job] = [type(error).__name__, error.message]
-    result["measured here"] = executor.on_device("pixel-4", os.getpid) == os.getpid()
-
-    pause = Pause()
-    with ThreadPoolExecutor(1) as thread:
-        training = thread.submit(
-            executor.pools["trainers"].call, f"{JOBS}:count", str(here / "counted"), str(here / "enough"), pause=pause
-        )
-        until((here / "counted").exists)
-        pause.pause()
-        executor.on_device("host", os.getpid)  # waits until the trainer stands still
-        before = (here / "counted").read_text()
-        time.sleep(0.3)
-        result["stood still"] = (here / "counted").read_text() == before
-        pause.resume()
-        until(lambda: int((here / "counted").read_text()) > int(before))
-        (here / "enough").touch()
-        result["counted on"] = training.result() > int(before)
-"""
-
-LOST = """
-    started = here / "started"
-    started.mkdir()
-    call = executor.pools["light"].call
-    with ThreadPoolExecutor(2) as threads:
-        jobs = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), str(here / "killed")) for _ in range(2)]
-        until(lambda: len(list(started.iterdir())) == 2)
-        print("> working", flush=True)
-        ended = [job.result() for job in jobs]
-    result["begun"], result["ended"] = len(list(started.iterdir())), len(ended)
-    cluster.LOST_AFTER_S = 1.0
-    try:
-        executor.on_device("host", os.getpid)
-    except AdvisorError as error:
-        result["host"] = error.message
-"""
-
-END = """
-    executor.close()
-    print("> " + json.dumps(result), flush=True)
-"""
-
-
-def driven(*parts: str, folder: Path, workers: int, settings: dict[str, str]) -> subprocess.Popen[str]:
-    program = "".join(textwrap.dedent(part) for part in (BEGIN, *parts, END))
+def driven(part: str, folder: Path, workers: int, settings: dict[str, str]) -> subprocess.Popen[str]:
+    parts = read_table(__file__, "programs.yaml")
+    program = "\n".join(parts[name] for name in ("begin", part, "end"))
     command = [sys.executable, "-c", program, str(folder), str(workers)]
     return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
@@ -106,7 +37,7 @@ def answers_of(driver: subprocess.Popen[str]) -> Iterator[str]:
 def result(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a program saw that ran jobs on a node which Ray started for it."""
     own = {name: value for name, value in environment().items() if name != "RAY_ADDRESS"}
-    driver = driven(CALLS, folder=tmp_path_factory.mktemp("calls"), workers=1, settings=own)
+    driver = driven("calls", folder=tmp_path_factory.mktemp("calls"), workers=1, settings=own)
     seen: dict[str, Any] = json.loads(next(answers_of(driver), "{}"))
     assert driver.wait(timeout=PATIENCE_S) == 0
     return seen
@@ -121,7 +52,7 @@ def test_jobs_and_measurements_run_on_the_node_of_a_cluster_that_is_started_for_
 
 @pytest.mark.slow
 def test_a_job_of_a_dead_node_runs_elsewhere_and_a_lost_device_is_named(two_nodes: TwoNodes, tmp_path: Path) -> None:
-    driver = driven(LOST, folder=tmp_path, workers=0, settings=two_nodes.environment)
+    driver = driven("lost", folder=tmp_path, workers=0, settings=two_nodes.environment)
     rows = answers_of(driver)
     assert next(rows, "") == "working"
     assert two_nodes.order("kill") == "killed"
