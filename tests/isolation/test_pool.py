@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -311,12 +312,33 @@ def test_a_pause_knows_how_long_its_call_stood_still() -> None:
     assert pause.paused_s == 3.5
 
 
-def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(pool: ChildPool) -> None:
-    imports, call = Pause(), Pause()
+def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_and_stand_still(*settings: Any) -> Any:
+        made = start(*settings)
+        child = psutil.Process(made[0].pid)
+        # Its imports are done, and it waits for the call.
+        until(lambda: child.status() == psutil.STATUS_SLEEPING and sum(child.cpu_times()[:2]) > 0.02)
+        return made
+
+    imports, call, start = Pause(), Pause(), calls._start
+    monkeypatch.setattr(calls, "_start", start_and_stand_still)
     assert pool.call(f"{HERE}:burn", 0.05, pause=imports) == pytest.approx(imports.cpu_s, abs=0.05)
     with busy_processes(2):
         pool.call(f"{HERE}:burn", 0.15, pause=call)
     assert call.cpu_s == pytest.approx(0.15, abs=0.05)
+
+
+def test_an_answer_that_came_while_this_process_stood_still_is_no_time_out(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stand_still(_child: psutil.Process) -> int:
+        until(lambda: pool._all[0]._connection.poll())
+        return 0
+
+    monkeypatch.setattr(calls, "_read_resident_bytes", stand_still)
+    assert pool.call("time:sleep", 0.3, limits=CallLimits(seconds=0.25)) is None
 
 
 @pytest.mark.skipif(
