@@ -121,7 +121,7 @@ GOOD = raw(f"Content-Length: {LENGTH}", 'ETag: "a"', "Accept-Ranges: bytes", bod
 def test_an_answer_with_bytes_changed_is_the_file_or_the_next_source_is_tried(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(1.0, transport.MOST_S, transport.STEP_BYTES))
+    be_patient(monkeypatch)
     for number in range(CHANGED):
         draw, content = random.Random(number), bytearray(GOOD)
         for _ in range(draw.randint(1, 4)):
