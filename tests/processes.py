@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import psutil
 
@@ -47,6 +48,21 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def clock_from(begins: Callable[[], object]) -> SimpleNamespace:
+    """Return what stands for the module ``time`` where a limit must not begin before an event.
+
+    Its monotonic clock shows 0 until ``begins`` holds, and then the seconds since it was first seen to hold.
+    """
+    start_s: list[float] = []
+
+    def monotonic() -> float:
+        if not start_s and begins():
+            start_s.append(time.monotonic())
+        return time.monotonic() - start_s[0] if start_s else 0.0
+
+    return SimpleNamespace(monotonic=monotonic, sleep=time.sleep)
 
 
 async def wait_until(condition: Callable[[], object]) -> None:

@@ -12,15 +12,11 @@ from pathlib import Path
 import pytest
 
 from advisor import __version__
+from tests.tables import read_table
 from tools.long_description import described
 from tools.schemas import schemas
 
-DRAW_FEW = """
-from pathlib import Path
-from advisor.datasets import _demo
-_demo.IMAGES = 16
-print(_demo.__file__, _demo.draw_demo(Path("runs/demo-images")).name)
-"""
+DRAW_FEW = read_table(__file__, "texts.yaml")["draw_few"]
 """Draws images of a demonstration, a quarter of all, which a search then finds drawn."""
 
 

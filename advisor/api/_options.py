@@ -62,13 +62,18 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
     return path
 
 
-def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
+def _find_schema() -> Path:
+    """Return the path of the schema of requests. There is no file in a checkout that was not installed."""
     from advisor.store import shipped_folder
 
+    return (shipped_folder("schemas") / "request.schema.json").resolve()
+
+
+def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
     # Editors read the schema that this comment names: they complete keys and mark mistakes. The path is relative, so it
     # holds for everyone whose environment lies in the same place beside the file.
-    schema = (shipped_folder("schemas") / "request.schema.json").resolve()
-    # A checkout that was not installed has no schemas; a path to nothing would be an error in the editor.
+    schema = _find_schema()
+    # A path to nothing would be an error in the editor.
     if schema.is_file():
         yield f"# yaml-language-server: $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
     yield f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line take precedence."

@@ -97,13 +97,17 @@ class Worker:
 
         StageError if the call crashed or exceeded a limit; the next call gets a new child.
         """
-        process, connection = self._ensure_started()
+        process, connection, is_new = self._ensure_started()
         held = pause or Pause()
         # A pause stops the child by a signal, so that a timing elsewhere has the machine alone.
         held.attach(process.send)
         try:
+            watched = psutil.Process(process.pid)
+            # The first call of a child has its CPU seconds from its start on. They are read before the call is sent,
+            # because the child begins at once, also where this process waits for a processor.
+            before_s = 0.0 if is_new else _read_cpu_s(watched)
             connection.send((function, args))
-            succeeded, value = self._wait(process, connection, limits, held)
+            succeeded, value = self._wait(watched, before_s, connection, limits, held)
         # A child that dies closes its end of the connection: the reason is in its exit code, not in this error.
         except (EOFError, OSError, psutil.NoSuchProcess):
             raise StageError(self._describe_death(process)) from None
@@ -132,30 +136,41 @@ class Worker:
                 _end_started_by(scratch)
                 scratch.remove()
 
-    def _ensure_started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
+    def _ensure_started(self) -> tuple[ChildProcess, Connection[Any, Any], bool]:
+        """Return the child, the connection to it, and whether it was started now."""
         with self._changing:
             # A child that the system ended between two calls is replaced like one that never ran.
+            is_new = False
             if self._process is None or self._process.status is not None or self._connection is None:
+                is_new = True
                 self.stop()
                 self._scratch = Scratch()
                 environment = {**self._environment, TEMPORARY_FOLDER: str(self._scratch.path)}
                 process, connection = _start(self._log, environment)
                 self._process = process
                 self._connection = connection
-            return self._process, self._connection
+            return self._process, self._connection, is_new
 
-    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits, call: Pause) -> Any:
-        watched = psutil.Process(process.pid)
-        before_s = _read_cpu_s(watched)
+    def _wait(
+        self,
+        watched: psutil.Process,
+        before_s: float,
+        connection: Connection[Any, Any],
+        limits: CallLimits,
+        call: Pause,
+    ) -> Any:
+        """Return the answer of a child that had taken ``before_s`` CPU seconds before the call."""
         # The limit counts work: time that the child waits for a processor is added to the deadline below.
-        deadline = time.monotonic() + limits.seconds - _read_waited_s(process.pid)
+        deadline = time.monotonic() + limits.seconds - _read_waited_s(watched.pid)
         while not connection.poll(_POLL_S):
             call.cpu_s = _read_cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
             # A converter starts processes of its own; where their number is limited, it answers for their memory.
             used = _read_resident_bytes(watched) + sum(map(_read_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
-            if time.monotonic() > deadline + _read_waited_s(process.pid):
+            is_late = time.monotonic() > deadline + _read_waited_s(watched.pid)
+            # This process may have stood still since it looked for an answer: one that is there is no time-out.
+            if is_late and not connection.poll():
                 exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
             elif used > limits.memory_bytes:
                 most = show_bytes(limits.memory_bytes)

@@ -10,15 +10,10 @@ from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.runtimes import CORES_FILE
 from advisor.reporting import DEVICES, print_device
 from tests.makers.commands import Advisor, Said, ended, refused
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 BOARD = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
-ROWS = """\
-target,model,precision,latency_ms,flag,source_repo
-tflite-cpu-x4,mobilenet_v2_1.0_224,float32,80.5,,bench/log
-tflite-cpu-x4,mobilenet_v2_1.0_224,int8,41.25,,bench/log
-tflite-npu,mobilenet_v2_1.0_224,int8,9,spiky,
-"""
+ROWS = read_table(__file__, "texts.yaml")["rows"]
 
 
 @pytest.fixture

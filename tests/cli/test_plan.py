@@ -27,6 +27,7 @@ from advisor.reporting import terms
 from advisor.reporting._text import Term, term
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
+from tools.schemas import write_schemas
 
 CARD = "mobilenet_v2_1.0_224"
 OF_CARD = ("--candidates", CARD, "--threads", "1")
@@ -169,7 +170,12 @@ def test_the_configurations_are_a_table_from_python(monkeypatch: pytest.MonkeyPa
     assert found["skipped_because"].isna().all()
 
 
-def test_the_options_that_were_given_are_set_and_all_others_are_comments(advisor: Advisor, tmp_path: Path) -> None:
+def test_the_options_that_were_given_are_set_and_all_others_are_comments(
+    advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Made from the code of now: those below build/ are as old as the last installation, or were never made.
+    write_schemas(tmp_path / "schemas")
+    monkeypatch.setattr("advisor.api._options._find_schema", lambda: tmp_path / "schemas" / "request.schema.json")
     ended(advisor("init", "--budget", "50ms", "--threads", "1,2", "--offline"))
     text = (tmp_path / "advisor.yaml").read_text()
     written = {"schema_version": 1, "budget": "50ms", "threads": ["1", "2"], "offline": True}
@@ -181,6 +187,14 @@ def test_the_options_that_were_given_are_set_and_all_others_are_comments(advisor
     schema = json.loads((tmp_path / named).read_text())  # editors find it
     jsonschema.validate(written, schema)
     assert set(schema["properties"]) == {"schema_version", *REQUEST_OPTIONS}
+
+
+def test_a_checkout_without_schemas_names_none(
+    advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.api._options._find_schema", lambda: tmp_path / "none")
+    ended(advisor("init"))
+    assert "$schema" not in (tmp_path / "advisor.yaml").read_text()
 
 
 def test_a_search_reads_it_with_and_without_the_comments(advisor: Advisor, tmp_path: Path) -> None:

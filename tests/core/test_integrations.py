@@ -20,7 +20,7 @@ from advisor.engine._execution import ExecutorSource
 from advisor.exporting._shipping import PARTS, BundlePart
 from advisor.measurement._microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
 from tests.builders import must_fail
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 ASKED = {
     EXECUTORS: ExecutorSource, EXPERIMENT_LOGS: ExperimentLog, PARTS: BundlePart, RUNTIMES: LocalRuntime,
@@ -28,18 +28,7 @@ ASKED = {
 }  # fmt: skip
 """What each group offers."""
 
-TOY = """
-from dataclasses import replace
-from advisor.devices._profiles.runtimes import host_profile
-
-class Toy:
-    name, title = "host:toy", "Toy"
-
-    def profile(self):
-        return replace(host_profile(), name=self.name)
-
-RUNTIME = Toy()
-"""
+TOY = read_table(__file__, "texts.yaml")["toy"]
 
 
 @pytest.fixture

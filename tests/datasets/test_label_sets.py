@@ -9,6 +9,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.datasets import LabelSetSurvey, deal_out
+from tests.builders import must_fail
 from tests.makers.label_sets import COUNT, RNG, labels_of, mark_labels, write_images, write_table
 
 
@@ -68,8 +69,7 @@ def test_lines_of_json_have_lists(images: Path) -> None:
 def test_tables_that_say_too_little_are_refused(
     images: Path, header: str, rows: Callable[[int], str], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=message):
-        LabelSetSurvey.read_images(write_table(images, rows, header))
+    must_fail(UsageError, message, LabelSetSurvey.read_images, write_table(images, rows, header))
 
 
 def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) -> None:

@@ -14,17 +14,10 @@ from advisor.measurement import benchmark_on_device
 from tests.builders import must_fail
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
-TOOL = """\
-#!/bin/sh
-echo "$@" >> {folder}/called
-for argument in "$@"; do
-  case "$argument" in --graph=*) [ -f "${{argument#--graph=}}" ] || exit 1;; esac
-done
-cat {folder}/printed
-"""
+TOOL = read_table(__file__, "texts.yaml")["tool"]
 SERIAL = "R58M12ABCDE"
 
 
@@ -41,14 +34,7 @@ def test_timings_memory_and_operators_are_read() -> None:
 
 
 def test_an_older_releases_columns_are_read_by_their_header() -> None:
-    older = """\
-count=50 first=249042 curr=250889 min=247067 max=274454 avg=2.49684e+05 std=1442
-Inference timings in us: Init: 16242, First inference: 360262, Warmup (avg): 304586, Inference (avg): 2.49684e+05
-Peak memory footprint (MB): init=4.92969 overall=138.809
-============================== Run Order ==============================
-\t [node type]\t [start]\t [first]\t [avg ms]\t [%]\t [cdf%]\t [mem KB]\t[times called]\t[Name]
-\t CONV_2D\t 0.000\t 4.269\t 4.107\t 0.107%\t 0.107%\t 0.000\t 1\t[MobilenetV1/Conv2d_0]:0
-"""
+    older = read_table(__file__, "texts.yaml")["older"]
     timing = parse_output(older, Path("net.tflite"), 1)
     assert timing.median_ms == 249.684, "the mean, because the release prints no median"
     assert timing.memory_bytes == round(138.809 * 2**20)

@@ -17,6 +17,7 @@ from advisor.devices import timings_of_agent
 from tests.makers.fetched import fetch_once, run_command
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 # An aarch64 Python with the aarch64 runtime, made of the system's packages and of wheels, run by qemu and kept.
 #
@@ -30,22 +31,7 @@ NEWER_DEBIAN = "trixie"
 
 PACKAGES = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "zlib1g")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
-OUTPUTS = """\
-import importlib.util, json, platform, sys
-spec = importlib.util.spec_from_file_location("agent", sys.argv[1])
-agent = importlib.util.module_from_spec(spec)
-sys.modules["agent"] = agent
-spec.loader.exec_module(agent)
-found, models = {}, sys.argv[2:]
-for path in models:
-    interpreter = agent.new_interpreter(path, 1, "default")
-    interpreter.allocate_tensors()
-    agent.set_inputs(interpreter)
-    interpreter.invoke()
-    found[path] = [interpreter.get_tensor(each["index"]).tolist() for each in interpreter.get_output_details()]
-timed = agent.measure_series(models[:1], [1], agent.map_efforts()["load"], "default", None)
-print(json.dumps({"machine": platform.machine(), "outputs": found, "timed": timed}))
-"""
+OUTPUTS = read_table(__file__, "texts.yaml")["outputs"]
 
 
 def aarch64_python() -> Path:

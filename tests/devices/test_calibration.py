@@ -41,7 +41,7 @@ from advisor.devices._profiles.measurements import read_measurements, write_meas
 from tests.builders import must_fail
 from tests.makers.phones import SshServer
 from tests.measurement import small_models
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(
@@ -57,20 +57,8 @@ BOARD = DeviceProfile(
     limits=DeviceLimits(package_bytes=20_000_000),
     sources=("our own bench",),
 )
-ON_ONE_PROCESSOR = """\
-import os, runpy, sys
-os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
-{more}
-sys.argv[0] = {agent!r}
-runpy.run_path({agent!r}, run_name="__main__")
-"""
-BUSY = """\
-parent = os.getpid()
-if os.fork() == 0:
-    while os.getppid() == parent:
-        pass
-    os._exit(0)
-"""
+ON_ONE_PROCESSOR = read_table(__file__, "texts.yaml")["on_one_processor"]
+BUSY = read_table(__file__, "texts.yaml")["busy"]
 TWO = [{(name, "float32"): Path(f"{name}.tflite")} for name in ("first", "second")]
 """Two networks in one form."""
 HEADER = "target,model,precision,latency_ms,statistic,flag\n"

@@ -20,24 +20,10 @@ from advisor.isolation import usable_cores
 from advisor.tflite import to_float16
 from tests.builders import must_fail, present
 from tests.measurement.small_models import classifier, swish_net
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
-BOARD = """\
-name: board
-title: Board
-kind: board
-soc: Maker
-targets:
-- {name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}
-default_target: cpu
-"""
-X86 = """\
-processor\t: 0
-model\t\t: 2
-model name\t: AMD EPYC 9B14
-cpu MHz\t\t: 2596.096
-flags\t\t: fpu sse2 avx2 avx512f
-"""
+BOARD = read_table(__file__, "texts.yaml")["board_connection_settings"]
+X86 = read_table(__file__, "texts.yaml")["x86"]
 BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
 
 

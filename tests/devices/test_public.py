@@ -7,17 +7,9 @@ import pytest
 from advisor import devices
 from advisor.core import UsageError
 from tests.builders import must_fail
+from tests.tables import read_table
 
-BOARD = """\
-name: our-board
-title: Our board
-kind: board
-soc: Maker M1
-targets:
-- {name: cpu, runtime: tflite, accelerator: cpu, threads: 4, precisions: [float32]}
-- {name: npu, runtime: tflite, accelerator: npu, precisions: [int8]}
-default_target: cpu
-"""
+BOARD = read_table(__file__, "texts.yaml")["board"]
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,9 @@ from advisor.downloads import Unavailable
 from advisor.downloads._tool_config import _unquote, package_index, read_index, registry_for
 from tests.builders import CHARACTERS, must_fail
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
-LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
-global.extra-index-url='https://two.example/simple file:///srv/simple'
-global.find-links='\\n/srv/wheels\\n/srv/more'
-global.cert='/etc/company.pem'
-global.timeout='60'
-install.trusted-host='two.example'
-download.proxy='http://proxy.example:3128'
-freeze.index-url='https://not.this/simple'
-"""
+LISTING = read_table(__file__, "texts.yaml")["listing"]
 
 
 def test_the_sections_that_install_uses_are_merged() -> None:

@@ -75,8 +75,8 @@ def test_a_search_that_a_scheduler_ends_answers_and_stays_locked_meanwhile(compr
     run = (out / "latest").resolve()
     process.send_signal(signal.SIGSTOP)
     second = search(compressed, out, "--resume", str(run))
+    process.terminate()  # before it goes on: it would end by itself if this process had to wait for a processor
     process.send_signal(signal.SIGCONT)
-    process.terminate()
     _, err = process.communicate(timeout=120)
     assert second.returncode == 2
     assert f"in use by process {process.pid}" in second.stderr

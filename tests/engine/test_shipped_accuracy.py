@@ -18,16 +18,12 @@ from advisor.store import RunFolder
 from tests.builders import present
 from tests.makers.searches import ORIENTATION, SMALLEST, TURNED, Searched, searched_once
 from tests.places import PROJECT
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
 SCRIPT = PROJECT / "benchmarks" / "score_file.py"
-WITHOUT_ADVISOR = """
-import runpy, sys
-sys.modules["advisor"] = None
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+WITHOUT_ADVISOR = read_table(__file__, "texts.yaml")["without_advisor"]
 
 
 @pytest.fixture(scope="session")

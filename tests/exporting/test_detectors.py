@@ -35,6 +35,7 @@ from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cel
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import checked_otherwise, ran, replace_artefact
 from tests.run_folders import write_run
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
@@ -44,13 +45,7 @@ if TYPE_CHECKING:
 THRESHOLD = 0.6
 FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")
 DATASET = {"folder": "cells", "pictures_per_class": {"all images": 40}, "boxes_per_class": dict.fromkeys(COLOURS, 27)}
-COLOURS_OF_LAYER = """() => {
-  const layer = document.getElementById('layer');
-  const {data} = layer.getContext('2d').getImageData(0, 0, layer.width, layer.height);
-  const rows = [];
-  for (let at = 0; at < data.length; at += 4) if (data[at + 3]) rows.push([...data.slice(at, at + 3)]);
-  return rows;
-}"""
+COLOURS_OF_LAYER = read_table(__file__, "texts.yaml")["colours_of_layer"]
 BOX = {"label": 1, "score": 0.8, "box": [0.1, 0.2, 0.4, 0.6]}
 UNSURE = {"label": 0, "score": 0.41, "box": [0.5, 0.5, 0.9, 0.9]}
 ROW = {"least": 0.4, "boxes": [BOX, UNSURE]}

@@ -25,6 +25,7 @@ from advisor.fleet import VerifiedFiles
 from advisor.fleet._verify import VerifiedTier
 from advisor.fleet.selector import TierSelector
 from advisor.store import RunFolder
+from tests.builders import must_fail
 from tests.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
 from tests.makers.searches import Searched
@@ -207,5 +208,4 @@ def test_a_file_that_was_changed_is_not_verified(tiers: Path, tmp_path: Path) ->
     (own / "tiers" / "tier0.tflite").write_bytes(b"another")
     with pytest.raises(UsageError, match=r"tier0\.tflite of .* was changed"):
         advisor.verify("raspberry-pi-4", own, connection=ConnectionSettings("ssh", "device"))
-    with pytest.raises(UsageError, match="'raspberry-pi-4' has no connection"):
-        advisor.verify("raspberry-pi-4", tiers)
+    must_fail(UsageError, "'raspberry-pi-4' has no connection", advisor.verify, "raspberry-pi-4", tiers)

@@ -14,6 +14,7 @@ from advisor.catalog import fetch_weights
 from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, Unavailable, _delivery as delivery, _transport as transport
 from advisor.downloads._transport import Client, Deadline, Transport
+from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, card, home
 
@@ -121,7 +122,7 @@ GOOD = raw(f"Content-Length: {LENGTH}", 'ETag: "a"', "Accept-Ranges: bytes", bod
 def test_an_answer_with_bytes_changed_is_the_file_or_the_next_source_is_tried(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(1.0, transport.MOST_S, transport.STEP_BYTES))
+    be_patient(monkeypatch)
     for number in range(CHANGED):
         draw, content = random.Random(number), bytearray(GOOD)
         for _ in range(draw.randint(1, 4)):
@@ -159,8 +160,7 @@ def test_a_server_that_drips_its_handshake_ends_in_time(monkeypatch: pytest.Monk
 def test_a_file_without_end_stops_in_time(shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "deadline", lambda _: Deadline(60, PATIENCE_S, 1))
     shelf.put("/w", Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.01))
-    with pytest.raises(WeightsError, match="not done after"):
-        fetch_weights(card(home(f"{shelf.url}/w")), options)
+    must_fail(WeightsError, "not done after", fetch_weights, card(home(f"{shelf.url}/w")), options)
 
 
 @pytest.mark.parametrize(

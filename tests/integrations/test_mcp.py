@@ -16,6 +16,7 @@ from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp._command import answerable
 from advisor.store import cache_root
 from tests.builders import must_fail
+from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
 from tests.tables import with_cases
@@ -119,7 +120,7 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
         process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == ExitCode.INTERRUPTED
+        assert process.wait(PATIENCE_S) == ExitCode.INTERRUPTED
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["isError"]
 

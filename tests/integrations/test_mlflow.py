@@ -13,6 +13,7 @@ from advisor.core import UsageError
 from advisor.integrations import mlflow
 from advisor.integrations.mlflow import log_run
 from tests.builders import must_fail, present
+from tests.processes import PATIENCE_S
 from tests.reporting.views import infeasible_view, run_view
 from tests.requirements import skip_or_fail
 
@@ -71,7 +72,8 @@ def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: s
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_an_unusable_place_is_named_before_any_work(store: str, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
-    monkeypatch.setattr(mlflow, "ANSWERS_S", 0.5, raising=False)
+    # A server that says nothing is given up soon. An address that is refused has as long as a busy machine needs.
+    monkeypatch.setattr(mlflow, "ANSWERS_S", PATIENCE_S if answers else 0.4)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -82,9 +82,11 @@ def eat(size: int) -> None:
 
 
 def start(count: int, list_file: Path, crash: bool = False) -> None:
-    """Start programs in sessions of their own, write their ids, and hang or crash."""
-    programs = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(count)]
-    list_file.write_text(" ".join(str(program.pid) for program in programs))
+    """Start programs in sessions of their own, write the id of each before the next one, and hang or crash."""
+    for _ in range(count):
+        program = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        with list_file.open("a") as file:
+            file.write(f"{program.pid}\n")
     if crash:
         segfault()
     hang()

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,6 +23,7 @@ from advisor.isolation import (
     Pause,
     TimedOut,
     Trainers,
+    _pool as calls,
     _process as process,
     run_program,
 )
@@ -28,7 +31,7 @@ from advisor.isolation._pool import IMPORTS, Worker
 from advisor.measurement._host import busy_processes
 from tests.builders import must_fail
 from tests.isolation import functions
-from tests.processes import PATIENCE_S, children_with, has_ended, until
+from tests.processes import PATIENCE_S, children_with, clock_from, has_ended, until
 
 pytestmark = pytest.mark.integration
 
@@ -125,25 +128,34 @@ def test_a_call_that_hangs_or_with_what_it_started_eats_memory_is_stopped(pool: 
         pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=CallLimits(memory_bytes=200_000_000, processes=1))
 
 
+def started(list_file: Path) -> list[str]:
+    """Return the ids of the programs that a call has started so far."""
+    return list_file.read_text().splitlines() if list_file.exists() else []
+
+
 def wait_for_end(list_file: Path) -> None:
     """Wait until no program of the list runs."""
-    for pid in list_file.read_text().split():
+    for pid in started(list_file):
         until(partial(has_ended, int(pid)))
 
 
 def test_a_call_that_starts_too_many_processes_is_stopped_with_them(pool: ChildPool, tmp_path: Path) -> None:
     with pytest.raises(StageError, match="started 3 processes, more than its limit of 2"):
         pool.call(f"{HERE}:start", 3, tmp_path / "started", limits=CallLimits(processes=2))
+    assert len(started(tmp_path / "started")) >= 2
     wait_for_end(tmp_path / "started")
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["time-out", "crash"])
-def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path, crash: bool) -> None:
-    pool.call(f"{HERE}:process")  # its imports are done: the limit is for the call alone
+def test_what_a_call_started_ends_with_its_child(
+    pool: ChildPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: bool
+) -> None:
+    # The limit begins when both programs run, however long a busy machine takes to start them.
+    monkeypatch.setattr(calls, "time", clock_from(lambda: len(started(tmp_path / "started")) == 2))
+    limits = CallLimits() if crash else CallLimits(seconds=0.5)
     with pytest.raises(StageError, match="SIGSEGV" if crash else "timed out"):
-        pool.call(
-            f"{HERE}:start", 2, tmp_path / "started", crash, limits=CallLimits() if crash else CallLimits(seconds=2)
-        )
+        pool.call(f"{HERE}:start", 2, tmp_path / "started", crash, limits=limits)
+    assert len(started(tmp_path / "started")) == 2
     wait_for_end(tmp_path / "started")
 
 
@@ -292,28 +304,51 @@ def test_a_pause_knows_how_long_its_call_stood_still() -> None:
     assert pause.paused_s == 3.5
 
 
-def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(pool: ChildPool) -> None:
-    imports, call = Pause(), Pause()
+def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_and_stand_still(*settings: Any) -> Any:
+        made = start(*settings)
+        child = psutil.Process(made[0].pid)
+        # Its imports are done, and it waits for the call.
+        until(lambda: child.status() == psutil.STATUS_SLEEPING and sum(child.cpu_times()[:2]) > 0.02)
+        return made
+
+    imports, call, start = Pause(), Pause(), calls._start
+    monkeypatch.setattr(calls, "_start", start_and_stand_still)
     assert pool.call(f"{HERE}:burn", 0.05, pause=imports) == pytest.approx(imports.cpu_s, abs=0.05)
     with busy_processes(2):
         pool.call(f"{HERE}:burn", 0.15, pause=call)
     assert call.cpu_s == pytest.approx(0.15, abs=0.05)
 
 
+def test_an_answer_that_came_while_this_process_stood_still_is_no_time_out(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stand_still(_child: psutil.Process) -> int:
+        until(lambda: pool._all[0]._connection.poll())
+        return 0
+
+    monkeypatch.setattr(calls, "_read_resident_bytes", stand_still)
+    assert pool.call("time:sleep", 0.3, limits=CallLimits(seconds=0.25)) is None
+
+
 @pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the system does not tell how long a process waits"
 )
-def test_a_call_that_waits_for_a_processor_has_its_whole_limit(pool: ChildPool) -> None:
+def test_a_call_that_waits_for_a_core_has_its_whole_limit(pool: ChildPool, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = pool.call(f"{HERE}:process")
-    core = min(os.sched_getaffinity(pid))
+    core, before_s = min(os.sched_getaffinity(pid)), calls._read_waited_s(pid)
     os.sched_setaffinity(pid, {core})
     with busy_processes(3):
         until(lambda: len(children_with("range(100_000)")) == 3)
         for beside in children_with("range(100_000)"):
             beside.cpu_affinity([core])
-        start = time.monotonic()
-        pool.call(f"{HERE}:burn", 0.2, limits=CallLimits(seconds=0.4))
-        assert time.monotonic() - start > 0.4  # four processes share the processor
+        pool.call(f"{HERE}:burn", 0.2)
+    assert calls._read_waited_s(pid) - before_s > 0.2  # four processes share the processor
+    waits = count(step=1000)  # it has waited for so much longer at each look
+    monkeypatch.setattr(calls, "_read_waited_s", lambda _pid: next(waits))
+    pool.call("time:sleep", 0.5, limits=CallLimits(seconds=0.1))
 
 
 @pytest.fixture

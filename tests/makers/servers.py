@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from advisor.downloads._delivery import contact_server
+
 
 @dataclass
 class Answer:
@@ -68,7 +70,8 @@ def shelf() -> Iterator[Shelf]:
 
 @contextmanager
 def serving() -> Iterator[Shelf]:
-    """A server in this process until the end of the block."""
+    """A server in this process until the end of the block. It may get the port of an earlier one, or of none."""
+    contact_server.cache_clear()
     server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     shelf = Shelf(f"http://127.0.0.1:{server.server_address[1]}")

@@ -57,7 +57,7 @@ def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
 @pytest.mark.integration
 def test_a_busy_machine_is_seen() -> None:
     with busy_processes(2 * PROCESSORS):
-        assert observe_load(0.2).objections(1)
+        until(lambda: observe_load(0.2).objections(1))  # they may not work yet
 
 
 def test_a_busy_machine_is_refused_with_the_way_out_which_is_force(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.training._steps import Steps, find_halvable, list_gpus
+from tests.builders import must_fail
 
 pytestmark = pytest.mark.integration
 
@@ -73,8 +74,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_computed_in_parts_with_the_sam
 def test_an_image_that_the_memory_does_not_hold_ends_the_training() -> None:
     import tensorflow as tf
 
-    with pytest.raises(tf.errors.ResourceExhaustedError):
-        Small(holds=0).trained(1, ONE_GPU)
+    must_fail(tf.errors.ResourceExhaustedError, "", Small(holds=0).trained, 1, ONE_GPU)
 
 
 def test_in_bfloat16_weights_stay_float32_and_the_network_learns_as_well() -> None:

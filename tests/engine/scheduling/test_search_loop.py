@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from optuna.storages import InMemoryStorage
@@ -252,7 +253,16 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
     evaluator, run = MadeUp(first=PATIENCE_S), run_of(tmp_path, "first", "second")
     first, second = run.evaluations()
     picks = chain((first,), repeat(second))
-    asyncio.run(look(PickSoFar(lambda: next(picks), evaluator, run), 0.01, 0.05))
+
+    async def looked() -> None:
+        so_far = PickSoFar(lambda: next(picks), evaluator, run)
+        for _ in range(2):
+            so_far.look()
+            await asyncio.sleep(0.01)
+        await wait_until(lambda: len(evaluator.scored) == len(scored))
+        await so_far.close()
+
+    asyncio.run(looked())
     assert evaluator.scored == scored
 
 
@@ -334,10 +344,17 @@ def test_where_all_images_do_not_fit_the_pick_is_judged_on_a_part_and_later_on_m
     assert evaluator.scored == ["pick", "second"] * 3
 
 
-def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
+def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass from now on: what is left of a limit is asked more than once, and then compared."""
+    now = time.monotonic()
+    monkeypatch.setattr("advisor.engine._scheduling.search_loop.time", SimpleNamespace(monotonic=lambda: now))
+
+
+def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
+    stop_clock(monkeypatch)
     left_s, whole_s = present(loop._evaluating_left()), present(loop._answer_left())
     judging_s = search.plan.judging_s(loop.places)
     assert whole_s - left_s == pytest.approx(judging_s, abs=1.0)
@@ -441,10 +458,11 @@ def test_large_files_are_evaluated_only_where_nothing_meets_the_limit(tmp_path: 
     assert evaluator.started == ([large] if again else [])
 
 
-def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
+def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
+    stop_clock(monkeypatch)
     left_s, training_s = present(loop._evaluating_left()), present(loop.training_left_s(BEST, "finetune_cached"))
     assert 1.0 < left_s - training_s < 120.0
     assert Search(tmp_path, plan()).loop().training_left_s(BEST, "finetune_cached") is None

@@ -35,6 +35,7 @@ from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, wr
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
 from tests.makers.searches import FORMS, SMALLEST, Searched
+from tests.tables import read_table
 
 CARD = "mobilenet_v2_1.0_224"
 CATALOGUE = load_catalogue()
@@ -79,17 +80,7 @@ def test_detectors_that_learnt_other_objects_are_tried_if_they_are_named_and_kee
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Path:
     """A catalogue with a classifier and a detector of the user's own."""
-    card = """
-  - name: {name}
-    input_size: 32
-    preprocessing: {{mean: [0.0, 0.0, 0.0], std: [1.0, 1.0, 1.0]}}
-    params: 600
-    macs: 9000
-    architecture: {architecture}
-    licence: MIT
-    paper: not stated
-    weights: [{{kind: file, format: tflite, port: whole, file: {{path: {name}.tflite, sha256: "{zeros}"}}}}]
-"""
+    card = read_table(__file__, "texts.yaml")["card"]
     cards = (("mine", "tflite_file"), ("cells", "tflite_detector"))
     entries = "".join(card.format(name=name, architecture=kind, zeros="0" * 64) for name, kind in cards)
     (tmp_path / "team.yaml").write_text(f"family: own\ncards:{entries}", encoding="utf-8")

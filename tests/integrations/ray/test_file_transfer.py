@@ -8,7 +8,7 @@ import pytest
 from advisor.core import StageError
 from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._node import FileRef, Outgoing, bundle_key, read_contents, replace_paths
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.integrations.ray.jobs import Named, fill, join
 
 
@@ -145,5 +145,4 @@ def test_a_link_in_the_place_of_the_spool_is_refused(tmp_path: Path, monkeypatch
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"advisor-{os.getuid()}").symlink_to("elsewhere")
-    with pytest.raises(PermissionError, match="is a link"):
-        ray_node.open_spool()
+    must_fail(PermissionError, "is a link", ray_node.open_spool)

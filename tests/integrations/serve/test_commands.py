@@ -47,10 +47,16 @@ def test_a_bundle_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, 
     must_fail(StageError, "^the file has no metadata$", serve_jobs.zip_bundle, tmp_path / "run", tmp_path)
 
 
-def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
+def test_a_refused_re_evaluation_shows_what_it_said(
+    colours: RunFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command, go = serve_jobs.make_command, tmp_path / "go"
+    wait = ("sh", "-c", f'until [ -e "{go}" ]; do sleep 0.05; done; exec "$@"', "sh")
+    monkeypatch.setattr(serve_jobs, "make_command", lambda words: [*wait, *command(words)])
     jobs = Reevaluations()
     jobs.start(colours.path, "raspberry-py-4")
     must_fail(UsageError, "is being re-evaluated", jobs.start, colours.path, "")
+    go.touch()
     assert any("raspberry-pi-4" in line for line in ended(jobs, colours.path).lines)
 
 

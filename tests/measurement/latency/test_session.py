@@ -20,7 +20,7 @@ from advisor.measurement._latency.scenarios import _read_normalization
 from advisor.measurement._latency.session import Runtime, find_interpreter, parse_runtime, refuse_newer_python
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR
-from tests.builders import present
+from tests.builders import must_fail, present
 from tests.detectors import detector_file
 from tests.documents import problems
 from tests.measurement import small_models
@@ -128,8 +128,7 @@ def test_threads_can_be_pinned_to_processors_and_the_function_has_the_name_of_a_
 
 @with_cases
 def test_wrong_files_or_options_are_named(float_model: Path, times: int, options: dict[str, Any], reason: str) -> None:
-    with pytest.raises(UsageError, match=reason):
-        benchmark(*[float_model] * times, **options)
+    must_fail(UsageError, reason, benchmark, *[float_model] * times, **options)
 
 
 @pytest.mark.parametrize("command", [benchmark, profile, benchmark_on_gpu])
@@ -159,8 +158,7 @@ def test_a_package_with_a_version_is_read(text: str) -> None:
 
 @with_cases
 def test_a_package_that_is_none_or_has_no_exact_version_is_refused(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse_runtime(text)
+    must_fail(UsageError, message, parse_runtime, text)
 
 
 def test_the_installed_runtime_needs_no_environment() -> None:

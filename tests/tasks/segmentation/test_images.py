@@ -13,6 +13,7 @@ from advisor.reporting import render
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._images import choose_mixed
 from advisor.tasks.segmentation._masks import Mask, survey_masks
+from tests.builders import must_fail
 from tests.tables import with_cases
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
@@ -105,8 +106,7 @@ def test_near_copies_are_found_and_left_out_of_the_new_table(tmp_path: Path) -> 
 
 def test_masks_of_coco_are_not_written_as_a_table(tmp_path: Path) -> None:
     checked = check_data(coco(tmp_path / "set", 30), None, task=SEGMENTATION.name)
-    with pytest.raises(UsageError, match="masks of COCO cannot be written as a table"):
-        checked.write_manifest(tmp_path / "clean.csv")
+    must_fail(UsageError, "masks of COCO cannot be written as a table", checked.write_manifest, tmp_path / "clean.csv")
 
 
 @with_cases

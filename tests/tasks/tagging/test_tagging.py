@@ -19,6 +19,7 @@ from advisor.store import RunFolder
 from advisor.tasks.tagging._files import TagScores
 from advisor.tasks.tagging._images import TagFault, check_tags
 from advisor.training import fit_label_head
+from tests.builders import must_fail
 from tests.makers.label_sets import RNG, labels_of, mark_labels, write_images, write_table
 from tests.makers.once import make_once
 
@@ -82,8 +83,7 @@ def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
         {"min_precision": ["80%"], "min_recall": ["80%"]},
         {"min_precision": ["a=80%"], "min_recall": ["a=90%"]},
     ):
-        with pytest.raises(UsageError, match="cannot keep both"):
-            resolve({"data": "tags.csv", "task": "image-tagging", **both})
+        must_fail(UsageError, "cannot keep both", resolve, {"data": "tags.csv", "task": "image-tagging", **both})
 
 
 @pytest.mark.integration

@@ -29,6 +29,7 @@ from advisor.training._on_maps import fit as fit_module, kept as maps_module, tr
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import KeptMaps, Photographs, keep_maps, keep_photographs
 from advisor.training._on_maps.train import HeadKind, join_head
+from tests.builders import must_fail
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -49,8 +50,7 @@ def test_copies_fit(boxed: LabelledImages, backbone: Any, tmp_path: Path, monkey
     monkeypatch.setattr(maps_module, "MOST_BYTES", 5 * whole)
     assert keep_maps(backbone, few, VIEW, tmp_path, seed=0).copies == 1
     monkeypatch.setattr(maps_module, "MOST_BYTES", whole)
-    with pytest.raises(StageError, match="the maps of 2 images take"):
-        keep_maps(backbone, few, VIEW, tmp_path, seed=0)
+    must_fail(StageError, "the maps of 2 images take", keep_maps, backbone, few, VIEW, tmp_path, seed=0)
 
 
 def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder: Path) -> float:

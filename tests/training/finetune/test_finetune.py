@@ -21,6 +21,7 @@ from advisor.training._finetune import maps, to_tflite
 from advisor.training._finetune.finetune import STATE, Finetuned, _Session, finetune
 from advisor.training._finetune.network import CHECKED, FinetuneData, first_head, level_layers, with_levels
 from advisor.training._head import Head
+from tests.builders import must_fail
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -118,8 +119,7 @@ def _interrupted(data: Data, folder: Path, hyperparameters: Finetuning, maps: Pa
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Session, "end_epoch", end)
-        with pytest.raises(KeyboardInterrupt):
-            _run(data, folder, hyperparameters, maps=maps)
+        must_fail(KeyboardInterrupt, "", _run, data, folder, hyperparameters, maps=maps)
 
 
 @contextmanager
@@ -311,14 +311,12 @@ def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(short: Tuned, fe
 
 @pytest.mark.usefixtures("short")
 def test_other_knobs_start_anew_and_divergence_is_a_stage_error(few: Data, short_folder: Path) -> None:
-    with pytest.raises(StageError, match="diverged in epoch 1"):
-        _run(few, short_folder, replace(SHORT, learning_rate=float("nan")))
+    must_fail(StageError, "diverged in epoch 1", _run, few, short_folder, replace(SHORT, learning_rate=float("nan")))
 
 
 def test_a_vanished_image_is_a_stage_error(few: Data, tmp_path: Path) -> None:
     images = replace(_data(few), images=[*few[0][:-1], tmp_path / "gone.png"])
-    with pytest.raises(StageError, match=r"gone\.png"):
-        finetune(nets.backbone(), images, KNOBS, tmp_path / "run")
+    must_fail(StageError, r"gone\.png", finetune, nets.backbone(), images, KNOBS, tmp_path / "run")
 
 
 def test_on_kept_maps_it_leaves_lower_layers_and_ends_as_the_best(on_maps: Tuned, data: Data, tmp_path: Path) -> None:

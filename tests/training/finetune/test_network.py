@@ -19,6 +19,7 @@ from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Augmentation, Batches
 from advisor.training._finetune import convert, maps, network
 from advisor.training._finetune.maps import MapBatches, PlainMaps, find_cuts, halve_network
+from tests.builders import must_fail
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -188,8 +189,7 @@ def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch
     higher = halve_network(model, 40).upper
     assert np.prod(higher.inputs[0].shape[1:]) < np.prod(lowest)
     monkeypatch.setattr(maps, "MAX_BYTES", 1)
-    with pytest.raises(StageError, match="40 images"):
-        halve_network(model, 40)
+    must_fail(StageError, "40 images", halve_network, model, 40)
 
 
 @pytest.mark.parametrize("from_features", [False, True])

@@ -5,6 +5,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.catalog import run
 from advisor.core import UnsupportedRecipe
 from advisor.training import read_graph
+from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.measurement.small_models import OPERATORS, Builder
 
@@ -115,8 +116,7 @@ def test_an_operator_that_cannot_be_trained_is_named() -> None:
     image = build.input(SIDE)
     floor = build.operator(OPERATORS.FLOOR, [build.convolution(image, 4)], (1, SIDE, SIDE, 4))
     data = build.finish({"image": image}, {"probabilities": build.head(build.mean(floor), 3)})
-    with pytest.raises(UnsupportedRecipe, match="FLOOR"):
-        read_graph(data)
+    must_fail(UnsupportedRecipe, "FLOOR", read_graph, data)
 
 
 def test_the_layers_next_to_image_and_answer_are_found_through_what_has_no_weights() -> None:

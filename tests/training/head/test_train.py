@@ -6,6 +6,7 @@ from advisor.core import StageError
 from advisor.training import fit_head, train_head
 from advisor.training._head import Head, divide_groups
 from advisor.training._head.trials import GRID, STRONGER, WEAKER
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
@@ -90,8 +91,7 @@ def test_a_class_of_one_group_is_in_several_folds() -> None:
 
 @with_cases
 def test_classes_without_images_and_misfitting_arrays_are_refused(labels: list[int], classes: int, words: str) -> None:
-    with pytest.raises(StageError, match=words):
-        train_head(np.zeros((3, 4), np.float32), labels, classes, seed=0)
+    must_fail(StageError, words, train_head, np.zeros((3, 4), np.float32), labels, classes, seed=0)
 
 
 def _with_levels(level_signal: float, seed: int = 0) -> tuple[np.ndarray, list[int]]:
