@@ -144,7 +144,7 @@ class DeviceFarmClient:
                 executionConfiguration={"jobTimeoutMinutes": LIMIT_MIN, "videoCapture": False},
             )["run"]
         # The address ends with a UUID. It begins with the number of the user's account, which no report needs.
-        job = str(run["arn"])[-UUID_LETTERS:]
+        job = str(run["arn"]).rpartition("/")[2][-UUID_LETTERS:]
         self.orders[job] = (run["arn"], order)
         return job
 
