@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -58,7 +60,8 @@ class Bar:
     def _bar(self) -> tqdm[Never]:
         from tqdm import tqdm
 
-        form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
+        # A narrow bar leaves room for the words: a terminal of 80 columns would cut them.
+        form = "{percentage:3.0f}% |{bar:10}| {elapsed} {desc}"
         return tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
 
     def status(self, line: str, share: float) -> None:
@@ -67,8 +70,10 @@ class Bar:
         self._bar.set_description_str(line, refresh=True)
 
     def tell(self, line: str) -> None:
-        """Write above the bar."""
-        self._bar.write(line, file=sys.stderr)
+        """Write above the bar, folded between words."""
+        width = shutil.get_terminal_size().columns
+        lines = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        self._bar.write("\n".join(lines), file=sys.stderr)
 
     def close(self) -> None:
         """Remove the bar, if there is one."""

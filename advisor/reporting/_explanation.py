@@ -218,7 +218,10 @@ def _time(view: RunView, pick: Evaluation) -> str:
 
 def _name_clock(latency: Quantity) -> str:
     """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
-    return f" ({latency.source.partition(' (')[0]})" if latency.source.endswith(CONTENDED) else ""
+    if not latency.source.endswith(CONTENDED):
+        return ""
+    clock = latency.source.rpartition(", ")[2].removesuffix(CONTENDED)
+    return f" ({clock.strip()})"
 
 
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:

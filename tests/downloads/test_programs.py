@@ -8,6 +8,7 @@ from advisor.core import UsageError
 from advisor.downloads import FetchOptions, fetch_program
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration  # a client reads the proxy and the certificates from pip's settings
 
@@ -32,14 +33,7 @@ def test_a_mirror_stands_for_the_address(shelf: Shelf, tmp_path: Path) -> None:
     assert (mirrored.path.read_bytes(), beside.path) == (TOOL, tmp_path / "tool")
 
 
-@pytest.mark.parametrize(
-    ("url", "offline", "words"),
-    [
-        ("http://192.0.2.1/tool", False, "use https"),
-        ("https://localhost:1/tool", True, "not asked: offline"),
-        ("https://localhost:1/tool", False, "localhost"),
-    ],
-)
+@with_cases
 def test_a_program_that_cannot_be_had_is_refused_with_its_address(
     tmp_path: Path, url: str, offline: bool, words: str
 ) -> None:

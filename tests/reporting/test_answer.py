@@ -175,6 +175,14 @@ def test_right_answers_are_counted_where_few_images_judged(right: int, images: i
     assert f"Right on {said} images" in opening_lines(with_pick(judged_view(), holdout_accuracy=judged))[1]
 
 
+def test_a_latency_of_a_busy_machine_says_which_time_it_is() -> None:
+    busy = replace(
+        present(present(judged_view().decision.pick).latency), source="2 threads, CPU time (contended machine)"
+    )
+    lines = opening_lines(with_pick(judged_view(), latency=busy, contended=True))
+    assert "this machine while other programs used it (CPU time)." in lines[2]
+
+
 def test_without_a_budget_none_is_said_to_be_held() -> None:
     view = judged_view()
     unknown = opening_lines(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
