@@ -143,10 +143,12 @@ def test_no_evaluation_at_all_is_an_answer_too() -> None:
     assert (decision.pick, decision.feasible) == (None, False)
 
 
-def test_a_flip_names_the_other_pick() -> None:
+def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads() -> None:
     pick, small = evaluation("pick", accuracy=92, latency=5, size=9e6), evaluation("small", accuracy=80, size=1e6)
-    texts = [flip.text for flip in decide([pick, small], BUDGET).flips]
+    spread = evaluation("pick", threads=2, accuracy=92, latency=4, p90=30, size=9e6)  # the pick, of a larger p90
+    texts = [flip.text for flip in decide([pick, spread, small], BUDGET).flips]
     assert any("only size matters: small" in text or "the size budget is below 9.0 MB: small" in text for text in texts)
+    assert not [text for text in texts if "latency budget" in text]
 
 
 def test_a_slightly_looser_limit_says_what_it_buys() -> None:
