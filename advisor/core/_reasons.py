@@ -18,6 +18,9 @@ FASTER = 1.05
 SHOWN_POINTS = 0.05
 """Points of accuracy that are not 0 with the one decimal that is shown."""
 
+SHOWN_SAVING = 0.01
+"""Points that a saving must be worth to be shown with its two decimals."""
+
 
 def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
     """Return why a candidate was picked: one sentence, and one for each other file that would come first but for it."""
@@ -144,8 +147,9 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     if larger >= FASTER:
         yield f"it is {larger:.1f}x larger"
     if points >= SHOWN_POINTS and saved <= points:
+        worth = f"{saved:.2f} points" if saved >= SHOWN_SAVING else f"less than {SHOWN_SAVING} points"
         yield (
-            f"it is {points:.2f} points less accurate and saves time and size worth {max(saved, 0.0):.2f} points "
+            f"it is {points:.2f} points less accurate and saves time and size worth {worth} "
             f"({preference.point()} are worth one)"
         )
 
