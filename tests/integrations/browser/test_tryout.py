@@ -306,9 +306,8 @@ def test_webgpu_times_the_files_that_it_runs_whole(browser: Browser, tmp_path: P
         page.goto(pages.server.address)
         page.wait_for_selector("body[data-ready]")
         for software, said in ((False, ["software renderer"] * 2), (True, ["float32\n", "INT8 is not supported"])):
-            page.evaluate(
-                f"Object.assign(page.protocol, {{software: {json.dumps(software)}, least_ms: 40, most_ms: 80}})"
-            )
+            changes = {"software": software, "least_ms": 40, "most_ms": 80}
+            page.evaluate("changes => Object.assign(page.protocol, changes)", changes)
             page.click("#time")
             until(lambda: page.inner_text("#timed").startswith("Written") and page.is_enabled("#time"))
             rows = [row for row in page.locator("#times li").all_inner_texts() if "WebGPU;" in row]
