@@ -78,10 +78,10 @@ def main() -> None:
             print(keep(NAME, "Thresholds of taggers on new halves", HEADER, rows, REMARKS), flush=True)
         rows, remarks = kept_of_others(LOSS, sets)
         for name in sets if chosen.searches else ():
-            own = [loss_of(name, folders[name], draw, Path(place)) for draw in range(chosen.searches)]
-            lost = np.array([float(str(row[-1])) for row in own])
+            losses = [loss_of(name, folders[name], draw, Path(place)) for draw in range(chosen.searches)]
+            lost = np.array([float(str(row[-1])) for row in losses])
             error = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else float("nan")
-            rows += own
+            rows += losses
             remarks.append(f"{name}: int8 loses {lost.mean():.2f} points of mAP (standard error {error:.2f}).")
             print(keep(LOSS, "Taggers of 8 bits on new halves", LOSS_HEADER, rows, remarks), flush=True)
 
@@ -93,11 +93,11 @@ def rows_of(name: str, data: Path, draws: int) -> Iterator[Row]:
     _, features, last = image_features(CARD, load_catalogue()[CARD], dataset)
     known = TagSet(read, np.array(read.divide_images(0).groups), features, last)
     asked = [(of, share) for of in ("precision", "recall") for share in SHARES]
-    found: dict[tuple[str, float], list[tuple[bool, float, float]]] = {each: [] for each in asked}
+    outcomes_of: dict[tuple[str, float], list[tuple[bool, float, float]]] = {wish: [] for wish in asked}
     for draw in range(FIRST, FIRST + draws):
         for of, share in asked:
-            found[of, share] += judge_half(known, draw, of, share)
-    for (of, share), outcomes in found.items():
+            outcomes_of[of, share] += judge_half(known, draw, of, share)
+    for (of, share), outcomes in outcomes_of.items():
         guaranteed = [(reached, recall) for kept, reached, recall in outcomes if kept]
         kept = sum(reached >= share for reached, _ in guaranteed)
         cells = ("", "0.0", "")

@@ -83,18 +83,18 @@ def rows_of(name: str, limit: str) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         options = ("--task", "image-tagging", "--budget", "50ms", "--time-limit", limit, "--quiet")
-        found = search(Case(name, IMAGES / name, options), place)
-        folder_of_run = RunFolder(found.run)
+        finished = search(Case(name, IMAGES / name, options), place)
+        folder_of_run = RunFolder(finished.run)
         artefact = folder_of_run.read_json("recommendation.json")["pick"]["artefact"]
         pick = next(row for row in folder_of_run.evaluations() if row.artefact == artefact)
         values = pick.card_facts.preprocessing
         assert values, "a search knows how its pick takes images"
         view = InputSpec(pick.card_facts.input_size or SIDE, values.mean, values.std)
-        figure = parts.judge(predict(found.run / artefact, parts.paths(parts.test), view)).figure
-        spent = (f"{found.cpu_s:.0f}", f"{found.wall_s:.0f}")
+        figure = parts.judge(predict(finished.run / artefact, parts.paths(parts.test), view)).figure
+        spent = (f"{finished.cpu_s:.0f}", f"{finished.wall_s:.0f}")
         described = (pick.configuration.card, pick.configuration.training, pick.configuration.compression)
         yield name, f"search, {limit}", *described, percent(figure), "", *spent
-        for row in script_rows(parts, found.cpu_s, place):
+        for row in script_rows(parts, finished.cpu_s, place):
             behind = f"{100 * (figure.value - row[-1]):.1f}"
             yield name, *row[:5], behind, *row[5:-1]
 

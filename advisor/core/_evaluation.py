@@ -255,7 +255,7 @@ class Evaluation:
 
     @property
     def figures(self) -> DeviceFigures:
-        """What is known of the file on the device of this evaluation."""
+        """The figures of the file on the device of this evaluation."""
         latency = self.latency
         target = self.configuration.target
         return DeviceFigures(

@@ -26,7 +26,7 @@ FEWER = 0.5
 
 
 class ChosenThresholds(NamedTuple):
-    """What makes 0 the threshold of each label's logits: a slope and a shift, (C,), and what it guarantees."""
+    """A slope and a shift (C,) that make 0 the threshold of each label's logits, and the guarantees of these."""
 
     slope: Floats
     shift: Floats

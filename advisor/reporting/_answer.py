@@ -45,7 +45,7 @@ TIMED_BUSY = (
     "timed while other programs used the machine: with one thread the processor time, with several the shortest time. "
     "Do not compare one with the other"
 )
-"""What the star beside a latency says."""
+"""The meaning of the star beside a latency."""
 
 _WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
 

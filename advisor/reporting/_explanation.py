@@ -36,16 +36,16 @@ COUNT_ERROR = 0.02
 be that was rounded as a share."""
 
 OF_HUNDRED = " of 100"
-"""How a share ends that is told as a count."""
+"""The end of a share that is told as a count."""
 
 ADDRESS = "https://"
-"""What stands before the server in the reason of weights that could not be downloaded."""
+"""The beginning of an address: the server follows, in the reason of weights that could not be downloaded."""
 
 CONTENDED = "(contended machine)"
-"""How the source of a latency ends that was measured while other programs used the machine."""
+"""The end of the source of a latency that was measured while other programs used the machine."""
 
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
-"""How the number of a size begins that takes ``an``."""
+"""The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
 
 UnitOfPlace = tuple[str, str]
 """What runs a file, and where, in words: ``2 CPU threads``, ``this machine``."""

@@ -324,8 +324,8 @@ def make_shipped_card(file: Path, catalogs: Sequence[Path] = (), task: str = "")
     stem = _stem(file)[:100] or FAMILY
     name = f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem
     # Under another task, the same file may become another card.
-    kept = "-".join(filter(None, (sha256_file(file)[:32], str(VERSION), task, name)))
-    catalogue = cache_root() / "shipped" / kept / "catalog.yaml"
+    folder_name = "-".join(filter(None, (sha256_file(file)[:32], str(VERSION), task, name)))
+    catalogue = cache_root() / "shipped" / folder_name / "catalog.yaml"
     if not catalogue.is_file():
         shutil.rmtree(catalogue.parent, ignore_errors=True)
         catalogue.parent.mkdir(parents=True)

@@ -48,7 +48,7 @@ _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _FEWEST_LETTERS = 6  # of a code whose end is left out, such as SM-S921
 _MOST_NEAREST = 3
 APPLE_DEVICES = ("iphone", "ipad")
-"""How the plain names of Apple's devices begin."""
+"""The beginnings of the plain names of Apple's devices."""
 
 APPLE_CORES = "[{core: A15 performance, count: 2, max_mhz: 3200}, {core: A15 efficiency, count: 4, max_mhz: 2000}]"
 ANDROID_CORES = "[{core: Cortex-X4, count: 1, max_mhz: 3300}, {core: Cortex-A720, count: 7, max_mhz: 2800}]"

@@ -357,7 +357,7 @@ class FloatModel:
 
     @property
     def notes(self) -> Any:
-        """What its training returned, None if it returned nothing."""
+        """The facts that its training returned, None if there are none."""
         return read_result(self.path.parent)
 
 

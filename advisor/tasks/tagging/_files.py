@@ -172,15 +172,16 @@ class ByPrecision(JudgeByShares[TagScores]):
         A finished file of the user keeps its scores, so its thresholds are kept beside it.
         """
         verdict = super().verdict(scored, images, run, name)
-        found: Sequence[BoxGuarantee | None] = [parse(BoxGuarantee, row) if row else None for row in scored.notes or ()]
+        notes = scored.notes or ()
+        guarantees: Sequence[BoxGuarantee | None] = [parse(BoxGuarantee, note) if note else None for note in notes]
         thresholds = {}
         if not scored.made_here:
             chosen = self._choose_for_finished(self.score_images(scored.own, images, Role.VALIDATION), images)
-            found = chosen.guarantees
+            guarantees = chosen.guarantees
             thresholds = dict(zip(images.classes, chosen.scores, strict=True))
-        named = zip(images.classes, found, strict=False)
-        guarantees = {label: guarantee for label, guarantee in named if guarantee}
-        answers = replace(verdict.answers, label_guarantees=guarantees, label_thresholds=thresholds)
+        named = zip(images.classes, guarantees, strict=False)
+        of_labels = {label: guarantee for label, guarantee in named if guarantee}
+        answers = replace(verdict.answers, label_guarantees=of_labels, label_thresholds=thresholds)
         return replace(verdict, answers=answers)
 
     def _choose_for_finished(self, own: TagScores, images: Images) -> label_thresholds.ChosenThresholds:

@@ -167,7 +167,7 @@ def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[s
     """Write a float tagger whose labels have the threshold one half, and return what each threshold guarantees."""
     scores = np.load(known.scores, allow_pickle=False)
     truth = np.array(known.truth, np.int8)
-    found = label_thresholds.choose_thresholds(
+    thresholds = label_thresholds.choose_thresholds(
         label_thresholds.logits_of(scores), truth, known.groups, known.wishes, known.batch
     )
     data = model.read_bytes()
@@ -175,10 +175,10 @@ def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[s
     # Labels that the images do not have keep their scores.
     slopes = np.ones_like(bias)
     shifts = np.zeros_like(bias)
-    slopes[list(known.order)] = found.slope
-    shifts[list(known.order)] = found.shift
+    slopes[list(known.order)] = thresholds.slope
+    shifts[list(known.order)] = thresholds.shift
     rows = np.zeros((1, len(weights)), np.float32)
     # A float head needs no rows of features, and rounds nothing.
     edited = with_head(data, weights * slopes, bias * slopes + shifts, rows, lambda kernel, *_: kernel, model.name)
     path.write_bytes(edited)
-    return [to_json(guarantee) if guarantee else None for guarantee in found.guarantees]
+    return [to_json(guarantee) if guarantee else None for guarantee in thresholds.guarantees]
