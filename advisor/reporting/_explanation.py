@@ -269,7 +269,7 @@ def _explain_missing(without: Mapping[str, str]) -> str:
     if causes.total() == len(without):
         # The search has tried already, so fetching once more is no advice.
         ((cause, _),) = causes.most_common(1)
-        return f"{len(without)} could not be downloaded ({cause})"
+        return f"{len(without)} could not be downloaded: {cause.replace(': ', ', ')}"
     return f"{len(without)} without weights here: advisor catalog fetch --all"
 
 
