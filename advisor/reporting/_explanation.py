@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from advisor.core import (
+    FLOAT,
     HOST,
     Evaluation,
     Provenance,
@@ -13,6 +14,7 @@ from advisor.core import (
     Status,
     Target,
     UsageError,
+    excess_texts,
     plural,
     show_bytes,
     show_ms,
@@ -21,7 +23,7 @@ from advisor.engine import Incumbent
 from advisor.reporting import _text as text
 from advisor.reporting._classes import compute_recalls, find_weakest
 from advisor.reporting._risks import is_worthless
-from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8
+from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8, list_int8
 from advisor.reporting._unknown_images import is_flattered
 from advisor.reporting._view import RunView
 
@@ -29,6 +31,12 @@ TITLE = "What you ship today"
 UNJUDGED = "; it did not run on the hold-out"
 WORTHLESS = "Not worth shipping yet. The best so far:"
 LEARNT = "Its figures are too high if it has learnt from your images."
+
+SLOWER = 1.05
+"""Ratio of latencies from which a difference is named."""
+
+SHOWN_POINTS = 0.05
+"""Points of accuracy that are not 0 with the one decimal that is shown."""
 
 FEW_IMAGES = 100
 COUNT_ERROR = 0.02
@@ -87,13 +95,37 @@ def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
 
 
 def _explain_compression(view: RunView, pick: Evaluation) -> str:
-    """Return why a float pick is not compressed: int8 of it failed, or was not reached; empty if it was judged."""
+    """Return why a float pick is not compressed; empty if int8 was not asked for, or may still come."""
     failed = find_failed_int8(view, pick)
     if failed is not None:
         return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
-    if view.unfinished or not lacks_int8(view, pick):
+    if view.unfinished:
         return ""
-    return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
+    if lacks_int8(view, pick):
+        return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
+    drawback = _explain_float(view, pick)
+    return f"Not compressed: int8 of it {drawback}." if drawback else ""
+
+
+def _explain_float(view: RunView, pick: Evaluation) -> str:
+    """Return why the int8 form of a float pick is not the pick, in words that follow ``int8 of it``; empty without it.
+
+    Of several files with int8 on the pick's network, the most accurate one answers, then the fastest.
+    """
+    forms = list_int8(view, pick) if pick.configuration.compression == FLOAT else []
+    judged = [form for form in forms if form.status is Status.OK and form.accuracy and form.latency and form.size]
+    if not judged:
+        return f"was skipped: {forms[0].reason}" if forms else ""
+    int8 = max(judged, key=lambda form: (view.budget.met_by(form), form.accuracy_percent, -form.latency_ms))
+    if excess := excess_texts(int8, view.budget):
+        return f"breaks a limit: {', '.join(excess)}"
+    points = pick.accuracy_percent - int8.accuracy_percent
+    less = f"{points:.1f} points less accurate" if points >= SHOWN_POINTS else ""
+    if int8.variant not in {tie.variant for tie in view.decision.ties}:
+        return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
+    if int8.latency_ms >= SLOWER * pick.latency_ms:
+        return f"takes {show_ms(int8.latency_ms)} in place of {show_ms(pick.latency_ms)}"
+    return f"is {less}, and saves less than that is worth" if less else "comes after it by the rule"
 
 
 def _right(view: RunView, pick: Evaluation) -> str:

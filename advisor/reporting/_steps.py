@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, plural, show_bytes, show_seconds
-from advisor.engine import StageName, continue_command as continue_command
+from advisor.engine import continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words, next_command
 from advisor.reporting._classes import compute_recalls
 from advisor.reporting._phrases import count_configurations
@@ -97,14 +97,16 @@ def is_int8_next(view: RunView) -> bool:
 
 
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:
-    """Return whether a float pick has no int8 file because the search ended before it made one."""
+    """Return whether a float pick has no int8 file because the search had no time to make one."""
     # A finished model of the user is never compressed (decision 0080).
     if pick.configuration.compression != FLOAT or pick.card_facts.as_it_is:
         return False
-    forms = [row for row in view.evaluations if row.network == pick.network]
-    int8 = [row for row in forms if row.configuration.compression == INT8]
-    reached = any(row.stage != StageName.STOP for row in int8)
-    return not reached and count_configurations(view).unreached > 0
+    int8 = list_int8(view, pick)
+    compressions = view.request.question.compressions
+    if not int8 and compressions and INT8 not in compressions:
+        return False
+    # A resumed search considers again what this one did not begin.
+    return not any(row.was_begun for row in int8) and (bool(int8) or count_configurations(view).unreached > 0)
 
 
 def int8_size(pick: Evaluation) -> str:
@@ -112,10 +114,15 @@ def int8_size(pick: Evaluation) -> str:
     return f", about {show_bytes(SMALLER * pick.size.value)}" if pick.size else ""
 
 
+def list_int8(view: RunView, pick: Evaluation) -> list[Evaluation]:
+    """Return the evaluations of the int8 form of the pick's network."""
+    forms = [row for row in view.evaluations if row.network == pick.network]
+    return [row for row in forms if row.configuration.compression == INT8]
+
+
 def find_failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
     """Return the int8 file of a float pick that failed; None if it did not fail, or if there is another one."""
-    forms = [row for row in view.evaluations if row.network == pick.network]
-    int8 = [row for row in forms if row.configuration.compression == INT8]
+    int8 = list_int8(view, pick)
     if pick.configuration.compression != FLOAT or any(row.status is Status.OK for row in int8):
         return None
     return next((row for row in int8 if row.status is Status.FAILED), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core import CardFacts, Evaluation, HoldoutPart, OnAllImages, Provenance, Quantity, Status
+from advisor.core import Budget, CardFacts, Evaluation, HoldoutPart, OnAllImages, Provenance, Quantity, Status
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import CheckedLabels
 from advisor.engine._history.loaded_run import WrongLabel
@@ -128,9 +128,9 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert all(right in document for document in documents)
 
 
-def not_compressed(status: Status = Status.SKIPPED, stage: str = "stop") -> RunView:
+def not_compressed(status: Status = Status.SKIPPED, stage: str = "stop", reason: str = "not started") -> RunView:
     """Return a judged run whose pick is a float file, of which int8 was not reached, predicted on two phones."""
-    view, changed = judged_view(), {"status": status, "stage": stage, "reason": "no space"}
+    view, changed = judged_view(), {"status": status, "stage": stage, "reason": reason}
     forms = {row.configuration.key: row.configuration.compression for row in view.evaluations}
     rows = [replace(row, **changed) if forms[row.configuration.key] == "int8" else row for row in view.evaluations]
     pick = next(row for row in rows if forms[row.configuration.key] == "float32" and row.holdout_accuracy)
@@ -141,7 +141,7 @@ def not_compressed(status: Status = Status.SKIPPED, stage: str = "stop") -> RunV
 
 
 def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next() -> None:
-    failed, view = not_compressed(Status.FAILED, "convert"), not_compressed()
+    failed, view = not_compressed(Status.FAILED, "convert", "no space"), not_compressed()
     assert "Not compressed: int8 of it failed in the stage convert: no space." in opening_lines(failed)
     assert next_steps(failed) == ()
     assert "Not compressed yet: the search did not reach int8, about 510.0 kB." in opening_lines(view)
@@ -149,6 +149,40 @@ def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next
     assert lines.count(f"  {step.command}") == 1, "a command that is broken cannot be copied"
     assert step.command.endswith(" --extend 10min")
     assert "which is not compressed yet, about 510.0 kB:" in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "points", "tied", "budget_ms", "said"),
+    [
+        (1.0, 4.0, False, 100.0, "is 4.0 points less accurate, and not tied with the most accurate file."),
+        (1.0, 0.0, False, 100.0, "is not tied with the most accurate file."),
+        (3e4, 0.0, True, 1e5, "takes 30000 ms in place of "),
+        (1.0, 0.4, True, 100.0, "is 0.4 points less accurate, and saves less than that is worth."),
+        (1.0, 0.0, True, 100.0, "comes after it by the rule."),
+        (900.0, 0.0, True, 100.0, "breaks a limit: p90 latency 900 ms against 100 ms"),
+    ],
+)
+def test_a_float_pick_says_why_its_int8_file_is_not_the_pick(
+    latency_ms: float, points: float, tied: bool, budget_ms: float, said: str
+) -> None:
+    view = not_compressed(Status.OK, "")
+    pick = present(view.decision.pick)
+    latency = replace(present(pick.latency), value=latency_ms)
+    accuracy = replace(present(pick.accuracy), value=pick.accuracy_percent - points)
+    variant = replace(pick.configuration, compression="int8")
+    int8 = replace(pick, configuration=variant, latency=latency, latency_p90=None, accuracy=accuracy)
+    others = [row for row in view.evaluations if row.network != pick.network]
+    decision = replace(view.decision, ties=(int8,) if tied else ())
+    view = replace(view, evaluations=(*others, pick, int8), decision=decision, budget=Budget(latency_ms=budget_ms))
+    (line,) = [line for line in opening_lines(view) if line.startswith("Not compressed")]
+    assert line.startswith(f"Not compressed: int8 of it {said}")
+
+
+def test_an_int8_form_that_the_time_did_not_allow_is_the_next_step_and_one_of_no_worth_says_so() -> None:
+    refused = not_compressed(Status.SKIPPED, "promotion", "form not made: it is not worth its CPU time")
+    assert any(line.startswith("Not compressed: int8 of it was skipped: form not") for line in opening_lines(refused))
+    late = not_compressed(Status.SKIPPED, "promotion", "not started: it would not end within the time limit")
+    assert next_steps(late)[0].topic == "int8"
 
 
 def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_missing() -> None:

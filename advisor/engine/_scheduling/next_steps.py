@@ -142,15 +142,18 @@ class SearchRule:
         is_ready = all(other in prospects.results for other in needed)
         return has_time and is_ready and not prospects.is_hopeless(step.network)
 
-    def explain_refusal(self, network: CardTraining) -> str:
-        """Return why a network does not start, or why no further form of it is made."""
+    def explain_refusal(self, step: FormStep) -> str:
+        """Return why the network of a step does not start, or why that form of it is not made."""
         prospects = self.prospects
+        network = step.network
         lighter = [step for step in prospects.list_lighter(network) if step not in prospects.results]
         if any(step in prospects.closed for step in lighter):
             return "no lighter training of this model was evaluated"
         accuracy = prospects.expect_accuracy(network)
         is_hopeless = prospects.is_hopeless(network)
         if prospects.find_float(network) in prospects.results:
+            if not is_hopeless and not self.prices.share((step,)):
+                return f"{NO_TIME}; the fine-tuned network has about {accuracy:.1f} %"
             why = "would not be picked" if is_hopeless else "is not worth its CPU time"
             return f"form not made: the fine-tuned network has about {accuracy:.1f} %, and one more form of it {why}"
         most = prospects.expect_most_accuracy(network)

@@ -86,7 +86,7 @@ class Scheduler:
             if not CardTraining.of(configuration).tuned:
                 continue
             self._study.leave_out(configuration)
-            yield configuration, self._rule.explain_refusal(CardTraining.of(configuration))
+            yield configuration, self._rule.explain_refusal(FormStep.of(configuration))
 
     def _admits(self, begun: Collection[FormStep]) -> Admits:
         """Return what may start if everything is to be evaluated."""

@@ -149,7 +149,7 @@ def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -
     assert OTHER in search.heads
     assert not search.tuned
     assert search.rule.is_out_of_time
-    assert search.rule.explain_refusal(CardTraining(OTHER, TUNED)).startswith(NO_TIME)
+    assert search.rule.explain_refusal(FormStep(CardTraining(OTHER, TUNED), "float32")).startswith(NO_TIME)
 
 
 def test_the_first_step_surely_ends_in_time_and_without_time_nothing_begins() -> None:
@@ -212,7 +212,10 @@ def test_what_failed_is_not_tried_again_and_not_fine_tuned(status: Status) -> No
         made.condition_on(Evaluation(PLAN.configuration(card, "float32", 1, "head"), status, reason="because"))
     course = [step for some in made.forecast_steps() for step in some]
     assert {step.network.card for step in course} == {WEAK}
-    assert made.explain_refusal(CardTraining(BEST, TUNED)) == "no lighter training of this model was evaluated"
+    assert (
+        made.explain_refusal(FormStep(CardTraining(BEST, TUNED), "int8"))
+        == "no lighter training of this model was evaluated"
+    )
 
 
 def test_a_finished_file_teaches_nothing_and_without_a_limit_the_pace_of_the_machine_changes_nothing() -> None:
@@ -228,14 +231,21 @@ def test_a_finished_file_teaches_nothing_and_without_a_limit_the_pace_of_the_mac
 
 def test_why_a_network_is_not_fine_tuned_and_of_one_that_was_only_a_form_is_not_made() -> None:
     made = told(rule(), **{BEST: 96.0, OTHER: 50.0, WEAK: 96.0})
-    assert "and would not be picked" in made.explain_refusal(CardTraining(OTHER, TUNED))
-    worth = made.explain_refusal(CardTraining(WEAK, TUNED))
+    assert "and would not be picked" in made.explain_refusal(FormStep(CardTraining(OTHER, TUNED), "int8"))
+    int8 = FormStep(CardTraining(WEAK, TUNED), "int8")
+    worth = made.explain_refusal(int8)
     assert worth.startswith("not fine-tuned: it is expected to reach 9")
     assert f"--training {TUNED}" in worth
     made.condition_on(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 90.0))
-    worse = made.explain_refusal(CardTraining(WEAK, TUNED))
+    worse = made.explain_refusal(int8)
     assert worse.startswith("form not made: the fine-tuned network has about 9")
     assert "not fine-tuned" not in worse
+
+
+def test_a_form_that_has_no_time_is_not_said_to_be_worth_too_little() -> None:
+    made = told(rule(left_s=1.0), **{WEAK: 96.0})
+    made.condition_on(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 97.0))
+    assert made.explain_refusal(FormStep(CardTraining(WEAK, TUNED), "int8")).startswith(NO_TIME)
 
 
 def test_everything_may_begin_but_what_cannot_be_picked() -> None:
