@@ -126,5 +126,8 @@ def open_view(open_html: Open, view: RunView, **options: Any) -> Opened:
     opened = open_html(render_html(view), **options)
     opened.page.evaluate("document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })")
     if view.ok and options.get("java_script_enabled", True):
+        # Plots are drawn when they come near.
+        opened.page.evaluate("document.getElementById('explore').scrollIntoView()")
         opened.page.wait_for_selector("#plot-size .scatterlayer .trace", state="attached")
+        opened.page.evaluate("scrollTo(0, 0)")
     return opened

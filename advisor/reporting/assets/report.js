@@ -31,6 +31,7 @@
   const DARK = ["#56b4e9", "#ff9d5c", "#63d297", "#e08fd6", "#f2cf5b", "#94a3ff", "#ff7fa5", "#a9bcc6"];
   const LABELS = 9;
   const NARROW = 560;
+  const DRAWN_AFTER_MS = 3000;
   const [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP, HELD_OUT] = [0, 1, 2, 3, 4, 5, 6];
   const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points",
     [HELD_OUT]: "%"};
@@ -281,7 +282,26 @@
     {id: "plot-size", axis: "size", unit: "MB", scale: 1e6, xOf: () => SIZE, title: () => "File size (MB)"},
   ];
 
+  // The plots stand below the first screen, and the library that draws them takes a second of a slow phone. So they are
+  // drawn when they come near, or a little later, so that a page that is printed has them.
+  let plotsWanted = false;
+
+  function drawWhenNear() {
+    const target = document.getElementById(PLOTS[0].id);
+    const want = () => {
+      if (plotsWanted) return;
+      plotsWanted = true;
+      redraw();
+    };
+    const near = new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) want(); },
+      {rootMargin: "300px"});
+    if (target) near.observe(target);
+    setTimeout(want, DRAWN_AFTER_MS);
+  }
+
   async function drawPlots(shown) {
+    if (!plotsWanted) return;
+    await window.unpackLibrary();
     const look = theme();
     for (const plot of PLOTS) {
       const target = document.getElementById(plot.id);
@@ -482,9 +502,9 @@
   }
   if ($("#all")) attempt(wireTable, $("#evaluations"));
   if ($("#compare")) attempt(showChosen, $("#compare"));
-  if (form) attempt(() => { wireFilters(); paintDots(); applyFilters(); }, $("#explore"));
+  if (form) attempt(() => { wireFilters(); paintDots(); applyFilters(); drawWhenNear(); }, $("#explore"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   const reasons = document.querySelectorAll("details.reasons");
-  addEventListener("beforeprint", () => { printing = true; reasons.forEach((fold) => { fold.open = true; }); redraw(); });
+  addEventListener("beforeprint", () => { printing = plotsWanted = true; reasons.forEach((fold) => { fold.open = true; }); redraw(); });
   addEventListener("afterprint", () => { printing = false; redraw(); });
 })();
