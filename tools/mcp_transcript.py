@@ -44,7 +44,9 @@ async def converse(folder: Path) -> None:
             result: Any = await client.call_tool(tool, arguments, progress_callback=_keeper(said))
             answer = result.structured_content or {"error": result.content[0].text}
             more = [f"... {len(said) - SHOWN} more"] if len(said) > SHOWN else []
-            told = [f"< {name}: {answer[name]}" for name in entries or ("error",)]
+            # An answer without its entries is an error, which a reader must see.
+            shown = entries if set(entries) <= answer.keys() else ()
+            told = [f"< {name}: {answer[name]}" for name in shown or ("error",)]
             for line in (*(f"  progress: {text}" for text in (*said[:SHOWN], *more)), *told):
                 print(fill(line.replace(str(folder), "models"), WIDTH, subsequent_indent="    "))
             print()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,10 +140,12 @@ def test_a_search_sends_progress_and_answers(
     except WeightsError as error:
         skip_or_fail(f"the weights of {CARD} cannot be fetched: {error.message}")
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    anyio.run(mcp_transcript.converse, photos.parent)
+    # A folder of its own: beside the shared photographs, other tests write runs and bundles.
+    folder = Path(shutil.copytree(photos, tmp_path / "home" / "photos")).parent
+    anyio.run(mcp_transcript.converse, folder)
     told = capsys.readouterr().out
     assert "  progress: [" in told
     assert "< feasible: True\n" in told
     assert told.count("< error:") == sum(not entries for _, _, entries in mcp_transcript.CALLS)
-    assert (photos.parent / "runs" / "latest" / "report.html").is_file()
-    assert (photos.parent / "bundle" / "model.tflite").is_file()
+    assert (folder / "runs" / "latest" / "report.html").is_file()
+    assert (folder / "bundle" / "model.tflite").is_file()
