@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog import Card
-from advisor.core import FORMS, Configuration, Provenance, Quantity, UsageError, form_of, recipe_of, show_seconds
+from advisor.core import FORMS, Configuration, Provenance, Quantity, UsageError, form_of, recipe_of, show_seconds, units
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
 from advisor.downloads import WeightsFile
 from advisor.engine._pipeline.cost import CostCalibration, rough_ms, rough_size
@@ -125,7 +125,8 @@ class _SearchSpace:
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
             f"evaluate, {first.card}, takes about {show_seconds(first_s + 0.5)}",
-            f"give at least --time-limit {int(first_s + 1)}s{given}; advisor plan shows each candidate's cost",
+            f"give at least --time-limit {units.write_seconds(int(first_s + 1))}{given}; "
+            "advisor plan shows each candidate's cost",
         )
 
     def course(self, request: Request) -> Course | None:
