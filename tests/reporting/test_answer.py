@@ -209,12 +209,16 @@ def test_right_answers_are_counted_where_few_images_judged(right: int, images: i
     assert f"Right on {said} images" in opening_lines(with_pick(judged_view(), holdout_accuracy=judged))[1]
 
 
-def test_a_latency_of_a_busy_machine_says_which_time_it_is() -> None:
-    busy = replace(
-        present(present(judged_view().decision.pick).latency), source="2 threads, CPU time (contended machine)"
-    )
-    lines = opening_lines(with_pick(judged_view(), latency=busy, contended=True))
-    assert "this machine while other programs used it (CPU time)." in lines[2]
+@pytest.mark.parametrize(("clock", "mark"), [("CPU time", "*"), ("shortest wall time", "†")])
+def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str) -> None:
+    pick = present(judged_view().decision.pick)
+    busy = replace(present(pick.latency), source=f"2 threads, {clock} (contended machine)")
+    view = with_pick(judged_view(), latency=busy, contended=True)
+    assert f"this machine while other programs used it ({clock})." in opening_lines(view)[2]
+    output = said(view)
+    assert re.search(rf"▶.*\){re.escape(mark)}", output)
+    assert re.search(rf"^{re.escape(mark)} other programs used .*{clock.partition(' ')[0]}", output, re.MULTILINE)
+    assert "latencies with different marks are different times" in output
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
