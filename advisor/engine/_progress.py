@@ -206,7 +206,7 @@ class Progress:
             self._show_event()
 
     def _tell_load(self) -> None:
-        """Say once that other programs keep the machine busy; a narrow terminal would cut it off the line that moves."""
+        """Say once that other programs keep the machine busy: a narrow terminal cuts the line that moves."""
         slowdown = self._load.slowdown
         if slowdown >= BUSY and not self._has_told_load and self._display is not None:
             self._has_told_load = True
