@@ -153,7 +153,9 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
         where = f"on {text.show_holdout_images(evaluation)} of the hold-out"
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
-        return (("On images like these", measured), ("In new conditions", f"{_unknown(view, unknown)}."))
+        expected = ("On images like these", measured)
+        # Another visit or camera means nothing for drawn images.
+        return (expected,) if view.demonstration else (expected, ("In new conditions", f"{_unknown(view, unknown)}."))
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)

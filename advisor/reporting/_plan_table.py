@@ -205,12 +205,12 @@ def _when(first: CardForecast) -> str:
 
 def _weights(view: PlanView) -> str:
     """Return which cards have their weights here, what must be downloaded, and what a search does if that fails."""
-    here = [card.card for card in view.cards if card.on_disk]
+    local = [card.card for card in view.cards if card.on_disk]
     missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
-    start = f"Weights: {len(here)} of {plural(len(view.cards), 'card')} on this machine"
+    start = f"Weights: {len(local)} of {plural(len(view.cards), 'card')} on this machine"
     if not missing:
         return f"{start}, nothing to download."
-    named = f" ({listed(here, NAMES_SHOWN)})" if here else ""
+    named = f" ({listed(local, NAMES_SHOWN)})" if local else ""
     unknown = sum(card.download_bytes is None for card in missing)
     size = show_bytes(view.download_bytes) if view.download_bytes else "sizes unknown"
     more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""

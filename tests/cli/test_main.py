@@ -77,6 +77,8 @@ def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypa
     assert "latest" in names
     assert len(names) == 2
     assert all(run.startswith("old/") for run in completion.complete_runs("old/"))
+    for words, argument in (("report", "run"), ("export", "run"), ("compare", "after"), ("search", "resume")):
+        assert "runs/latest" in completed(words, argument, "")
 
 
 @with_cases
@@ -87,13 +89,6 @@ def test_a_long_line_is_folded_between_words_and_a_command_stays_whole(line: str
 @with_cases
 def test_names_are_completed_after_the_last_comma(words: str, option: str, given: str, found: str) -> None:
     assert found in completed(words, option, given)
-
-
-def test_commands_complete_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "runs")
-    for words, argument in (("report", "run"), ("export", "run"), ("compare", "after"), ("search", "resume")):
-        assert "runs/latest" in completed(words, argument, "")
 
 
 def test_a_shell_gets_the_names(starts_processes: None) -> None:

@@ -96,18 +96,13 @@ def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts:
 
 @pytest.mark.parametrize(("accuracy", "right"), [(99.4, "99"), (99.5, "more than 99"), (100.0, "100")])
 def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str) -> None:
-    view = judged_view()
-    pick = present(view.decision.pick)
-    held = replace(present(pick.holdout_accuracy), value=accuracy, low=98.0, high=100.0)
-    decision = replace(view.decision, pick=replace(pick, holdout_accuracy=held))
-    said = opening_lines(replace(view, decision=decision))
+    held = Quantity(accuracy, "%", Provenance.MEASURED, 98.0, 100.0, 0.95)
+    said = opening_lines(with_pick(judged_view(), holdout_accuracy=held))
     assert f"Right on {right} of 100 images like yours (95 %: 98 to 100)." in said
 
 
 def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() -> None:
-    view = judged_view()
-    decision = replace(view.decision, pick=replace(present(view.decision.pick), holdout_accuracy=None))
-    file, right, *_ = opening_lines(replace(view, decision=decision))
+    file, right, *_ = opening_lines(with_pick(judged_view(), holdout_accuracy=None))
     assert file.endswith("; it did not run on the hold-out.")
     assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(95 %: \d+ to \d+\)\.", right)
 
@@ -194,9 +189,8 @@ def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_
 
 
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
-    view = judged_view()
-    known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))
-    (_, _, time, _) = opening_lines(with_pick(view, card_facts=known.card_facts))
+    facts = CardFacts(params=4.7e6, macs=385e6, input_size=224)
+    (_, _, time, _) = opening_lines(with_pick(judged_view(), card_facts=facts))
     figure, phone = r"[\d.]+ ms \(80 %: [\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
     over = "perhaps over the budget"
     phones = f"{figure} a mid-range phone {phone}: {over}, {figure} a flagship {phone}: {over}"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -51,11 +52,8 @@ def test_the_answer_says_how_many_images_are_read(tmp_path: Path) -> None:
 
 
 def test_a_plan_leaves_out_what_could_not_be_downloaded_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise WeightsError("no server answers")
-
     first, second, *_ = (card.card for card in preview(resolve({})).cards)
-    monkeypatch.setattr("advisor.catalog.fetch_weights", refuse)
+    monkeypatch.setattr("advisor.catalog.fetch_weights", Mock(side_effect=WeightsError("none")))
     named = resolve({"candidates": [first]})
     find_weights(resolve_cards(named), lambda _: None)
     plan = preview(resolve({}))
