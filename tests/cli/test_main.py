@@ -151,16 +151,14 @@ def test_a_wait_without_a_line_goes_on(
     BEGAN.reset(token)
 
 
-def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_follows_gets_each_step_and_quiet_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     with progress("the first") as tell:
         tell("a step\x1b[31m")
         tell("the next")
     assert capsys.readouterr() == ("", "a step\\x1b[31m\nthe next\n")
-
-
-def test_quiet_shows_no_step_nor_download(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     token = QUIET.set(True)
     with progress("the first") as tell, download_bars() as advance:
         tell("a step")

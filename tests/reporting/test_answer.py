@@ -25,7 +25,7 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION
 from tests.builders import present
 from tests.reporting import views
-from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
+from tests.reporting.views import infeasible_view, judged_view, run_view, running_view, said, with_pick
 from tests.run_folders import images, write_run
 from tests.tables import with_cases
 from tests.zones import zone
@@ -37,13 +37,6 @@ RIVAL = f"Runner-up: {OWN.decision.runner_up_reason}"
 STATE = "Search is running, 34 of 100 configurations have results (2026-01-31 12:00:00 UTC). If it was stopped, "
 RESUME = "advisor search --resume runs/20260131-1200-image-classification"
 FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))
-
-
-def said(view: RunView, width: int = 140, encoding: str = "utf-8", brief: bool = False) -> str:
-    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    print_answer(view, Console(file=stream, width=width, highlight=False), brief=brief)
-    stream.flush()
-    return stream.buffer.getvalue().decode(encoding)
 
 
 def header_of(output: str) -> str:
@@ -82,9 +75,9 @@ def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
         ),
         (running_view(), "utf-8", [STATE, RESUME], ["Next: "]),
         (infeasible_view(), "utf-8", ["Nothing meets the budget: closest to the limits is", WAY], ["Pick:"]),
-        (empty_view(), "utf-8", ["No result: no candidate could be evaluated"], ["▶"]),
+        (views.empty_view(), "utf-8", ["No result: no candidate could be evaluated"], ["▶"]),
         (run_view(card_suffix="\x1b]0;owned\x07[red]"), "utf-8", ["[red]"], ["\x1b", "\x07"]),
-        (run_view(classes=HOSTILE), "ascii", ["> ", "Pick:"], []),
+        (run_view(classes=views.HOSTILE), "ascii", ["> ", "Pick:"], []),
     ],
 )
 def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts: list[str], missing: list[str]) -> None:
@@ -205,14 +198,14 @@ def test_right_answers_are_counted_where_few_images_judged(right: int, images: i
 
 @pytest.mark.parametrize(("clock", "mark"), [("CPU time", "*"), ("shortest wall time", "†")])
 def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str) -> None:
-    pick = present(judged_view().decision.pick)
-    busy = replace(present(pick.latency), source=f"2 threads, {clock} (contended machine)")
+    latency = present(present(judged_view().decision.pick).latency)
+    busy = replace(latency, source=f"2 threads, {clock} (contended machine)")
     view = with_pick(judged_view(), latency=busy, contended=True)
     assert f"this machine while other programs used it ({clock})." in opening_lines(view)[2]
-    output = said(view)
-    assert re.search(rf"▶.*\){re.escape(mark)}", output)
-    assert re.search(rf"^{re.escape(mark)} other programs used .*{clock.partition(' ')[0]}", output, re.MULTILINE)
-    assert "latencies with different marks are different times" in output
+    shown = said(view)
+    assert f"){mark} " in shown
+    assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", shown, re.MULTILINE)
+    assert "latencies with different marks are different times" in shown
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
@@ -259,7 +252,7 @@ def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> 
     assert "of ImageNet; on your images nobody knows yet" in opening_lines(published)[1]
     assert not published.unknown_conditions(present(published.decision.pick))
     assert opening_lines(infeasible_view())[0].startswith("Nothing meets the budget. Closest: ")
-    assert opening_lines(empty_view()) == ()
+    assert opening_lines(views.empty_view()) == ()
 
 
 @with_cases
