@@ -82,7 +82,7 @@ def print_answer(
     if brief:
         return
     if view.decision.pick:
-        shown = choose_rows(view, shortlist(view), rows)
+        shown = choose_rows(view, shortlist(view, figures.find_holdout_rival(view)), rows)
         nothing = Text("No row passes the filter.", style="yellow")
         blocks.write([Text(), _fit_table(view, console, shown) if shown else nothing, Text()], console)
     blocks.show(_sentences(view), console)
@@ -267,7 +267,7 @@ def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> T
 
 def make_written_table(view: RunView) -> list[Block]:
     """Return the short table for a document; nothing without a result."""
-    rows = shortlist(view)
+    rows = shortlist(view, figures.find_holdout_rival(view))
     return [_laid_out(view, rows, _WRITTEN)] if rows else []
 
 
