@@ -262,6 +262,7 @@ def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, nam
     header = header_of(output)
     assert [name for name in names if name not in header] == []
     assert all(len(line.rstrip()) <= width for line in output.splitlines()[1:])
+    assert not re.search(r"^(%|ms|MB)", output, re.MULTILINE), "a number stays with its unit"
     row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
     if width >= 100:
         assert f"{present(view.decision.pick).configuration.card} " in row, "no name is folded"
