@@ -28,6 +28,7 @@ from advisor.core import (
     UsageError,
     show_bytes,
     takes_options,
+    units,
 )
 from advisor.isolation import memory_there as memory_there, require_memory
 from advisor.store import RunFolder
@@ -227,14 +228,14 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def choose_demo_limit(drawing_s: float, drawing_cpu_s: float) -> str:
-    """Return the time limit of a demonstration, such as ``105s``, for the share of a core that drawing its images got.
+    """Return the time limit of a demonstration: ``1min45s`` for a whole core, more if drawing its images got less.
 
     Args:
         drawing_s: seconds by the clock that the images took.
         drawing_cpu_s: CPU seconds of the same work; less than :data:`SHORT_WORK_S` says nothing.
     """
     waiting = drawing_s / drawing_cpu_s if drawing_cpu_s > SHORT_WORK_S else 1.0
-    return f"{DEMO_LIMIT_S * min(max(1.0, waiting), MOST_WAITING):.0f}s"
+    return units.write_seconds(DEMO_LIMIT_S * min(max(1.0, waiting), MOST_WAITING))
 
 
 @takes_options(PlanOptions)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from typer._click.exceptions import NoSuchOption
+from typer._click.exceptions import NoSuchOption, UsageError as WrongUse
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
@@ -48,6 +48,9 @@ INTEGRATIONS = "advisor.commands"
 
 OWNERS_SHOWN = 3
 """Commands that an error names because they have the option that another one lacks."""
+
+EXTRA_ARGUMENT = "Got unexpected extra argument"
+"""The beginning of Click's error of arguments that no parameter takes: often the unit of ``5 minutes``."""
 
 _ALL = "advisor.help_all"
 
@@ -303,17 +306,18 @@ class AllCommands(TyperGroup):
         self._found = named_commands
 
     def parse_args(self, ctx: _click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before the command; an unknown option is told with the commands that have it."""
-        with self._naming_owners(ctx):
+        """Parse what stands before the command, with errors that help."""
+        with self._explaining_errors():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: _click.Context) -> Any:
-        """Run the command; an unknown option is told with the commands that have it."""
-        with self._naming_owners(ctx):
+        """Run the command, with errors that help."""
+        with self._explaining_errors():
             return super().invoke(ctx)
 
     @contextmanager
-    def _naming_owners(self, ctx: _click.Context) -> Iterator[None]:
+    def _explaining_errors(self) -> Iterator[None]:
+        """Add to an error of the block what helps: the owners of an unknown option, quotes for a value with a space."""
         try:
             yield
         except NoSuchOption as error:
@@ -324,6 +328,10 @@ class AllCommands(TyperGroup):
             if owners:
                 verb = "have" if len(owners) > 1 else "has"
                 error.message = f"{error.message} ({', '.join(owners[:OWNERS_SHOWN])} {verb} it)"
+            raise
+        except WrongUse as error:
+            if error.message.startswith(EXTRA_ARGUMENT):
+                error.message += ': write a value that has a space in quotes, such as "5 minutes"'
             raise
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:

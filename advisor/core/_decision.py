@@ -35,13 +35,14 @@ class _OtherPick(NamedTuple):
     condition: str  # in words
     pick: Evaluation
     for_accuracy: bool = False  # under the condition, accuracy alone counts
+    by_p90: bool = False  # the condition limits the 90th percentile of the latency
 
 
 @dataclass(frozen=True)
 class Flip:
     """A change of the question that changes the pick."""
 
-    condition: str  #: the change, such as ``the latency budget is below 6.50 ms``
+    condition: str  #: the change, such as ``the size budget is below 4.0 MB``
     key: str  #: the other pick
     text: str  #: condition and other pick in words
 
@@ -145,12 +146,12 @@ def _find_flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Choos
     flips = list[Flip]()
     for others in (_tighten_limits(feasible, pick, chooser), _change_preferences(feasible, chooser)):
         first = dict[str, Flip]()
-        for condition, other, for_accuracy in others:
+        for condition, other, for_accuracy, by_p90 in others:
             key = other.configuration.key
             # Priors may order files of one accuracy: a reader would see the same figure twice.
             is_gain = not for_accuracy or other.accuracy_percent > pick.accuracy_percent
             if is_gain and other.variant != pick.variant:
-                first.setdefault(key, Flip(condition, key, f"{condition}: {other.describe_figures()}"))
+                first.setdefault(key, Flip(condition, key, f"{condition}: {other.describe_figures(by_p90)}"))
         flips += first.values()
     return tuple(flips)
 
@@ -165,7 +166,8 @@ def _find_loosenings(
         # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
         if admitted and other.variant != pick.variant and chooser.pick(admitted) == other:
-            loosenings.append(find_loosening(limit, other, compare_with_pick(other, pick), budget))
+            difference = compare_with_pick(other, pick, with_p90=limit == "latency")
+            loosenings.append(find_loosening(limit, other, difference, budget))
     return tuple(loosenings)
 
 
@@ -178,7 +180,8 @@ def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: C
     others = [evaluation for evaluation in feasible if evaluation.variant != pick.variant]
     faster = [evaluation for evaluation in others if evaluation.p90_ms < latency_ms]
     if faster:
-        yield _OtherPick(f"the latency budget is below {show_ms(latency_ms)}", chooser.pick(faster))
+        condition = f"the latency budget (p90) is below {show_ms(latency_ms)}"
+        yield _OtherPick(condition, chooser.pick(faster), by_p90=True)
     smaller = [evaluation for evaluation in others if evaluation.size_bytes < pick.size_bytes]
     if smaller:
         yield _OtherPick(f"the size budget is below {show_bytes(pick.size_bytes)}", chooser.pick(smaller))

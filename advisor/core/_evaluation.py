@@ -294,12 +294,16 @@ class Evaluation:
             capture=replace(self.capture, holdout=None),
         )
 
-    def describe_figures(self) -> str:
-        """Return the name with the figures; a finalist has its accuracy on the hold-out too."""
+    def describe_figures(self, with_p90: bool = False) -> str:
+        """Return the name with the figures; a finalist has its accuracy on the hold-out too.
+
+        ``with_p90`` adds the figure that a latency budget limits: it may order two files other than the median does.
+        """
         top1 = f"{self.accuracy_percent:.1f} %"
         if self.holdout_accuracy is not None:
             top1 = f"{top1} on validation, {self.holdout_accuracy.value:.1f} % on the hold-out"
-        return f"{self.name} ({top1}, {show_latency(self.latency)}, {show_bytes(self.size_bytes)})"
+        p90 = f", p90 {show_ms(self.p90_ms)}" if with_p90 else ""
+        return f"{self.name} ({top1}, {show_latency(self.latency)}{p90}, {show_bytes(self.size_bytes)})"
 
 
 def show_latency(quantity: Quantity | None) -> str:

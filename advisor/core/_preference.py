@@ -30,6 +30,9 @@ INSTALLS_BYTES = 6e6
 """Bytes that count like a point of accuracy where no size limit is set: they cost an app 1 % of its installs (S.
 Tolomei, "Shrinking APKs, growing installs", Google Play 2017)."""
 
+BEST = {"accuracy": "best accuracy", "latency": "lowest median latency", "size": "smallest size"}
+"""The best value of the figure that a preference names. The latency budget limits the 90th percentile instead."""
+
 Figure = Any
 """A number, or an array of them."""
 
@@ -96,8 +99,8 @@ class Preference:
     @property
     def rule(self) -> str:
         """The rule in words, for the answer's page."""
-        if self.name in ("accuracy", "latency", "size"):
-            return f"The rule: of the candidates within the limits, the one with the best {self.name}."
+        if self.name in BEST:
+            return f"The rule: of the candidates within the limits, the one with the {BEST[self.name]}."
         if self.accuracy_first:
             return (
                 "The rule: of the candidates within the limits, those that the validation images do not show to be "

@@ -35,7 +35,8 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
         price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})" if behind > 0 else ""
         first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(preference.name, "best")
-        weights = f" by the weights {preference}" if first == "best" else ""
+        # The budget counts another figure of the latency.
+        weights = {"fastest": " by median latency", "best": f" by the weights {preference}"}.get(first, "")
         often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
         return f"{pick.describe_figures()} is the {first} candidate within the limits{weights}{often}{price}{met}."
     if behind <= 0:
@@ -112,12 +113,12 @@ def _describe_budget(pick: Evaluation, budget: Budget) -> str:
     return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
 
 
-def compare_with_pick(other: Evaluation, pick: Evaluation) -> str:
+def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(other.accuracy_percent - pick.accuracy_percent, 1) + 0.0  # never -0.0
     speed = _times(pick.latency_ms, other.latency_ms, "faster", "slower")
     size = _times(pick.size_bytes, other.size_bytes, "smaller", "larger")
-    return f"{other.describe_figures()}: {points:+.1f} points, {speed}, {size}"
+    return f"{other.describe_figures(with_p90)}: {points:+.1f} points, {speed}, {size}"
 
 
 def not_the_faster(choice: Choice, preference: Preference) -> str:

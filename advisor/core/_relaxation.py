@@ -100,9 +100,8 @@ def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -
     steps = [_step(limit, evaluation, budget) for limit in limits]
     text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(limits, steps, strict=True))
     now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
-    return Relaxation(
-        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {evaluation.describe_figures()}"
-    )
+    figures = evaluation.describe_figures(with_p90="latency" in limits)
+    return Relaxation(" and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {figures}")
 
 
 def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]:

@@ -24,6 +24,29 @@ SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
 PERCENT: Mapping[str, float] = {"%": 1.0}
 COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
 
+SPELLINGS: Mapping[str, str] = {
+    "microsecond": "us",
+    "\u03bcs": "us",  # without case, the micro sign is this Greek letter, too
+    "millisecond": "ms",
+    "msec": "ms",
+    "second": "s",
+    "sec": "s",
+    "minute": "min",
+    "m": "min",
+    "hour": "h",
+    "hr": "h",
+    "byte": "b",
+    "kilobyte": "kb",
+    "megabyte": "mb",
+    "gigabyte": "gb",
+    "kibibyte": "kib",
+    "mebibyte": "mib",
+    "gibibyte": "gib",
+    "point": "pt",
+    "percent": "%",
+}
+"""The unit for each other spelling, without its plural. Units are compared without case, so these have none."""
+
 MOST = 1e15
 """Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are mistakes, and infinite
 or not in the calendar after a conversion."""
@@ -35,6 +58,8 @@ INPUT_STEP = 32
 """Pixels by which the inputs of networks on maps differ: their backbones halve a map five times."""
 
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
+
+_DURATION_PART = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)\s*[^\s\d.]+)\s*")
 
 _FRAME_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:fps|hz)", re.IGNORECASE)
 
@@ -49,7 +74,8 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 def parse(text: str, units: Mapping[str, float], option: str, example: str, more_units: Sequence[str] = ()) -> float:
     """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
 
-    The hint of an error names ``more_units``, too.
+    A unit may be written as a word, and its case does not matter: ``50 milliseconds``, ``50 MS``. The hint of an error
+    names ``more_units``, too.
 
     Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
     """
@@ -65,13 +91,24 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str, more
         is_share = units is PERCENT and 0 < number <= 1
         written = (f"{100 * number:g}" if is_share else match.group(1)) + example.lstrip("0123456789.")
         raise UsageError(f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}")
-    if unit not in units:
+    factor = _find_factor(unit, units)
+    if factor is None:
         raise UsageError(f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names)
     if number <= 0:
         raise UsageError(f"{option}: '{text}' is not above zero", hint)
-    if number * units[unit] > MOST:
+    if number * factor > MOST:
         raise UsageError(f"{option}: '{text}' is too large", hint)
-    return number * units[unit]
+    return number * factor
+
+
+def _find_factor(unit: str, units: Mapping[str, float]) -> float | None:
+    """Return the factor of a unit however it is spelt; None if it is none of ``units``."""
+    if unit in units:
+        return units[unit]
+    factors = {name.casefold(): factor for name, factor in units.items()}
+    word = unit.casefold()
+    spellings = (word, SPELLINGS.get(word), SPELLINGS.get(word.removesuffix("s")))
+    return next((factors[spelling] for spelling in spellings if spelling in factors), None)
 
 
 def milliseconds(text: str, option: str) -> float:
@@ -110,8 +147,15 @@ def parse_share(text: str, option: str, ends: tuple[float, float], why: str) -> 
 
 
 def seconds(text: str, option: str) -> float:
-    """Parse a duration such as ``10min`` into seconds. Raises UsageError: no number with its unit."""
-    return parse(text, SECONDS, option, "10min")
+    """Parse a duration such as ``10min``, or one of several parts such as ``1h 30min``, into seconds.
+
+    Raises UsageError: no number with its unit.
+    """
+    parts = _DURATION_PART.findall(str(text))
+    # A number such as 1e2 looks like two parts, too.
+    if _NUMBER.match(str(text)) or _DURATION_PART.sub("", str(text)):
+        parts = [text]
+    return sum(parse(part, SECONDS, option, "10min") for part in parts)
 
 
 def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:
@@ -170,6 +214,12 @@ def show_seconds(duration: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def write_seconds(duration: float) -> str:
+    """Return a duration as an option takes it, without spaces: ``4min24s``; of an hour or more, minutes rounded up."""
+    whole = 60 * math.ceil(duration / 60) if duration >= 3600 else duration
+    return show_seconds(whole).replace(" ", "")
 
 
 def show_time(moment: datetime) -> str:

@@ -13,9 +13,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog import Card
-from advisor.core import FORMS, Configuration, Provenance, Quantity, UsageError, form_of, recipe_of, show_seconds
+from advisor.core import FORMS, Configuration, Provenance, Quantity, UsageError, form_of, recipe_of, show_seconds, units
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
-from advisor.downloads import WeightsFile
+from advisor.downloads import FetchOptions, WeightsFile
 from advisor.engine._pipeline.cost import CostCalibration, rough_ms, rough_size
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.materials import Images, RecipePair
@@ -27,6 +27,7 @@ from advisor.engine._rules import rules_of
 from advisor.engine._scheduling.belief import AccuracyBelief, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
+from advisor.engine._space.failed_downloads import read_failures
 from advisor.engine._space.forecast import CardForecast, Course, Forecast, PlanView
 from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
@@ -63,6 +64,7 @@ def preview(request: Request) -> PlanView:
         course=space.course(request),
         split=overview_of(resolved.images) if resolved.images else None,
         remarks=(*resolved.targets.remarks, *resolved.remarks),
+        spare=_count_spare(resolved, space.candidates),
     )
 
 
@@ -125,7 +127,8 @@ class _SearchSpace:
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
             f"evaluate, {first.card}, takes about {show_seconds(first_s + 0.5)}",
-            f"give at least --time-limit {int(first_s + 1)}s{given}; advisor plan shows each candidate's cost",
+            f"give at least --time-limit {units.write_seconds(int(first_s + 1))}{given}; "
+            "advisor plan shows each candidate's cost",
         )
 
     def course(self, request: Request) -> Course | None:
@@ -250,14 +253,41 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
 
-def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
-    """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
+def _fetch_options(resolved: Resolved) -> FetchOptions:
+    execution = resolved.execution
+    return FetchOptions(offline=execution.offline, mirror=execution.mirror)
+
+
+def _count_spare(resolved: Resolved, candidates: Candidates) -> int:
+    """Return how many other cards have their weights here, which a search tries if a download fails."""
     from advisor.catalog import locate_weights
-    from advisor.downloads import FetchOptions
+
+    if resolved.question.candidates or len(candidates.weights) == len(candidates.cards):
+        return 0
+    options = _fetch_options(resolved)
+    others = (card for card in resolved.cards if card not in candidates.cards)
+    return sum(locate_weights(card, options) is not None for card in others)
+
+
+def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
+    """Return the cards that would be tried, with their weights on disk, and the bytes to download for each.
+
+    Cards whose download failed of late are left out, unless the user named them or there are no others.
+    """
+    failures = {} if resolved.question.candidates else read_failures()
+    candidates, downloads = _locate_weights_without(resolved, failures)
+    return (candidates, downloads) if downloads or not failures else _locate_weights_without(resolved, {})
+
+
+def _locate_weights_without(
+    resolved: Resolved, failures: Mapping[str, str]
+) -> tuple[Candidates, dict[str, int | None]]:
+    """See :func:`_locate_weights`; ``failures`` says by card why its weights could not be downloaded."""
+    from advisor.catalog import locate_weights
 
     question = resolved.question
     execution = resolved.execution
-    options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
+    options = _fetch_options(resolved)
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
@@ -270,6 +300,8 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
         if file is not None:
             downloads[card.name] = 0
             files[card.name] = file
+        elif sources and card.name in failures and not execution.offline:
+            missing[card.name] = failures[card.name]
         elif sources and not execution.offline:
             downloads[card.name] = sources[0].file.size_bytes
         elif question.candidates and question.data is None:

@@ -60,8 +60,8 @@ class Bar:
     def _bar(self) -> tqdm[Never]:
         from tqdm import tqdm
 
-        # A narrow bar leaves room for the words: a terminal of 80 columns would cut them.
-        form = "{percentage:3.0f}% |{bar:10}| {elapsed} {desc}"
+        # A terminal of 80 columns cuts what is longer: the words say more than a wide bar and the time that is over.
+        form = "{percentage:3.0f}% |{bar:5}| {desc}"
         return tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
 
     def status(self, line: str, share: float) -> None:
@@ -132,6 +132,7 @@ class Progress:
         self._evaluated = self._configurations = 0
         self._remaining: Remaining | None = None
         self._load = MachineLoad()
+        self._has_told_load = False
         self._run: RunFolder | None = None
         self._began = 0.0
         self._ends = math.inf
@@ -199,9 +200,17 @@ class Progress:
             # A measurement stops the jobs, so its seconds say nothing of how busy other programs keep the machine.
             if event.kind is EventKind.DONE and not event.stage.resources.alone:
                 self._load.note(event.cpu_s, event.seconds)
+                self._tell_load()
             if self._remaining is not None:
                 self._remaining.note(event, time.monotonic())
             self._show_event()
+
+    def _tell_load(self) -> None:
+        """Say once that other programs keep the machine busy: a narrow terminal cuts the line that moves."""
+        slowdown = self._load.slowdown
+        if slowdown >= BUSY and not self._has_told_load and self._display is not None:
+            self._has_told_load = True
+            self._display.tell(f"other programs keep the machine busy: work takes {slowdown:.1f} times as long")
 
     @contextlib.contextmanager
     def doing(self, subject: str) -> Iterator[None]:
@@ -273,9 +282,6 @@ class Progress:
         now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
         if self._remaining is None:
             return Snapshot(now)
-        slowdown = self._load.slowdown
-        if slowdown >= BUSY:
-            now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
         left_s = self._remaining.seconds(time.monotonic())
         share = self._remaining.share()
         until_limit_s = self._ends - time.monotonic()

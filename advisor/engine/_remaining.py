@@ -228,8 +228,9 @@ class Snapshot:
         """The time left in words; empty before the plan is known, and when the time limit is over."""
         if self.left_s is None or (self.limited and not self.left_s):
             return ""
-        how = "{} of --time-limit left" if self.limited else "about {} left"
-        return how.format(show_seconds(self.left_s))
+        # A limit ends the search at its second; the end of the work is estimated.
+        about = "" if self.limited else "about "
+        return f"{about}{show_seconds(self.left_s)} left"
 
     @property
     def line(self) -> str:

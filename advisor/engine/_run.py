@@ -5,13 +5,13 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core import Evaluation
+from advisor.core import Evaluation, Status
 from advisor.engine._afterwards import when_answered
 from advisor.engine._decide import answering
 from advisor.engine._execution import Executor, LocalExecutor, executor_for, one_blas_thread
@@ -128,13 +128,28 @@ def _run_search(
     if not resumed:
         # From here on there is a run, which --resume can continue: what can be refused without one was refused above.
         run = RunFolder.create(request.folder, request.run_name)
-        keep_inputs(run, request.question)
-        run.write_request(request.written)
-    with contextlib.closing(executor), contextlib.ExitStack() as held:
+    with contextlib.closing(executor), contextlib.ExitStack() as held, _keeping_latest(run):
+        if not resumed:
+            keep_inputs(run, request.question)
+            run.write_request(request.written)
         held.callback(run.hold().release)
         cache = held.enter_context(limited_cache(request.execution.cache_size, run.path))
         held.enter_context(progress.kept_in(run))
         return _Search(resolved, run, cache, executor, progress, started, load.result()).result(held.pop_all())
+
+
+@contextlib.contextmanager
+def _keeping_latest(run: RunFolder) -> Iterator[None]:
+    """Let ``latest`` lead to the earlier run again if the block fails before this run has a result.
+
+    After an interrupt it leads here, where --resume goes on.
+    """
+    try:
+        yield
+    except Exception:
+        if not any(evaluation.status is Status.OK for evaluation in run.evaluations()):
+            run.give_latest_back()
+        raise
 
 
 def _end_of_preparation(execution: Execution, started: float) -> float:

@@ -14,7 +14,7 @@ from advisor.reporting import _blocks as blocks, _figures as figures, _text as t
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
+from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, name_clock, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
@@ -41,11 +41,15 @@ LONG_NAME = 24  # Characters; nearly all cards have shorter names
 
 REPORT = "report.html"
 
-TIMED_BUSY = (
-    "timed while other programs used the machine: with one thread the processor time, with several the shortest time. "
-    "Do not compare one with the other"
-)
-"""The meaning of the star beside a latency."""
+SHORTEST = "shortest wall time"
+"""The clock of a latency with several threads on a busy machine, see :func:`.name_clock`."""
+
+BUSY_MARKS = {
+    "*": "other programs used the machine: the CPU time, which they hardly change",
+    "†": "other programs used the machine: the shortest time, and a (p90) that includes waits. The budget counts that "
+    "p90, so the file may be faster",
+}
+"""The meaning of the marks beside a latency. No clock tells the CPU time of several threads."""
 
 _WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
 
@@ -78,7 +82,7 @@ def print_answer(
     if brief:
         return
     if view.decision.pick:
-        shown = choose_rows(view, shortlist(view), rows)
+        shown = choose_rows(view, shortlist(view, figures.find_holdout_rival(view)), rows)
         nothing = Text("No row passes the filter.", style="yellow")
         blocks.write([Text(), _fit_table(view, console, shown) if shown else nothing, Text()], console)
     blocks.show(_sentences(view), console)
@@ -263,7 +267,7 @@ def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> T
 
 def make_written_table(view: RunView) -> list[Block]:
     """Return the short table for a document; nothing without a result."""
-    rows = shortlist(view)
+    rows = shortlist(view, figures.find_holdout_rival(view))
     return [_laid_out(view, rows, _WRITTEN)] if rows else []
 
 
@@ -316,7 +320,7 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
         return {**cells, **latencies, "size MB": size, "memory MB": memory, "deflated MB": deflated, "zstd MB": zstd}
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
     title = "ms, median (p90)" if judged else "latency ms, median (p90)"
-    cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
+    cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + _mark_busy(row)
     cells["size MB" if layout.memory else "MB"] = size
     return {**cells, "memory MB": memory} if layout.memory else cells
 
@@ -336,6 +340,13 @@ def _mark(view: RunView, key: str) -> str:
     if any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents):
         return "○"
     return "≈" if key in view.tie_keys else ""
+
+
+def _mark_busy(row: Evaluation) -> str:
+    """Return the mark of :data:`BUSY_MARKS` for the latency of a row; empty for one of a quiet machine."""
+    if not row.contended or row.latency is None:
+        return ""
+    return "†" if name_clock(row.latency) == SHORTEST else "*"
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:
@@ -380,8 +391,10 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], rob
         more = len(tied - {row.variant for row in rows})
         elsewhere = f"; {more} more in the report" if more else ""
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
-    if any(row.contended for row in rows):
-        lines.append(f"* {TIMED_BUSY}")
+    marks = {_mark_busy(row) for row in rows}
+    lines += [f"{mark} {meaning}" for mark, meaning in BUSY_MARKS.items() if mark in marks]
+    if len(marks) > 1:
+        lines.append("latencies with different marks are different times: they compare only roughly")
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
         lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
     hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rich import box
-from rich.console import Console, Group as Printed, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -48,8 +49,14 @@ STYLES: Mapping[str, str] = {
 }
 """Style of each look."""
 
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:ms|kB|MB|GB)\b)")
+"""The blank between a number and its unit."""
+
+NO_BLANK = "\ue000"
+"""A character without a meaning, as wide as a blank."""
+
 _ASCII = str.maketrans(
-    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
+    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">", "†": "+"}
 )
 
 
@@ -341,7 +348,7 @@ def table(
 
 def write(parts: Iterable[RenderableType], console: Console) -> None:
     """Print the parts; in ASCII where the output does not support Unicode."""
-    group = Printed(*parts)
+    group = _WithUnits(list(parts))
     if console.encoding.lower().startswith("utf"):
         # A command can be wider than the terminal, and one that is cut off cannot be copied.
         console.print(group, crop=False)
@@ -351,6 +358,22 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
     with recorder.capture() as capture:
         recorder.print(group)
     console.print(Text(capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")))
+
+
+class _WithUnits:
+    """Prints parts; a line of words is not folded between a number and its unit."""
+
+    def __init__(self, parts: Sequence[RenderableType]) -> None:
+        self._parts = parts
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for part in self._parts:
+            if isinstance(part, Text):
+                part = part.copy()
+                # Rich folds at any blank, also at those that Unicode calls unbreakable.
+                part.plain = BEFORE_UNIT.sub(NO_BLANK, part.plain)
+            for segment in console.render(part, options):
+                yield Segment(segment.text.replace(NO_BLANK, " "), segment.style, segment.control)
 
 
 # ---- Markdown ----

@@ -235,7 +235,8 @@ def _time(view: RunView, pick: Evaluation) -> str:
     machine = "this machine" if target.device == HOST else target.device
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
-    busy = f" while other programs used it{_name_clock(pick.latency)}" if pick.contended else ""
+    clock = name_clock(pick.latency)
+    busy = f" while other programs used it{f' ({clock})' if clock else ''}" if pick.contended else ""
     phones = {}
     for (unit, phone), latency in _on_reference_phones(view).items():
         phones[unit, f"{phone}{_compare_with_budget(latency, view.budget.latency_ms)}"] = latency
@@ -248,12 +249,11 @@ def _time(view: RunView, pick: Evaluation) -> str:
     return f"{', '.join(f'{_latency(latency)} on {unit} of {place}' for (unit, place), latency in known.items())}."
 
 
-def _name_clock(latency: Quantity) -> str:
+def name_clock(latency: Quantity) -> str:
     """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
     if not latency.source.endswith(CONTENDED):
         return ""
-    clock = latency.source.rpartition(", ")[2].removesuffix(CONTENDED)
-    return f" ({clock.strip()})"
+    return latency.source.rpartition(", ")[2].removesuffix(CONTENDED).strip()
 
 
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:

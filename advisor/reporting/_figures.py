@@ -153,7 +153,9 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
         where = f"on {text.show_holdout_images(evaluation)} of the hold-out"
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
-        return (("On images like these", measured), ("In new conditions", f"{_unknown(view, unknown)}."))
+        expected = ("On images like these", measured)
+        # Another visit or camera means nothing for drawn images.
+        return (expected,) if view.demonstration else (expected, ("In new conditions", f"{_unknown(view, unknown)}."))
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)
@@ -279,17 +281,17 @@ def describe_certainty(view: RunView) -> str:
     return f"{stays}{otherwise}.{order}"
 
 
-def compare_on_holdout(view: RunView) -> str:
-    """Return a sentence about the file within the limits that is best on the hold-out, which the pick is not.
+def find_holdout_rival(view: RunView) -> Evaluation | None:
+    """Return the file within the limits that is best on the hold-out, if the pick is not.
 
-    Empty where it is ahead by no more than one standard error of the difference: then nobody asks why.
+    None where it is ahead by no more than one standard error of the difference: then nobody asks why.
     """
     pick = view.decision.pick
     if pick is None or pick.holdout_accuracy is None or not view.decision.feasible:
-        return ""
+        return None
     chosen = pick.holdout_accuracy
     best = chosen
-    rival = pick
+    rival = None
     for row in view.ok:
         figure = row.holdout_accuracy
         # Another number of threads of the pick is the same file.
@@ -301,10 +303,23 @@ def compare_on_holdout(view: RunView) -> str:
         if figure.value > best.value and view.budget.met_by(row):
             best = figure
             rival = row
-    more = best.value - chosen.value
-    noise = math.hypot(compute_half_width(best), compute_half_width(chosen))
-    if more <= noise / STANDARD_ERRORS:
+    return rival if best.value - chosen.value > _noise_between(best, chosen) / STANDARD_ERRORS else None
+
+
+def _noise_between(first: Quantity, second: Quantity) -> float:
+    """Return the half width in points of the 95 % interval of the difference of two accuracies."""
+    return math.hypot(compute_half_width(first), compute_half_width(second))
+
+
+def compare_on_holdout(view: RunView) -> str:
+    """Return a sentence about the file that :func:`find_holdout_rival` finds; empty for none."""
+    pick = view.decision.pick
+    rival = find_holdout_rival(view)
+    if rival is None or pick is None or rival.holdout_accuracy is None or pick.holdout_accuracy is None:
         return ""
+    best = rival.holdout_accuracy
+    more = best.value - pick.holdout_accuracy.value
+    noise = _noise_between(best, pick.holdout_accuracy)
     costs = f"{show_latency(rival.latency)}, {show_bytes(rival.size_bytes)}"
     named = f"{text.file(rival)} ({costs}) has {best.value:.1f} % on the hold-out, {more:.1f} points more than the pick"
     if more <= noise:

@@ -226,20 +226,23 @@ def show_value(value: object) -> str:
     return text.plain(value)
 
 
-def shortlist(view: RunView) -> tuple[Evaluation, ...]:
+def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluation, ...]:
     """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front.
 
-    Of the front, those at even distances, with both ends.
+    Of the front, those at even distances, with both ends. A ``rival`` of the pick is there, too: a sentence names it.
     """
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
     shipped = (incumbent.evaluation for incumbent in view.incumbents if not incumbent.picked)
     chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
-    others = [row for row in decision.front if row.configuration.key not in chosen]
-    count = TABLE_ROWS - len(chosen)
+    files = {row.variant for row in chosen.values()}
+    added = [] if rival is None or rival.variant in files else [rival]
+    others = [row for row in decision.front if row.configuration.key not in chosen and row not in added]
+    count = TABLE_ROWS - len(chosen) - len(added)
     if len(others) > count:
         step = (len(others) - 1) / (count - 1)
         others = [others[round(index * step)] for index in range(count)]
+    others += added
     return (*chosen.values(), *sorted(others, key=lambda evaluation: evaluation.accuracy_percent, reverse=True))
 
 

@@ -204,13 +204,18 @@ def _when(first: CardForecast) -> str:
 
 
 def _weights(view: PlanView) -> str:
-    """Return how many cards have their weights here, and what must be downloaded."""
-    on_disk = sum(card.on_disk for card in view.cards)
+    """Return which cards have their weights here, what must be downloaded, and what a search does if that fails."""
+    local = [card.card for card in view.cards if card.on_disk]
     missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
-    start = f"Weights: {on_disk} of {plural(len(view.cards), 'card')} on this machine"
+    start = f"Weights: {len(local)} of {plural(len(view.cards), 'card')} on this machine"
     if not missing:
         return f"{start}, nothing to download."
+    named = f" ({listed(local, NAMES_SHOWN)})" if local else ""
     unknown = sum(card.download_bytes is None for card in missing)
     size = show_bytes(view.download_bytes) if view.download_bytes else "sizes unknown"
     more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""
-    return f"{start}; to download: {len(missing)} ({size}{more})."
+    text = f"{start}{named}; to download: {len(missing)} ({size}{more})."
+    if not view.spare:
+        return text
+    others = plural(view.spare, "other card")
+    return f"{text} If that fails, a search tries {others}, whose weights are here (--offline plans with these alone)."

@@ -372,8 +372,11 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         level = Level.LOW
     elif lost < LARGE_LOSS:
         level = Level.SOME
-    condition = f"{worst.condition}, strength {worst.strength:g}: {worst.top1:.1f} %"
-    said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
+    condition = f"{worst.condition}, strength {worst.strength:g}"
+    said = (
+        f"Under the worst capture condition ({condition}), {worst.top1:.1f} % are right, {lost:.1f} points less than "
+        "on the unchanged images."
+    )
     if level is Level.HIGH and question.of_task.robust and not question.robust:
         learns = ", and trains with them" if question.of_task.labelled else ""
         said += f" A search with --objective {ROBUST} compares by such images{learns}."

@@ -77,6 +77,7 @@ class RunFolder:
         self.artefacts = path / "artifacts"
         # Files that were written here since the manifest.
         self._written = set[str]()
+        self._earlier: Path | None = None  # the run that ``latest`` led to before this one
         self._head = 0, ""  # size of the evaluations after the last line that was added here, and its hash
         # what was read from a file by a function, with the file's state then
         self._read: dict[tuple[Path, Callable[[Path], Any]], tuple[object, Any]] = {}
@@ -95,6 +96,7 @@ class RunFolder:
                 f"--out: '{latest}' is no link, and the link to the newest run would replace it",
                 "move it away, or choose another folder, for example --out other-runs",
             )
+        earlier = latest.resolve() if is_latest and latest.is_dir() else None
         try:
             out.mkdir(parents=True, exist_ok=True)
             path = _make_folder(out, name)
@@ -107,7 +109,15 @@ class RunFolder:
                 f"--out: cannot write to the folder '{out}' ({error.strerror or error})",
                 "choose another folder, for example --out runs",
             ) from None
-        return cls(path)
+        run = cls(path)
+        run._earlier = earlier
+        return run
+
+    def give_latest_back(self) -> None:
+        """Let ``latest`` lead to the earlier run again, if there is one and no newer run has the link."""
+        latest = self.path.parent / "latest"
+        if self._earlier is not None and self._earlier.is_dir() and latest.resolve() == self.path:
+            _link_latest(latest.parent, self._earlier.name)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -137,9 +137,11 @@ def test_a_folder_that_is_no_run_is_refused(function: Callable[[Path], object], 
     must_fail(UsageError, "is not a run folder", function, tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(("wall_s", "cpu_s", "limit"), [(3, 4, 105), (8, 4, 210), (400, 4, 315), (9, 0.01, 105)])
-def test_a_demonstration_takes_longer_where_drawing_waited(wall_s: float, cpu_s: float, limit: int) -> None:
-    assert choose_demo_limit(wall_s, cpu_s) == f"{limit}s"
+@pytest.mark.parametrize(
+    ("wall_s", "cpu_s", "limit"), [(3, 4, "1min45s"), (8, 4, "3min30s"), (400, 4, "5min15s"), (9, 0.01, "1min45s")]
+)
+def test_a_demonstration_takes_longer_where_drawing_waited(wall_s: float, cpu_s: float, limit: str) -> None:
+    assert choose_demo_limit(wall_s, cpu_s) == limit
 
 
 @pytest.mark.parametrize(("why", "diagnosed"), [("complete", 1), ("time_limit", 0)])

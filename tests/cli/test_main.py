@@ -37,6 +37,7 @@ def test_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_
     assert "Exit codes" in said.out + said.err
     assert advisor("serch").code == 2
     assert "--demo (advisor search has it)" in advisor("plan", "--demo").err
+    assert "(minutes): write a value that has a space in quotes" in advisor("plan", "--time-limit", "5", "minutes").err
 
 
 @pytest.mark.parametrize("group", [(), ("catalog",), ("devices",), ("data",), ("cache",)])
@@ -76,6 +77,8 @@ def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypa
     assert "latest" in names
     assert len(names) == 2
     assert all(run.startswith("old/") for run in completion.complete_runs("old/"))
+    for words, argument in (("report", "run"), ("export", "run"), ("compare", "after"), ("search", "resume")):
+        assert "runs/latest" in completed(words, argument, "")
 
 
 @with_cases
@@ -86,13 +89,6 @@ def test_a_long_line_is_folded_between_words_and_a_command_stays_whole(line: str
 @with_cases
 def test_names_are_completed_after_the_last_comma(words: str, option: str, given: str, found: str) -> None:
     assert found in completed(words, option, given)
-
-
-def test_commands_complete_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "runs")
-    for words, argument in (("report", "run"), ("export", "run"), ("compare", "after"), ("search", "resume")):
-        assert "runs/latest" in completed(words, argument, "")
 
 
 def test_a_shell_gets_the_names(starts_processes: None) -> None:
@@ -155,16 +151,14 @@ def test_a_wait_without_a_line_goes_on(
     BEGAN.reset(token)
 
 
-def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_follows_gets_each_step_and_quiet_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     with progress("the first") as tell:
         tell("a step\x1b[31m")
         tell("the next")
     assert capsys.readouterr() == ("", "a step\\x1b[31m\nthe next\n")
-
-
-def test_quiet_shows_no_step_nor_download(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     token = QUIET.set(True)
     with progress("the first") as tell, download_bars() as advance:
         tell("a step")

@@ -187,13 +187,8 @@ def test_the_options_that_were_given_are_set_and_all_others_are_comments(
     schema = json.loads((tmp_path / named).read_text())  # editors find it
     jsonschema.validate(written, schema)
     assert set(schema["properties"]) == {"schema_version", *REQUEST_OPTIONS}
-
-
-def test_a_checkout_without_schemas_names_none(
-    advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("advisor.api._options._find_schema", lambda: tmp_path / "none")
-    ended(advisor("init"))
+    ended(advisor("init", "--force"))
     assert "$schema" not in (tmp_path / "advisor.yaml").read_text()
 
 
@@ -231,11 +226,7 @@ def test_a_term_is_explained_with_a_page_or_the_nearest_named_and_without_one_al
     refused(advisor("explain", "holdut"), "did you mean 'holdout'?")
     assert "p90, pick, predicted" in " ".join(advisor("explain").out.split())
     assert len(advisor("explain", "--json").document["terms"]) == len(terms())
-
-
-@pytest.mark.parametrize("name", ["P90", "90th percentile", "Top_1", "DYNAMIC-INT8"])
-def test_case_dashes_and_other_names_do_not_matter(name: str) -> None:
-    assert term(name).text
+    assert all(term(name).text for name in ("P90", "90th percentile", "Top_1", "DYNAMIC-INT8"))
 
 
 @pytest.mark.parametrize("explained", terms(), ids=lambda each: each.name)

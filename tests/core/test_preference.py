@@ -41,23 +41,17 @@ shares = st.floats(0, 1)
 
 
 @pytest.mark.parametrize(("name", "pick"), [("accuracy", ACCURATE), ("latency", FAST), ("size", SMALL)])
-def test_a_preference_for_one_figure_picks_its_best(name: str, pick: Evaluation) -> None:
+def test_a_preference_for_one_figure_picks_its_best_within_the_budget(name: str, pick: Evaluation) -> None:
     assert decide(ALL, BUDGET, preference=PREFERENCES[name]).pick == pick
+    assert decide(ALL, Budget(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
 
 
-def test_the_default_is_balanced() -> None:
+def test_weights_choose_among_all_that_fit_and_the_default_is_balanced() -> None:
     assert decide(ALL, BUDGET) == decide(ALL, BUDGET, preference=BALANCED)
-
-
-def test_weights_choose_among_all_that_fit() -> None:
     decision = decide(ALL, BUDGET, preference=parse_preference("accuracy=0.5,latency=2"))
     assert decision.pick == FAST
     assert "accuracy=0.5,latency=2,size=0" in decision.reason
     assert "12.0 points behind the most accurate" in decision.reason
-
-
-def test_a_preference_picks_nothing_that_breaks_the_budget() -> None:
-    assert decide(ALL, Budget(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
 
 
 @given(st.floats(5, 500), st.floats(0.1, 0.8), st.floats(0.05, 1), st.sampled_from(["latency", "size"]))

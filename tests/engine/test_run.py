@@ -18,7 +18,7 @@ import pytest
 
 from advisor.api import choices
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, in_order
+from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, in_order, units
 from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
@@ -47,15 +47,17 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
         monkeypatch.setattr(preview, "part_of_a_core", lambda part=part: part)
         with pytest.raises(UsageError) as refused:
             refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))
-        seconds.append(int(present(re.search(r"--time-limit (\d+)s", refused.value.hint))[1]))
+        seconds.append(units.seconds(present(re.search(r"--time-limit (\w+);", refused.value.hint))[1], ""))
     assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
 
 
 def test_images_that_take_the_limit_are_no_late_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = write_run(tmp_path)
     monkeypatch.setattr("advisor.engine._run._end_of_preparation", lambda *_: 0.0)
     with pytest.raises(OutOfTime, match="--time-limit 100s ended before the first job") as raised:
         run_search(resolve({"candidates": [CARD], "time_limit": "100s", "out": str(tmp_path)}), Progress())
     assert "advisor search --resume" in raised.value.hint
+    assert (tmp_path / "latest").resolve() == earlier.path, "this run has no result"
 
 
 @pytest.mark.parametrize(("others", "wanted", "taken"), [(0.0, 2, 0.0), (1.0, 2, 0.5), (1.0, 1, 0.0), (1.5, 1, 0.5)])

@@ -25,7 +25,7 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION
 from tests.builders import present
 from tests.reporting import views
-from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
+from tests.reporting.views import infeasible_view, judged_view, run_view, running_view, said, with_pick
 from tests.run_folders import images, write_run
 from tests.tables import with_cases
 from tests.zones import zone
@@ -37,13 +37,6 @@ RIVAL = f"Runner-up: {OWN.decision.runner_up_reason}"
 STATE = "Search is running, 34 of 100 configurations have results (2026-01-31 12:00:00 UTC). If it was stopped, "
 RESUME = "advisor search --resume runs/20260131-1200-image-classification"
 FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))
-
-
-def said(view: RunView, width: int = 140, encoding: str = "utf-8", brief: bool = False) -> str:
-    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    print_answer(view, Console(file=stream, width=width, highlight=False), brief=brief)
-    stream.flush()
-    return stream.buffer.getvalue().decode(encoding)
 
 
 def header_of(output: str) -> str:
@@ -82,9 +75,9 @@ def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
         ),
         (running_view(), "utf-8", [STATE, RESUME], ["Next: "]),
         (infeasible_view(), "utf-8", ["Nothing meets the budget: closest to the limits is", WAY], ["Pick:"]),
-        (empty_view(), "utf-8", ["No result: no candidate could be evaluated"], ["▶"]),
+        (views.empty_view(), "utf-8", ["No result: no candidate could be evaluated"], ["▶"]),
         (run_view(card_suffix="\x1b]0;owned\x07[red]"), "utf-8", ["[red]"], ["\x1b", "\x07"]),
-        (run_view(classes=HOSTILE), "ascii", ["> ", "Pick:"], []),
+        (run_view(classes=views.HOSTILE), "ascii", ["> ", "Pick:"], []),
     ],
 )
 def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts: list[str], missing: list[str]) -> None:
@@ -96,18 +89,13 @@ def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts:
 
 @pytest.mark.parametrize(("accuracy", "right"), [(99.4, "99"), (99.5, "more than 99"), (100.0, "100")])
 def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str) -> None:
-    view = judged_view()
-    pick = present(view.decision.pick)
-    held = replace(present(pick.holdout_accuracy), value=accuracy, low=98.0, high=100.0)
-    decision = replace(view.decision, pick=replace(pick, holdout_accuracy=held))
-    said = opening_lines(replace(view, decision=decision))
+    held = Quantity(accuracy, "%", Provenance.MEASURED, 98.0, 100.0, 0.95)
+    said = opening_lines(with_pick(judged_view(), holdout_accuracy=held))
     assert f"Right on {right} of 100 images like yours (95 %: 98 to 100)." in said
 
 
 def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() -> None:
-    view = judged_view()
-    decision = replace(view.decision, pick=replace(present(view.decision.pick), holdout_accuracy=None))
-    file, right, *_ = opening_lines(replace(view, decision=decision))
+    file, right, *_ = opening_lines(with_pick(judged_view(), holdout_accuracy=None))
     assert file.endswith("; it did not run on the hold-out.")
     assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(95 %: \d+ to \d+\)\.", right)
 
@@ -194,9 +182,8 @@ def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_
 
 
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
-    view = judged_view()
-    known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))
-    (_, _, time, _) = opening_lines(with_pick(view, card_facts=known.card_facts))
+    facts = CardFacts(params=4.7e6, macs=385e6, input_size=224)
+    (_, _, time, _) = opening_lines(with_pick(judged_view(), card_facts=facts))
     figure, phone = r"[\d.]+ ms \(80 %: [\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
     over = "perhaps over the budget"
     phones = f"{figure} a mid-range phone {phone}: {over}, {figure} a flagship {phone}: {over}"
@@ -209,12 +196,16 @@ def test_right_answers_are_counted_where_few_images_judged(right: int, images: i
     assert f"Right on {said} images" in opening_lines(with_pick(judged_view(), holdout_accuracy=judged))[1]
 
 
-def test_a_latency_of_a_busy_machine_says_which_time_it_is() -> None:
-    busy = replace(
-        present(present(judged_view().decision.pick).latency), source="2 threads, CPU time (contended machine)"
-    )
-    lines = opening_lines(with_pick(judged_view(), latency=busy, contended=True))
-    assert "this machine while other programs used it (CPU time)." in lines[2]
+@pytest.mark.parametrize(("clock", "mark"), [("CPU time", "*"), ("shortest wall time", "†")])
+def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str) -> None:
+    latency = present(present(judged_view().decision.pick).latency)
+    busy = replace(latency, source=f"2 threads, {clock} (contended machine)")
+    view = with_pick(judged_view(), latency=busy, contended=True)
+    assert f"this machine while other programs used it ({clock})." in opening_lines(view)[2]
+    shown = said(view)
+    assert f"){mark} " in shown
+    assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", shown, re.MULTILINE)
+    assert "latencies with different marks are different times" in shown
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
@@ -261,7 +252,7 @@ def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> 
     assert "of ImageNet; on your images nobody knows yet" in opening_lines(published)[1]
     assert not published.unknown_conditions(present(published.decision.pick))
     assert opening_lines(infeasible_view())[0].startswith("Nothing meets the budget. Closest: ")
-    assert opening_lines(empty_view()) == ()
+    assert opening_lines(views.empty_view()) == ()
 
 
 @with_cases
@@ -271,6 +262,7 @@ def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, nam
     header = header_of(output)
     assert [name for name in names if name not in header] == []
     assert all(len(line.rstrip()) <= width for line in output.splitlines()[1:])
+    assert not re.search(r"^(%|ms|MB)", output, re.MULTILINE), "a number stays with its unit"
     row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
     if width >= 100:
         assert f"{present(view.decision.pick).configuration.card} " in row, "no name is folded"

@@ -1,23 +1,21 @@
 """No two sentences of one answer contradict each other, over made-up decisions."""
 
-import io
 import re
 import shlex
 from dataclasses import replace
 
 from hypothesis import given, strategies as st
-from rich.console import Console
 
 from advisor.core import Budget, Evaluation, Status, TuningFacts, decide
 from advisor.core._preferences import parse_preference
 from advisor.engine import CheckedLabels, ExpectedTuning, StageName
 from advisor.engine._history.loaded_run import WrongLabel
-from advisor.reporting import RunView, print_answer
+from advisor.reporting import RunView
 from advisor.reporting._figures import describe_certainty, list_foundations
 from advisor.reporting._phrases import count_configurations, counts, funnel
 from tests.builders import evaluation, of_file, present
 from tests.makers.commands import parse
-from tests.reporting.views import run_view
+from tests.reporting.views import run_view, said
 
 IMAGES = 60
 FORMS = ("float32", "weight_int8", "int8")
@@ -57,10 +55,11 @@ def answers(draw: st.DrawFn) -> RunView:
 
 
 def _row(draw: st.DrawFn, card: str, training: str, form: str, bits: int) -> Evaluation:
-    figures = {"latency": draw(st.integers(1, 40)), "size": draw(st.integers(1, 90)) * 1e5}
-    row = of_file(
-        evaluation(card, form, accuracy=100 * bits.bit_count() / IMAGES, **figures), f"{card}{training}{form}"
-    )
+    latency = draw(st.integers(1, 40))
+    # The medians and the 90th percentiles of two files may be in opposite order.
+    p90, size = latency * draw(st.integers(1, 8)), draw(st.integers(1, 90)) * 1e5
+    row = evaluation(card, form, accuracy=100 * bits.bit_count() / IMAGES, latency=latency, p90=p90, size=size)
+    row = of_file(row, f"{card}{training}{form}")
     judged = evaluation(accuracy=draw(st.integers(50, 99))).accuracy if draw(st.booleans()) else None
     return replace(
         row,
@@ -70,16 +69,9 @@ def _row(draw: st.DrawFn, card: str, training: str, form: str, bits: int) -> Eva
     )
 
 
-def printed(view: RunView) -> str:
-    """Return the answer of the terminal; no sentence of it is wrapped."""
-    stream = io.StringIO()
-    print_answer(view, Console(file=stream, width=4000, highlight=False))
-    return stream.getvalue()
-
-
 @given(answers())
 def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
-    decision, lines = view.decision, printed(view)
+    decision, lines = view.decision, said(view, 4000)
     text = " ".join(lines.split())
     pick, best = present(decision.pick), max(evaluation.accuracy_percent for evaluation in view.ok)
     assert len(set(re.findall(r"--extend (\S+)", text))) <= 1, "one next step"
@@ -101,6 +93,10 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     rows = {row.configuration.key: row for row in view.ok}
     for flip in decision.flips:
         assert "accuracy matters" not in flip.condition or rows[flip.key].accuracy_percent > pick.accuracy_percent
+        p90 = re.search(r"latency budget \(p90\) is below (\S+) ms: .*, p90 (\S+) ms, ", flip.text)
+        assert ("latency budget" in flip.text) == bool(p90)
+        assert p90 is None or float(p90[1]) > float(p90[2]), "the figure that the budget limits"
+    assert "fastest candidate" not in decision.reason or "by median latency" in decision.reason
     assert decision.reason.startswith(pick.describe_figures()), "the figures of the pick are the same everywhere"
     tied = re.search(r"statistically tied with (\d+) other", decision.reason)
     files = {row.variant for row in decision.ties}

@@ -1,16 +1,15 @@
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from advisor.core import Evaluation, Status, Target
-from advisor.reporting import RunView, load_view, print_answer, recommendation
+from advisor.reporting import RunView, load_view, recommendation
 from advisor.reporting._figures import device_decisions, device_results, foreign_runtimes, runtimes_sentence
 from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._html import render_html
 from tests.builders import evaluation
+from tests.reporting.views import said
 from tests.run_folders import write_run
 from tests.tables import with_cases
 
@@ -30,9 +29,7 @@ ROWS = [
 
 def terminal(view: RunView) -> str:
     """Return the report on the terminal in one line."""
-    console = Console(width=200, record=True, file=StringIO())
-    print_answer(view, console)
-    return " ".join(console.export_text().split())
+    return " ".join(said(view, 200).split())
 
 
 @pytest.fixture

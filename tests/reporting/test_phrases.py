@@ -18,6 +18,8 @@ def test_shortlist_starts_with_the_pick_holds_the_front_and_shows_a_tied_file_on
     assert keys[0] == view.pick_key
     assert len(keys) == len(set(keys)) <= 10
     assert front[0] in keys
+    rival = next(row for row in view.ok if row.variant not in {shown.variant for shown in shortlist(view)})
+    assert rival in shortlist(view, rival)[:10], "a sentence names it"
     rows = shortlist(run_view(threads=(1, 2, 4)))
     tied = [row.configuration for row in rows[1:5]]
     assert len({(row.card, row.compression) for row in tied}) == len(tied)

@@ -71,7 +71,7 @@ def test_capture_conditions_name_the_worst() -> None:
     row = replace(evaluation("one", accuracy=80), capture=capture)
     level, text = level_of("Capture", row)
     assert level is Level.HIGH
-    assert "dark, strength 2: 58.0 %, 22.0 points less" in text
+    assert "(dark, strength 2), 58.0 % are right, 22.0 points less" in text
     assert text.endswith("A search with --objective robust-accuracy compares by such images, and trains with them.")
 
 

@@ -118,9 +118,11 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
 
 
 @with_cases
-def test_the_first_result_waits_for_its_download(planned: PlanView, weights: dict[str, Any], said: str) -> None:
-    first = replace(next(card for card in planned.cards if card.card == SMALL), on_disk=False, first_s=7.0)
-    assert any(said in line for line in sentences(replace(planned, cards=(replace(first, **weights),))))
+def test_a_plan_says_what_must_be_downloaded(planned: PlanView, weights: dict[str, Any], spare: int, said: str) -> None:
+    first, other = sorted((replace(card, on_disk=False) for card in planned.cards), key=lambda card: card.card != SMALL)
+    first = replace(first, **{"first_s": 7.0, **weights})
+    other = replace(other, download_bytes=None, first_s=9.0)
+    assert said in " ".join(sentences(replace(planned, cards=(first, other), spare=spare)))
 
 
 def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanView) -> None:

@@ -23,7 +23,7 @@ from advisor.core import (
     Status,
     Target,
 )
-from advisor.datasets import ONE_CLASS
+from advisor.datasets import DEMO_NOTE, ONE_CLASS
 from advisor.engine import resolve
 from advisor.reporting import RunView, load_view, so_far, write_all
 from advisor.reporting._figures import describe_certainty, key_figures, list_expectations
@@ -33,6 +33,7 @@ from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from tests import documents
 from tests.builders import evaluation
+from tests.reporting import views
 from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view
 from tests.run_folders import images, write_run
 
@@ -166,7 +167,9 @@ def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_condition
     assert own[0] == "On images like your hold-out"
     assert list_expectations(view, replace(PICK, new_conditions=None)) == ()
     alone = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
-    _, (name, unknown) = list_expectations(view, replace(PICK, new_conditions=None, expectation=alone))
+    lone = replace(PICK, new_conditions=None, expectation=alone)
+    _, (name, unknown) = list_expectations(view, lone)
+    assert len(list_expectations(views.with_dataset(view, notes=(DEMO_NOTE,)), lone)) == 1, "drawn images know no visit"
     assert name == "In new conditions"
     assert unknown.startswith(
         "unknown, because your images name no visits, cameras or days. Expect less: on groceries, "

@@ -1,10 +1,13 @@
 """Runs to render: test data, computed here from simple formulas; no figure is a measurement of a real model."""
 
+import io
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
 from functools import cache
 from typing import Any
+
+from rich.console import Console
 
 from advisor.core import (
     Budget,
@@ -20,7 +23,7 @@ from advisor.core import (
     wilson,
 )
 from advisor.engine import Request, StageName, Unfinished, resolve
-from advisor.reporting import RunView
+from advisor.reporting import RunView, print_answer
 from advisor.reporting._view import DatasetSummary
 
 HOSTILE = (
@@ -55,6 +58,14 @@ RECIPES = (
     ("weight_int8", 1.0, 7.0, 0.002),
     ("int8", 1.0, 24.0, 0.008),
 )
+
+
+def said(view: RunView, width: int = 140, encoding: str = "utf-8", brief: bool = False) -> str:
+    """Return the answer of the terminal."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    print_answer(view, Console(file=stream, width=width, highlight=False), brief=brief)
+    stream.flush()
+    return stream.buffer.getvalue().decode(encoding)
 
 
 @cache

@@ -97,16 +97,14 @@ def test_a_folder_that_cannot_be_written_and_a_search_without_its_question_are_u
 
 
 @pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
-def test_a_link_out_of_the_run_is_found_at_every_level(run: RunFolder, tmp_path: Path, name: str) -> None:
+def test_a_link_out_of_the_run_and_a_pipe_are_found_at_every_level(run: RunFolder, tmp_path: Path, name: str) -> None:
     (tmp_path / "precious").mkdir()
     (run.path / name).parent.mkdir(exist_ok=True)
     (run.path / name).symlink_to(tmp_path / "precious")
     must_fail(UsageError, rf"is damaged: {name} is neither a file nor a folder in it", RunFolder.open, run.path)
-
-
-def test_a_pipe_is_found_at_every_level(run: RunFolder) -> None:
-    os.mkfifo(run.artefacts / "a.tflite")
-    must_fail(UsageError, r"artifacts/a\.tflite is neither a file nor a folder in it", RunFolder.open, run.path)
+    (run.path / name).unlink()
+    os.mkfifo(run.path / name)
+    must_fail(UsageError, rf"is damaged: {name} is neither a file nor a folder in it", RunFolder.open, run.path)
 
 
 def test_a_file_that_a_search_replaces_does_no_damage_to_it(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,7 @@ class PlanView:
         course: what the search is expected to evaluate; None for everything.
         split: how the images would be split, None without.
         remarks: what limits the latencies, such as another runtime than that of the files.
+        spare: number of further cards whose weights are on this machine, which a search tries if a download fails.
     """
 
     request: Request
@@ -148,6 +149,7 @@ class PlanView:
     course: Course | None = None
     split: Overview | None = None
     remarks: tuple[str, ...] = ()
+    spare: int = 0
 
     @property
     def price_s(self) -> float:

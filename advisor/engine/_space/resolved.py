@@ -50,6 +50,7 @@ from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.figures import effort_for
 from advisor.engine._question import Execution, Question, Request
+from advisor.engine._space.failed_downloads import note_failures
 from advisor.engine._space.plan import Plan, most_promising_first
 from advisor.engine._space.question_images import Say, read_images
 from advisor.engine._space.twice_scaled import Example, scale_warning
@@ -442,6 +443,8 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
     finally:
         # Not a `with` block, which would wait for the downloads that the limit has left behind.
         pool.shutdown(wait=False, cancel_futures=True)
+    if not options.offline:
+        note_failures([name for name, error in errors.items() if error is not late], weights)
     if resolved.question.candidates and resolved.question.data is None:
         weights.update(dict.fromkeys(errors))
     if not weights and time.monotonic() >= ends_at:

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from advisor.engine import resolve
+from advisor.core import WeightsError
+from advisor.engine import preview, resolve
 from advisor.engine._pipeline.materials import LARGE
-from advisor.engine._space.resolved import resolve_cards, resolve_parts, within_time_limit
+from advisor.engine._space.failed_downloads import read_failures
+from advisor.engine._space.resolved import find_weights, resolve_cards, resolve_parts, within_time_limit
 from tests.datasets.folders import make
 
 pytestmark = pytest.mark.usefixtures("own_folders")  # no earlier search has shown how fast this machine is
@@ -46,3 +49,17 @@ def test_the_answer_says_how_many_images_are_read(tmp_path: Path) -> None:
     (note,) = [each for each in images.notes if "are read" in each]
     assert note.startswith("60 of 120 images are read, in proportion to the classes")
     assert note in said
+
+
+def test_a_plan_leaves_out_what_could_not_be_downloaded_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, *_ = (card.card for card in preview(resolve({})).cards)
+    monkeypatch.setattr("advisor.catalog.fetch_weights", Mock(side_effect=WeightsError("none")))
+    named = resolve({"candidates": [first]})
+    find_weights(resolve_cards(named), lambda _: None)
+    plan = preview(resolve({}))
+    assert plan.cards[0].card == second
+    assert plan.left_out[first].startswith("could not be downloaded at ")
+    assert preview(named).cards[0].card == first
+    monkeypatch.setattr("advisor.catalog.fetch_weights", lambda *_: None)
+    find_weights(resolve_cards(named), lambda _: None)
+    assert read_failures() == {}

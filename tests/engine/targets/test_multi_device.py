@@ -1,18 +1,17 @@
 """``advisor search --device A,B`` on the smallest card: real training, real compression, predicted latencies."""
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from advisor.core import Provenance, Status
 from advisor.engine import LoadedRun, Progress, load_run, resolve, run_search
-from advisor.reporting import load_view, print_answer
+from advisor.reporting import load_view
 from advisor.store import sha256_file
 from advisor.tflite import read_metadata
 from tests.makers.searches import SMALLEST, Searched
+from tests.reporting.views import said
 from tests.requirements import skip_or_fail
 
 DEVICES = ("raspberry-pi-4", "galaxy-s24")
@@ -54,9 +53,7 @@ def test_one_model_for_all_and_a_pick_a_device(stored: LoadedRun) -> None:
     assert stored.decision.feasible
     assert set(stored.by_device) == set(DEVICES)
     assert all(decision.feasible and decision.front for decision in stored.by_device.values())
-    said = Console(file=io.StringIO(), width=100)
-    print_answer(load_view(stored.folder), said)
-    text = " ".join(said.file.getvalue().split())  # type: ignore[attr-defined]
+    text = " ".join(said(load_view(stored.folder), 100).split())
     assert "Pick for all devices" in text
     assert "sure to meet 10.0 ms" in text
 
