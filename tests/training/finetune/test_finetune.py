@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from advisor.core import StageError
 from advisor.datasets import InputSpec
-from advisor.measurement import predict
+from advisor.measurement import label_precision, predict
 from advisor.training import WEIGHTS, Finetuning, _loop as loop, epochs_done, train_head
 from advisor.training._features import Augmentation
 from advisor.training._finetune import maps, to_tflite
@@ -329,6 +329,20 @@ def test_on_kept_maps_it_leaves_lower_layers_and_ends_as_the_best(on_maps: Tuned
     unseen = _validation(data)
     found = predict(tmp_path / "tuned.tflite", [data[0][row] for row in unseen], nets.VIEW).argmax(axis=1)
     assert (found == np.array(data[1])[unseen]).mean() == pytest.approx(whole.validation_accuracy, abs=0.01)
+
+
+@pytest.mark.parametrize("knobs", [ON_MAPS, replace(KNOBS, augmentation=replace(KNOBS.augmentation, mixup=0.2))])
+def test_it_learns_each_of_several_labels_from_what_is_known(knobs: Finetuning, data: Data, tmp_path: Path) -> None:
+    truth = np.stack([np.array(data[1]), 1 - np.array(data[1]), np.full(len(data[1]), -1)], axis=1)
+    truth[::3, 1] = -1
+    backbone, images = nets.backbone(), replace(_data(data), labels=truth.tolist(), head=None)
+    result = finetune(backbone, images, knobs, tmp_path)
+    assert result.validation_accuracy > max(result.start_accuracy, 0.9)
+    (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result, "scores"))
+    scores = predict(tmp_path / "tuned.tflite", [data[0][row] for row in _validation(data)], nets.VIEW)
+    judged = label_precision.mean_precision(truth[_validation(data)].astype(np.int8), scores)
+    assert judged == pytest.approx(result.validation_accuracy, abs=0.02)
+    assert not np.isclose(scores.sum(axis=1), 1, atol=0.01).all()
 
 
 def test_its_seconds_are_known_after_ten_steps(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
