@@ -137,11 +137,9 @@ def test_a_search_judges_own_files_with_thresholds_beside_the_trained_one(
     own = tmp_path / "own.yaml"
     brought(kept(tmp_path, colour_net(), "floats"), into=own)
     finished = kept(tmp_path, colour_net(), "finished")
-    catalogs = [str(small_catalog), str(own)]
-    candidates = ["small", "floats", str(finished)]
     runs = tmp_path / "runs"
-    options = {"catalog": catalogs, "candidates": candidates, "compressions": ["float32"], "training": ["head"]}
-    search_small(data, runs, task=TAGGING.name, **options)
+    options = {"catalog": [str(small_catalog), str(own)], "candidates": ["small", "floats", str(finished)]}
+    search_small(data, runs, task=TAGGING.name, compressions=["float32"], training=["head"], **options)
     run = RunFolder((runs / "latest").resolve())
     rows = {row.configuration.card: row for row in run.evaluations() if row.holdout_answers}
     assert {"floats", "finished"} <= set(rows)
