@@ -93,14 +93,24 @@ def fit_label_head(
             least = label_precision.mean_precision(truth, best.logits) + LEAST_GAIN
             if label_precision.mean_precision(truth, every.logits) >= least:
                 best = every
-        space = find_space(features[:, : best.width], last)
-        inside = space.enter(features[:, : best.width])
-        kernel, offset = _fit_strengths(inside, truth, [best.strength])[best.strength]
-    read, bias = space.leave(kernel, offset)
+    read, bias = fit_logits(features[:, : best.width], truth, last, best.strength)
     chosen = label_thresholds.choose_thresholds(best.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
     weights[: best.width] = read * chosen.slope
     return LabelHead(weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees)
+
+
+def fit_logits(features: Floats, truth: Truth, last: int, strength: float) -> tuple[Floats, Floats]:
+    """Return weights (F, C) and bias (C,) of a head at an inverse strength of the penalty; see :func:`fit_label_head`.
+
+    Its logits are not calibrated.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+    with threadpool_limits(limits=1):
+        space = find_space(features, last)
+        fitted = _fit_strengths(space.enter(features), truth, [strength])
+    return space.leave(*fitted[strength])
 
 
 def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int) -> _Trial:

@@ -51,6 +51,7 @@ def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -
             patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
             for kind in map_pools():
                 patch.setitem(map_pools(), kind, InThisProcess)
+            patch.setattr("advisor.training._finetune.finetuning.LABEL_STEPS", 1)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
             search(data=str(data), out=str(out), threads=[1], workers=1, **{**usual, **options})
 

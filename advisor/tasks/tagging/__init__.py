@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import HEAD, OwnCards
+from advisor.core import DEFAULT, Gain, OwnCards
 from advisor.tasks.tagging._task import Tagging
 
 TAGGING = Tagging(
@@ -11,12 +11,14 @@ TAGGING = Tagging(
     "mAP",
     "AP",
     "average precision of the images by the score of a label",
-    (HEAD,),
+    DEFAULT,
     "images with labels",
     conditions=True,
     robust=True,
     linear=True,
     guarantees=("--min-precision", "--min-recall"),
     own_thresholds=True,
+    # MobileNetV2 lost two thirds of its errors on playing cards, and about a tenth on blood cells.
+    gain=Gain(0.35, 0.25),
     own_cards=OwnCards("tflite_tagger", "tflite_fixed_tagger"),
 )

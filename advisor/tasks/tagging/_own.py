@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from advisor.catalog import Array, Card, ImportedModel, ModelFacts, classifier, read_published_labels
-from advisor.core import FLOAT, Guarantees, StageError, UsageError, to_json
-from advisor.datasets import class_order
-from advisor.engine import (
-    FloatModel,
-    Folders,
-    Inputs,
-    Job,
-    Materials,
-    Purpose,
-    Results,
-    Role,
-    Scope,
-    Stage,
-    StageName,
-    VariantStages,
-    Workload,
-    cost,
-    versions,
-)
-from advisor.measurement import label_thresholds
-from advisor.store import read_cached_sha256
+from advisor.core import StageError, UsageError
+from advisor.engine import FloatModel, Purpose, Stage, Workload
 from advisor.tasks._own_file import take_own_file
 from advisor.tasks.tagging import TAGGING
-from advisor.tasks.tagging._stages import SCORES, describe_wishes, list_asked, share_of_holdout
-from advisor.tflite import Metadata, Model, count, form_of, has_postprocess, read, read_head, with_head
+from advisor.tasks.tagging._stages import SCORES
+from advisor.tasks.tagging._thresholds import set_thresholds
+from advisor.tflite import Metadata, Model, count, form_of, has_postprocess, read, read_head
 
 SIGMOIDS = "give a model with one sigmoid for each label"
 AS_IT_IS = "add it with --as-it-is: it is then judged in its form, and keeps its own scores"
@@ -114,71 +91,9 @@ def name_scores(data: bytes, name: str) -> bytes:
     return classifier.name_output(data, name, output_name=SCORES)
 
 
-@dataclass(frozen=True)
-class ScoredImages:
-    """Images that thresholds are chosen on, and what is asked of these."""
-
-    scores: Path  # (N, C), in the order of the user's labels
-    truth: Sequence[Sequence[int]]
-    groups: Sequence[int]
-    order: Sequence[int]  # the place of each label among the outputs of the file
-    wishes: tuple[Guarantees, ...] = ()
-    batch: float = 0.0  # images of the hold-out over these
-
-
 def own_tagger(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Take a user's own float tagger; the file that ships has thresholds that validation chose."""
     taken = take_own_file(card, name_scores)
     if purpose is Purpose.COMPARE:
         return taken
-    # The file may have learnt the training part, so its scores there would flatter it.
-    scored = VariantStages(card, training, FLOAT, workload).scored
-
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        part = materials.part(Role.VALIDATION)
-        of_images = {"scores": read_cached_sha256(results[scored]), "pictures": part.fingerprint, "groups": part.groups}
-        asked = describe_wishes(materials, Role.VALIDATION)
-        return {"model": results[taken].sha256, **of_images, **asked, **versions("numpy", "scipy")}
-
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part = materials.part(Role.VALIDATION)
-        labels = read_published_labels(card)
-        order = class_order(materials.require_images().classes, labels, len(labels))
-        batch = share_of_holdout(materials, Role.VALIDATION)
-        # Without groups, each image is one.
-        groups = part.groups or part.indices
-        known = ScoredImages(results[scored], part.objects, groups, order, list_asked(materials), batch)
-        return partial(fold_thresholds, results[taken].path, known, folders.model)
-
-    return Stage(
-        StageName.CONFIDENCE,
-        Scope(card.name, training, purpose=purpose),
-        "1",
-        "choosing thresholds of",
-        (taken, scored),
-        inputs,
-        job,
-        FloatModel.within,
-        cost.REWRITE_S,
-    )
-
-
-def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[str, Any] | None]:
-    """Write a float tagger whose labels have the threshold one half, and return what each threshold guarantees."""
-    scores = np.load(known.scores, allow_pickle=False)
-    truth = np.array(known.truth, np.int8)
-    thresholds = label_thresholds.choose_thresholds(
-        label_thresholds.logits_of(scores), truth, known.groups, known.wishes, known.batch
-    )
-    data = model.read_bytes()
-    weights, bias = read_head(data, model.name)
-    # Labels that the images do not have keep their scores.
-    slopes = np.ones_like(bias)
-    shifts = np.zeros_like(bias)
-    slopes[list(known.order)] = thresholds.slope
-    shifts[list(known.order)] = thresholds.shift
-    rows = np.zeros((1, len(weights)), np.float32)
-    # A float head needs no rows of features, and rounds nothing.
-    edited = with_head(data, weights * slopes, bias * slopes + shifts, rows, lambda kernel, *_: kernel, model.name)
-    path.write_bytes(edited)
-    return [to_json(guarantee) if guarantee else None for guarantee in thresholds.guarantees]
+    return set_thresholds(card, training, purpose, workload, taken, read_published_labels(card))

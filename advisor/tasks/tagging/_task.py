@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import HEAD, UsageError
+from advisor.core import FINETUNE_CACHED, HEAD, UsageError, recipe_of
 from advisor.tasks._task import FunctionTask, TaskFunctions
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ class Tagging(FunctionTask):
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """The only training recipe: a head is fitted to the features of a frozen backbone."""
-        return (HEAD,)
+        """The training recipes: a head on the features of a frozen backbone, and fine-tuning on cached maps."""
+        return (HEAD, FINETUNE_CACHED)
 
     def own_files(self) -> OwnFiles:
         """Return what is done with users' own taggers."""
@@ -50,8 +50,12 @@ class Tagging(FunctionTask):
         return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that fits a head to the features of the card's backbone, or takes a user's own tagger."""
+        """Return the stage that fits a head, fine-tunes the backbone with it, or takes a user's own tagger."""
         from advisor.tasks.tagging._own import own_tagger
         from advisor.tasks.tagging._stages import join_head
+        from advisor.tasks.tagging._thresholds import finetune_tagger
 
-        return (own_tagger if card.as_it_is else join_head)(card, training, purpose, workload)
+        if card.as_it_is:
+            return own_tagger(card, training, purpose, workload)
+        make = finetune_tagger if recipe_of(training).tunes_backbone else join_head
+        return make(card, training, purpose, workload)

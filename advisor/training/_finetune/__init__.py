@@ -50,12 +50,13 @@ class TuningImages:
 
     features: Sequence[Path]  # ``.npy`` files whose rows are the features of the images
     images: Sequence[Path]  # training and validation part
-    labels: Sequence[int]  # their classes
+    labels: Sequence[Any]  # their classes, or of each image a row of labels, see :class:`FinetuneData`
     validation: Sequence[int]  # indices in ``images`` of the validation part
     groups: Sequence[int] = ()  # see :class:`advisor.training._finetune.network.FinetuneData`
     # the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None to
     # choose one
     head: tuple[Path, HeadFacts] | None = None
+    scores: str = ""  # output with a score for each label; empty for probabilities of classes
 
 
 def tune(
@@ -99,7 +100,7 @@ def tune(
             notes.mkdir(parents=True, exist_ok=True)
             (notes / checkpoints.name).touch()
         tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=time.alone_s)
-        path.write_bytes(to_tflite(backbone, tuned))
+        path.write_bytes(to_tflite(backbone, tuned, given.scores))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
         shortened = time.fitted or tuned.out_of_time or tuned.fewer_copies
         # What other trainings that ship continued is complete by now.
@@ -123,10 +124,13 @@ def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> M
     return result
 
 
-def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
-    """Return backbone, head and softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities`` (1, C)."""
+def to_tflite(backbone: keras.Model, tuned: Finetuned, scores: str = "") -> bytes:
+    """Return backbone, head and softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities`` (1, C).
+
+    With a name for ``scores``, sigmoids take the place of the softmax, and that is the name of the output.
+    """
     data = convert(backbone)
-    return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
+    return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias, scores)
 
 
 def convert(backbone: keras.Model) -> bytes:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError, parse
+from advisor.measurement import label_precision
 from advisor.store import read_json
 from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Batches, Pixels
@@ -78,7 +79,9 @@ class Finetuned:
     weights: NDArray[np.float32]  # float32 (F, C) of the head
     bias: NDArray[np.float32]  # float32 (C,)
     levels: bool  # whether the head also reads the features of the backbone's levels
-    validation_accuracy: float  # share (0-1) classified correctly by the epoch that was kept; too high, as it chose it
+    #: share (0-1) that the epoch that was kept classifies correctly, or its mean average precision; too high, as it
+    #: chose the epoch
+    validation_accuracy: float
     start_accuracy: float  # the same for the backbone and head at the start
     history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
     best_epoch: int  # 0-based; -1 if no epoch was better than the start
@@ -175,7 +178,7 @@ class _Session:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
             self._model.load_weights(after)
-        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
+        self._class_weights = None if data.of_labels else weigh_classes(targets, self._train, hyperparameters.balance)
         # For kept maps each image is decoded once, so it needs no file of pixels.
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
@@ -271,7 +274,8 @@ class _Session:
         if not number and place in (1, PRICED):
             self._price_after(place)
         seed = hyperparameters.seed + number, place
-        return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
+        weights = np.ones(len(labels), np.float32) if self._class_weights is None else self._class_weights[labels]
+        return self._optimizer.run(images, labels, weights, seed, side)
 
     def _is_shortened(self, share_done: float) -> bool:
         """Return whether the limit shortens this training, given the share of its steps that is done.
@@ -361,13 +365,21 @@ class _Session:
         )
 
     def _validate(self) -> float:
-        right = 0
+        """Return the share of right answers on the validation part, or the mean average precision of labels."""
         began = time.monotonic()
+        logits = []
+        truth = []
         for images, labels in self._batches.epoch(self._validation, self._hyperparameters.batch):
-            answers = self._optimizer.predict(images).argmax(axis=1)
-            right += int((answers == labels).sum())
+            logits.append(self._optimizer.predict(images))
+            truth.append(labels)
         self._validation_s = time.monotonic() - began
-        return right / max(1, len(self._validation))
+        if not logits:
+            return 0.0
+        rows = np.concatenate(logits)
+        known = np.concatenate(truth)
+        if self._class_weights is None:
+            return label_precision.mean_precision(known.astype(np.int8), rows)
+        return float((rows.argmax(axis=1) == known).mean())
 
     def _save(self) -> None:
         """Write the checkpoint, then the state that points to it, and remove the previous one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from advisor.tflite import LARGEST_SHARE, pack, sign, unpack
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._head import Head, fit_head, train_head
 from advisor.training._head.trials import ALL_LEVELS, GRID
+from advisor.training._label_head import fit_logits
 
 if TYPE_CHECKING:
     import keras
@@ -210,12 +211,17 @@ class FinetuneData:
     # those outside the validation part.
     features: NDArray[np.float32]
     images: Sequence[Path]  # the training part, hold-out excluded
-    labels: Sequence[int]  # their class indices
+    labels: Sequence[Any]  # their class indices, or of each image a row of labels: 1, 0, or -1 where nothing is known
     spec: InputSpec  # how an image becomes the backbone's input
     validation: Sequence[int]  # indices of the validation part in ``images``
     groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
     head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
     files: Sequence[Path] = ()  # those of the features, beside which the maps of these images may be
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether an image has a row of labels in place of one class."""
+        return np.ndim(self.labels) > 1
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
@@ -233,6 +239,8 @@ def first_head(
     layers below nothing.
     """
     features = data.features
+    if data.of_labels:
+        return _first_label_head(features[:, : int(backbone.outputs[0].shape[-1])], data, learnt), STRONG
     levels = level_layers(backbone)
     first_images = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     last = int(backbone.outputs[0].shape[-1])
@@ -259,3 +267,14 @@ def first_head(
         bias = head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
     return Start(weights, bias, features_read.mean(axis=0), features_read.std(axis=0), tuple(levels)), strength
+
+
+def _first_label_head(features: Floats, data: FinetuneData, learnt: NDArray[np.bool_]) -> Start:
+    """Return a head with a score for each label on the last layer, fitted to the images of the mask ``learnt``.
+
+    Means of levels gain little on few images, and fine-tuning gains more than they do.
+    """
+    rows = features[learnt]
+    truth = np.asarray(data.labels, np.int8)[learnt]
+    weights, bias = fit_logits(rows, truth, rows.shape[1], STRONG)
+    return Start(weights, bias, rows.mean(axis=0), rows.std(axis=0))

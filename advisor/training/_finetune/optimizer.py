@@ -70,10 +70,9 @@ class Optimizer:
     def _compute_gradients(
         self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
     ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
-        classes = self._model.output.shape[-1]
-        smoothing = self._hyperparameters.label_smoothing
-        targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
+        targets = self._make_targets(labels)
         inputs = tf.cast(images, tf.float32)
+        several = labels.shape.rank > 1
         changes = self._hyperparameters.augmentation
         if not self._hyperparameters.cached:
             inputs, targets = augment_images(inputs, targets, changes, seed, side)
@@ -82,11 +81,27 @@ class Optimizer:
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
             logits = self._folded(inputs, training=False)
-            losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
+            if several:
+                losses = compute_label_losses(targets, logits)
+            else:
+                losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel
             whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
         return loss, tape.gradient(whole, [weight.variable.value for weight in self._weights])
+
+    def _make_targets(self, labels: tf.Tensor) -> tf.Tensor:
+        """Return the wanted probabilities of the classes, (n, C), or those of labels, see :func:`compute_label_losses`.
+
+        Smoothing spreads a share of a target over all classes, or over both answers of a label.
+        """
+        smoothing = self._hyperparameters.label_smoothing
+        if labels.shape.rank > 1:
+            known = tf.cast(labels >= 0, tf.float32)
+            there = tf.cast(labels > 0, tf.float32) * (1.0 - smoothing) + smoothing / 2.0
+            return tf.concat([there * known, known], axis=1)
+        classes = self._model.output.shape[-1]
+        return tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
         """Update the weights and their running means; a mean is a plain average until it has enough steps."""
@@ -118,6 +133,18 @@ class Optimizer:
         for moments, weight in zip(self._adam.moments, self._weights, strict=True):
             variables += [*moments, weight.average]
         return variables
+
+
+def compute_label_losses(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return the mean cross entropy over the labels of each image, (n,).
+
+    Of the ``targets``, (n, 2 C), the first half are the wanted probabilities, times the second half: 1 where a label is
+    known, 0 where not. Both stay right when images are mixed.
+    """
+    wanted, known = tf.split(targets, 2, axis=1)
+    # log(1 + e^x) - x of a label that is there, log(1 + e^x) of one that is not.
+    losses = known * tf.math.softplus(logits) - wanted * logits
+    return tf.reduce_mean(losses, axis=1)
 
 
 class _Weight:

@@ -15,8 +15,9 @@ from advisor.datasets import InputSpec
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.tagging import TAGGING
-from advisor.tasks.tagging._own import ScoredImages, fold_thresholds, name_scores
+from advisor.tasks.tagging._own import name_scores
 from advisor.tasks.tagging._stages import tag
+from advisor.tasks.tagging._thresholds import ScoredImages, fold_thresholds
 from advisor.tflite import Metadata, read, write_metadata
 from tests.builders import must_fail
 from tests.makers.label_sets import COUNT, RNG, labels_of, write_images, write_table
@@ -136,10 +137,9 @@ def test_a_search_judges_own_files_with_thresholds_beside_the_trained_one(
     own = tmp_path / "own.yaml"
     brought(kept(tmp_path, colour_net(), "floats"), into=own)
     finished = kept(tmp_path, colour_net(), "finished")
-    catalogs = [str(small_catalog), str(own)]
-    candidates = ["small", "floats", str(finished)]
     runs = tmp_path / "runs"
-    search_small(data, runs, task=TAGGING.name, catalog=catalogs, candidates=candidates, compressions=["float32"])
+    options = {"catalog": [str(small_catalog), str(own)], "candidates": ["small", "floats", str(finished)]}
+    search_small(data, runs, task=TAGGING.name, compressions=["float32"], training=["head"], **options)
     run = RunFolder((runs / "latest").resolve())
     rows = {row.configuration.card: row for row in run.evaluations() if row.holdout_answers}
     assert {"floats", "finished"} <= set(rows)

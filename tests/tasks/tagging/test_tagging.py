@@ -91,12 +91,12 @@ def test_a_search_judges_reports_and_ships_a_tagger(shared_folder: Path, search_
     data = make_once(
         shared_folder / "tags", lambda folder: write_table(write_images(folder), lambda n: "|".join(labels_of(n)))
     )
-    runs = make_once(
-        shared_folder / "tagging", partial(search_small, data, task="image-tagging", min_recall=["r=60%", "g=99%"])
-    )
+    options = {"training": ["finetune_cached"], "min_recall": ["r=60%", "g=99%"]}
+    runs = make_once(shared_folder / "tagging", partial(search_small, data, task="image-tagging", **options))
     run = RunFolder((runs / "latest").resolve())
     rows = run.evaluations()
-    assert {(row.configuration.training, row.status) for row in rows} == {("head", Status.OK)}
+    learnt = {("head", Status.OK), ("finetune_cached", Status.OK)}
+    assert {(row.configuration.training, row.status) for row in rows} == learnt
     judged = next(row for row in rows if row.holdout_answers)
     assert min(row.accuracy.value for row in rows) > 80
     assert {"Macro F1", "Micro F1", "Exact sets", "AP of r", "Recall of r"} <= set(judged.holdout_answers.figures)

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from advisor.core import StageError
 from advisor.datasets import InputSpec
-from advisor.measurement import predict
+from advisor.measurement import label_precision, predict
 from advisor.training import WEIGHTS, Finetuning, _loop as loop, epochs_done, train_head
 from advisor.training._features import Augmentation
 from advisor.training._finetune import maps, to_tflite
@@ -65,7 +65,7 @@ def _uncompiled() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def uncompiled() -> Iterator[None]:
-    """``tuned`` and ``on_maps`` have compiled steps, as fixtures of the module are made before this one."""
+    """``tuned`` has compiled steps, as fixtures of the module are made before this one."""
     with _uncompiled():
         yield
 
@@ -169,11 +169,6 @@ def short(few: Data, short_folder: Path) -> Tuned:
         return _run(few, short_folder, SHORT)
 
 
-@pytest.fixture(scope="module")
-def on_maps(data: Data, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
-    return _run(data, tmp_path_factory.mktemp("on_maps"), ON_MAPS)
-
-
 def test_it_learns_what_the_head_alone_could_not_and_returns_the_best_epoch(tuned: Tuned, data: Data) -> None:
     backbone, result = tuned
     assert result.validation_accuracy > max(result.start_accuracy, 0.9)
@@ -181,18 +176,14 @@ def test_it_learns_what_the_head_alone_could_not_and_returns_the_best_epoch(tune
     assert result.history[result.best_epoch]["validation_accuracy"] == result.validation_accuracy
 
 
-def test_the_file_answers_as_trunk_and_head_do(tuned: Tuned, data: Data, tmp_path: Path) -> None:
+def test_the_file_answers_as_its_parts_and_norms_keep_statistics(tuned: Tuned, data: Data, tmp_path: Path) -> None:
     backbone, result = tuned
     (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result))
     found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.VIEW)
     expected = softmax(nets.features(backbone, data[0][:20]) @ result.weights + result.bias, axis=1)
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-def test_batchnorm_keeps_its_statistics(tuned: Tuned) -> None:
-    before, after = nets.backbone(), tuned[0]
     for layer in ("norm0", "norm1"):
-        old, new = (net.get_layer(layer).get_weights() for net in (before, after))
+        old, new = (net.get_layer(layer).get_weights() for net in (nets.backbone(), backbone))
         np.testing.assert_array_equal(old[2:], new[2:])
         assert (old[0] != new[0]).any()
 
@@ -291,14 +282,11 @@ def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(short: Tuned
     again = json.loads((tmp_path / STATE).read_text())
     assert not again["shortened"]
     assert again["history"][0]["loss"] == pytest.approx(_losses(short[1])[0], rel=1e-3), "another limit begins anew"
-
-
-def test_a_training_that_its_limit_would_shorten_takes_the_time_of_the_shipped_one(few: Data, tmp_path: Path) -> None:
     with _ticking():
-        _, result = _run(few, tmp_path, replace(SHORT, seconds=16.0), alone_s=400.0)
-    assert len(result.history) == SHORT.epochs
-    assert result.out_of_time, "nothing follows it, and a later search without a limit begins it anew"
-    assert not json.loads((tmp_path / STATE).read_text())["shortened"], "its rate falls with its steps"
+        _, alone = _run(few, tmp_path / "alone", replace(SHORT, seconds=16.0), alone_s=400.0)
+    assert len(alone.history) == SHORT.epochs, "it takes the time of the one that ships"
+    assert alone.out_of_time, "nothing follows it, and a later search without a limit begins it anew"
+    assert not json.loads((tmp_path / "alone" / STATE).read_text())["shortened"], "its rate falls with its steps"
 
 
 def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(short: Tuned, few: Data, tmp_path: Path) -> None:
@@ -310,25 +298,32 @@ def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(short: Tuned, fe
 
 
 @pytest.mark.usefixtures("short")
-def test_other_knobs_start_anew_and_divergence_is_a_stage_error(few: Data, short_folder: Path) -> None:
+def test_other_knobs_start_anew_and_faults_are_stage_errors(few: Data, short_folder: Path, tmp_path: Path) -> None:
     must_fail(StageError, "diverged in epoch 1", _run, few, short_folder, replace(SHORT, learning_rate=float("nan")))
-
-
-def test_a_vanished_image_is_a_stage_error(few: Data, tmp_path: Path) -> None:
     images = replace(_data(few), images=[*few[0][:-1], tmp_path / "gone.png"])
     must_fail(StageError, r"gone\.png", finetune, nets.backbone(), images, KNOBS, tmp_path / "run")
 
 
-def test_on_kept_maps_it_leaves_lower_layers_and_ends_as_the_best(on_maps: Tuned, data: Data, tmp_path: Path) -> None:
-    backbone, whole = on_maps
+def test_on_kept_maps_it_leaves_lower_layers_and_ends_as_the_best(data: Data, tmp_path: Path) -> None:
+    backbone, whole = _run(data, tmp_path, ON_MAPS)
     assert whole.validation_accuracy > whole.start_accuracy
     assert not whole.levels
     np.testing.assert_array_equal(_kernel(nets.backbone(), "conv0"), _kernel(backbone, "conv0"))
     assert (_kernel(nets.backbone(), "conv1") != _kernel(backbone, "conv1")).any()
-    (tmp_path / "tuned.tflite").write_bytes(to_tflite(*on_maps))
-    unseen = _validation(data)
-    found = predict(tmp_path / "tuned.tflite", [data[0][row] for row in unseen], nets.VIEW).argmax(axis=1)
-    assert (found == np.array(data[1])[unseen]).mean() == pytest.approx(whole.validation_accuracy, abs=0.01)
+
+
+@pytest.mark.parametrize("knobs", [ON_MAPS, replace(KNOBS, augmentation=replace(KNOBS.augmentation, mixup=0.2))])
+def test_it_learns_each_of_several_labels_from_what_is_known(knobs: Finetuning, data: Data, tmp_path: Path) -> None:
+    truth = np.stack([np.array(data[1]), 1 - np.array(data[1]), np.full(len(data[1]), -1)], axis=1)
+    truth[::3, 1] = -1
+    backbone, images = nets.backbone(), replace(_data(data), labels=truth.tolist(), head=None)
+    result = finetune(backbone, images, knobs, tmp_path)
+    assert result.validation_accuracy > max(result.start_accuracy, 0.9)
+    (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result, "scores"))
+    scores = predict(tmp_path / "tuned.tflite", [data[0][row] for row in _validation(data)], nets.VIEW)
+    judged = label_precision.mean_precision(truth[_validation(data)].astype(np.int8), scores)
+    assert judged == pytest.approx(result.validation_accuracy, abs=0.02)
+    assert not np.isclose(scores.sum(axis=1), 1, atol=0.01).all()
 
 
 def test_its_seconds_are_known_after_ten_steps(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

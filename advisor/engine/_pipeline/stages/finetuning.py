@@ -21,7 +21,7 @@ from advisor.engine._pipeline.materials import (
     versions,
 )
 from advisor.engine._pipeline.resources import Pool, Resources
-from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName
+from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName, after
 from advisor.engine._pipeline.stages.backbone import FeatureSet, features, identity
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
@@ -51,22 +51,24 @@ TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
 
-def finetune_card(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def finetune_card(
+    card: Card, training: str, purpose: Purpose, workload: Workload, scores: str = ""
+) -> Stage[FloatModel]:
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
     The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
-    stage is unsupported for a user's file, which has no Keras graph.
+    stage is unsupported for a user's file, which has no Keras graph. With a name for ``scores``, that output has a
+    score for each of several labels of an image (:attr:`.Part.objects`).
     """
+    make = partial(_make_training, card, training, workload=workload, scores=scores)
     trials: tuple[Stage[FloatModel], ...] = ()
     for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials
         scope = Scope(card.name, training, detail=f"trial {number}")
-        trials = (*trials, _make_training(card, training, scope, trials, None, workload))
-    compared = _make_training(
-        card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload
-    )
+        trials = (*trials, make(scope, trials, None))
+    compared = make(Scope(card.name, training, purpose=Purpose.COMPARE), trials, None)
     if purpose is Purpose.COMPARE:
         return compared
-    return _make_training(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
+    return make(Scope(card.name, training, purpose=purpose), trials, compared)
 
 
 def training_s(card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False) -> float:
@@ -91,6 +93,7 @@ class _Training:
     trials: tuple[Stage[FloatModel], ...]
     compared: Stage[FloatModel] | None
     workload: Workload
+    scores: str
 
     @property
     def is_best(self) -> bool:
@@ -113,24 +116,33 @@ class _Training:
         return features(self.card, self.role, self.workload.images[self.role])
 
     @cached_property
-    def head(self) -> Stage[TrainedHead]:
-        """The head that it begins with."""
-        return fit_head(self.card, HEAD, self.workload)
+    def head(self) -> Stage[TrainedHead] | None:
+        """The head that it begins with; None for labels, where it fits one."""
+        return None if self.scores else fit_head(self.card, HEAD, self.workload)
+
+    @property
+    def values(self) -> Finetuning:
+        """The hyperparameters of the recipe."""
+        recipe = FINETUNING[self.training]
+        return recipe.for_labels() if self.scores else recipe
 
     def choose(self, materials: Materials, results: Results) -> Finetuning:
         """Return its hyperparameters."""
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
-        values = replace(FINETUNING[self.training], seed=materials.question.seed, capture=capture)
+        values = replace(self.values, seed=materials.question.seed, capture=capture)
         trial_results = [results[trial] for trial in self.trials]
         return choose_hyperparameters(values, trial_results, self.is_best).for_images(self.train_images)
 
     def list_inputs(self, materials: Materials, results: Results) -> Inputs:
         """Return what the result depends on."""
         compared = self.compared
+        head: Any = self.scores
+        if self.head:
+            head = [results[self.head].sha256, results[self.head].chosen.kind]
         return {
             **identity(materials, self.card),
             "features": self.read.key(materials, results),
-            "head": [results[self.head].sha256, results[self.head].chosen.kind],
+            "head": head,
             "train": materials.part(Role.TRAIN if self.role is Role.LEARNT else self.role).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
             "groups": list(materials.part(self.role).groups),
@@ -147,7 +159,7 @@ class _Training:
         learnt = materials.part(self.role)
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before = results[self.compared] if self.compared else None
-        begun = (results[self.head].file, results[self.head].chosen)
+        begun = (results[self.head].file, results[self.head].chosen) if self.head else None
         limit_s = materials.limit_s(self.scope, self._count_to_come())
         # A compared model that ran out of time has used what a limit leaves: further epochs have none.
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
@@ -157,7 +169,9 @@ class _Training:
         if not self.trials:
             chosen, time = _within_limit(chosen, before, materials, self.scope)
         planned = _plan_hyperparameters(chosen, before, len(judged), limit_s)
-        tuned = TuningImages(self.read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
+        labels = learnt.objects if self.scores else learnt.labels
+        files = self.read.files(results)
+        tuned = TuningImages(files, learnt.paths, labels, judged, learnt.groups, begun, self.scores)
         places = folders.checkpoints, folders.model, before.path if before else None
         own_maps = _maps_folder(self.list_inputs(materials, results), folders) if self.is_best else None
         weights = materials.weights[self.card.name]
@@ -193,16 +207,17 @@ def _make_training(
     trials: tuple[Stage[FloatModel], ...],
     compared: Stage[FloatModel] | None,
     workload: Workload,
+    scores: str,
 ) -> Stage[FloatModel]:
     """Return the stage of one fine-tuning."""
-    work = _Training(card, training, scope, trials, compared, workload)
+    work = _Training(card, training, scope, trials, compared, workload, scores)
     role = work.role
     return Stage(
         StageName(training),
         scope,
         "2",
         "final fine-tuning of" if compared else "fine-tuning",
-        (*work.read.stages, work.head, *trials, *([compared] if compared else ())),
+        (*work.read.stages, *after(work.head), *trials, *([compared] if compared else ())),
         work.list_inputs,
         work.make_job,
         FloatModel.within,
