@@ -46,27 +46,10 @@ ONE = replace(KNOBS, epochs=1, trained=0.5)
 ON_MAPS = replace(KNOBS, cached=True, copies=1, trained=0.5, learning_rate=0.03)
 
 
-@contextmanager
-def _uncompiled() -> Iterator[None]:
-    """Run steps without a graph: a few of them cost less than its trace."""
-    from advisor.training._finetune.optimizer import Optimizer
-
-    begin = Optimizer.__init__
-
-    def init(optimizer: Optimizer, *given: Any) -> None:
-        begin(optimizer, *given)
-        for owner, name in ((optimizer._steps, "_whole"), (optimizer, "_predict")):
-            setattr(owner, name, getattr(owner, name).python_function)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Optimizer, "__init__", init)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def uncompiled() -> Iterator[None]:
     """``tuned`` and ``on_maps`` have compiled steps, as fixtures of the module are made before this one."""
-    with _uncompiled():
+    with nets.uncompiled_steps():
         yield
 
 
@@ -165,7 +148,7 @@ def short_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def short(few: Data, short_folder: Path) -> Tuned:
     """A run with neither an interruption nor a limit."""
-    with _uncompiled():
+    with nets.uncompiled_steps():
         return _run(few, short_folder, SHORT)
 
 
