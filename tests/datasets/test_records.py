@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from advisor.core import AmbiguousInput, StageError, UsageError, _errors as errors, install_extra
-from advisor.datasets import list_files, require_unchanged, survey
+from advisor.core import AmbiguousInput, UsageError, _errors as errors, install_extra
+from advisor.datasets import list_files, survey
 from advisor.datasets._sources.records import _EXAMPLE, _mask_checksum
 from advisor.store import message_type
 from tests.builders import must_fail
@@ -168,13 +168,6 @@ def test_several_sets_of_tfds_are_not_mixed(folder: Path) -> None:
     written(other / "animals-train.tfrecord-00000-of-00001", examples(PICTURES))
     caught = must_fail(AmbiguousInput, r"has 2 data sets of TFDS: '1\.0\.0', '1\.1\.0'", list_files, folder.parent)
     assert [reading.options["data"] for reading in caught.readings] == [str(folder), str(other)]
-
-
-def test_a_shard_that_is_written_again_is_noticed(folder: Path) -> None:
-    images = survey(folder).dataset.images
-    written(folder / "animals-train.tfrecord-00000-of-00002", examples(PICTURES[4:] * 2))
-    with pytest.raises(StageError, match="2 images changed or disappeared"):
-        require_unchanged([each.path for each in images], [each.stamp for each in images])
 
 
 def test_another_format_of_tfds_says_what_to_do(tmp_path: Path) -> None:

@@ -169,15 +169,12 @@ def told(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle
     return export(trained.path, tmp_path_factory.mktemp("told") / "bundle", unknown_class=True)
 
 
-def test_the_search_makes_a_file_with_one_more_class_of_its_pick(trained: RunFolder) -> None:
+def test_the_bundle_has_the_class_in_model_labels_card_and_vectors_and_passes_its_check(
+    trained: RunFolder, told: Bundle
+) -> None:
     facts = present(pick_of(trained).unknown)
-    metadata = present(read_metadata((trained.path / facts.file).read_bytes()))
-    assert metadata.labels[-1] == facts.label == "unknown"
     assert present(facts.kept).value > 0.5
-
-
-def test_the_bundle_has_the_class_in_model_labels_card_and_vectors_and_passes_its_check(told: Bundle) -> None:
-    assert told.model.labels[-1] == "unknown"
+    assert told.model.labels[-1] == facts.label == "unknown"
     assert (told.path / "labels.txt").read_text().splitlines()[-1] == "unknown"
     card = (told.path / "model_card.md").read_text().replace("\n", " ")
     assert "The last class, unknown, is for images of things that are none of the others. On the hold-out, " in card

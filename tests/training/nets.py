@@ -1,6 +1,6 @@
 """A small Keras backbone and images that it can learn, for fine-tuning."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def backbone(seed: int = 0) -> Any:
     return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
 
 
-def halvings(pad: bool) -> Any:
+def halvings(pad: bool, norms: bool = False) -> Any:
     """Three halvings of (1, 64, 64, 3): it has levels. The last resolution is read by a window, not by a stride."""
     import keras
 
@@ -41,6 +41,8 @@ def halvings(pad: bool) -> Any:
         if pad:
             last = keras.layers.ZeroPadding2D(((0, 1), (0, 1)))(last)
         last = keras.layers.Conv2D(width, 3, strides=2, padding="valid" if pad else "same", name=f"conv{number}")(last)
+        if norms:
+            last = keras.layers.BatchNormalization(name=f"norm{number}")(last)
         last = keras.layers.ReLU(6.0, name=f"relu{number}")(last)
         last = keras.layers.Conv2D(2 * width, 1, activation="relu", name=f"wide{number}")(last)
     last = keras.layers.DepthwiseConv2D(3, padding="same", name="deep")(last)
@@ -69,15 +71,20 @@ def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
     return paths, labels
 
 
+def _without_graph(begin: Callable[..., None], function: str) -> Callable[..., None]:
+    def init(made: Any, *given: Any) -> None:
+        begin(made, *given)
+        setattr(made, function, getattr(made, function).python_function)
+
+    return init
+
+
 @contextmanager
 def uncompiled_steps() -> Iterator[None]:
-    """Run steps on maps without a graph: a few of them cost less than its trace."""
-    begin = Steps.__init__
-
-    def init(steps: Steps, *given: Any) -> None:
-        begin(steps, *given)
-        steps._whole = steps._whole.python_function
+    """Run steps and the answers between them without a graph: a few of them cost less than its trace."""
+    from advisor.training._finetune.optimizer import Optimizer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Steps, "__init__", init)
+        patch.setattr(Steps, "__init__", _without_graph(Steps.__init__, "_whole"))
+        patch.setattr(Optimizer, "__init__", _without_graph(Optimizer.__init__, "_predict"))
         yield

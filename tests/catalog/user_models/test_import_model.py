@@ -87,7 +87,9 @@ def test_a_model_becomes_a_card_that_every_search_finds(
 
 
 @pytest.mark.parametrize("edit", [bytes, to_float16], ids=["float32", "float16"])
-def test_the_cards_master_is_the_model_in_float(models: Path, tmp_path: Path, edit: Callable[[bytes], bytes]) -> None:
+def test_the_cards_master_is_the_model_in_float_and_its_network_that_can_be_trained_computes_the_same(
+    models: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
+) -> None:
     file = tmp_path / "net.tflite"
     file.write_bytes(edit((models / "net.tflite").read_bytes()))
     card = brought(file, given(models)).card
@@ -98,18 +100,9 @@ def test_the_cards_master_is_the_model_in_float(models: Path, tmp_path: Path, ed
     outputs = run((tmp_path / "master.tflite").read_bytes(), photo)
     assert outputs["probabilities"] == pytest.approx(run(file.read_bytes(), photo)["output"], abs=1e-6)
     assert outputs["features"].shape == (1, 8)
-
-
-@pytest.mark.integration
-def test_the_network_of_a_card_can_be_trained_and_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
-    card = brought(models / "net.tflite", given(models)).card
-    kept = fetch_weights(card, FetchOptions(offline=True))
-    convert(card, kept, tmp_path / "master.tflite")
-    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
-    model = build_model(card, kept)
-    expected = run((tmp_path / "master.tflite").read_bytes(), photo)["features"]
-    assert np.asarray(model(photo, training=False)["features"]) == pytest.approx(expected, abs=1e-5)
-    assert model.trainable_weights
+    backbone = build_model(card, kept)
+    assert np.asarray(backbone(photo, training=False)["features"]) == pytest.approx(outputs["features"], abs=1e-5)
+    assert backbone.trainable_weights
 
 
 def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> None:

@@ -78,21 +78,17 @@ def test_a_photograph_is_shown_upright(answerer: Answerer, detectors: RunFolder)
     assert min(each.box for each in found.forms[0].found) == pytest.approx((0, 0, 0.25, 0.25), abs=0.03)
 
 
-def test_the_command_answers_what_it_can_and_ends_with_3(colours: RunFolder, tmp_path: Path) -> None:
+def test_the_command_answers_what_it_can_and_ends_with_3_and_json_has_errors_in_their_rows(
+    colours: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "blue.png").write_bytes(photograph((10, 10, 250)))
     (tmp_path / "note.txt").write_text("no image")
-    said = called(("predict", str(colours.path), "blue.png", "note.txt"), tmp_path, dict(os.environ))
-    blue, note = ended(said, 3).out.splitlines()
+    asked = ("predict", str(colours.path), "blue.png", "note.txt")
+    blue, note = ended(called(asked, tmp_path, dict(os.environ)), 3).out.splitlines()
     assert blue.startswith("blue.png: <b>blue (<b>blue ")
     assert note.startswith("note.txt: the photograph cannot be used: not a JPEG")
-
-
-def test_json_has_errors_in_their_rows(colours: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "blue.png").write_bytes(photograph((10, 10, 250)))
-    (tmp_path / "note.txt").write_text("no image")
     monkeypatch.setattr(exporting, "ChildPool", InThisProcess)
-    said = called(("predict", str(colours.path), "blue.png", "note.txt", "--json"), tmp_path, dict(os.environ))
-    found, refused = ended(said, 3).document["predictions"]
+    found, refused = ended(called((*asked, "--json"), tmp_path, dict(os.environ)), 3).document["predictions"]
     assert (found["photograph"], found["answer"], found["least"]) == ("blue.png", "<b>blue", 0.0)
     assert found["found"][0]["score"] > 0.5
     assert found["error"] == ""

@@ -83,12 +83,15 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
 
 
-def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
+def test_a_detector_of_fixed_form_is_read_scored_under_the_names_of_the_images_and_timed(
+    tmp_path: Path, own: Card
+) -> None:
     finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
     stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     file, images = fetch_weights(own, FetchOptions(offline=True)), cells(tmp_path)
+    assert images.classes != COLOURS
     given = materials(tmp_path / "cache", images, weights={own.name: file})
     assert walk(stages.ships, given).path.read_bytes() == file.path.read_bytes()
     judged, _ = held_out(walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images)
@@ -101,19 +104,6 @@ def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, 
     ended = must_fail(StageAborted, "", walk, DETECTION.model(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
     assert ended.status is Status.SKIPPED
     assert "has no class 'greem' (did you mean 'green'?)" in ended.reason
-
-
-def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_path: Path) -> None:
-    images = cells(tmp_path)
-    assert images.classes != COLOURS
-    path = detector_file(tmp_path / "own.tflite")
-    artefact = Artefact.at(named(path), sha256_file(path))
-    view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
-    found = walk(
-        DETECTION.score(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images)
-    )
-    judged, _ = held_out(found, images)
-    assert judged.value > 95
 
 
 def named(path: Path) -> Path:

@@ -174,18 +174,6 @@ def test_an_epoch_that_would_end_late_does_not_begin(kept: KeptMaps, monkeypatch
     assert fit(head, kept, Hyperparameters(2), timer=timer)
 
 
-def _with_norms() -> Any:
-    """Three halvings of (1, 64, 64, 3), with BatchNorm."""
-    import keras
-
-    keras.utils.set_random_seed(1)
-    last = image = keras.Input((WIDE, WIDE, 3), batch_size=1)
-    for number, width in enumerate((4, 6, 8)):
-        last = keras.layers.Conv2D(width, 3, strides=2, padding="same")(last)
-        last = keras.layers.ReLU(6.0)(keras.layers.BatchNormalization(name=f"norm{number}")(last))
-    return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
-
-
 def _as_of_a_card(network: Any) -> Any:
     import keras
 
@@ -227,7 +215,7 @@ def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, mo
 @pytest.mark.usefixtures("uncompiled")
 def test_batch_norm_fits_kept_weights(boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "LIVE", 8)
-    body, count, epochs = with_maps(_with_norms()), Hyperparameters.batch, 3
+    body, count, epochs = with_maps(halvings(pad=False, norms=True)), Hyperparameters.batch, 3
     data = keep_photographs(LabelledImages(boxed.paths[:count], boxed.labels[:count]), VIEW, tmp_path)
     head = box_detector_head([tuple(output.shape[1:]) for output in body.outputs], 2)
     fit(head, data, Hyperparameters(epochs, batch_statistics=True), body)

@@ -46,27 +46,10 @@ ONE = replace(KNOBS, epochs=1, trained=0.5)
 ON_MAPS = replace(KNOBS, cached=True, copies=1, trained=0.5, learning_rate=0.03)
 
 
-@contextmanager
-def _uncompiled() -> Iterator[None]:
-    """Run steps without a graph: a few of them cost less than its trace."""
-    from advisor.training._finetune.optimizer import Optimizer
-
-    begin = Optimizer.__init__
-
-    def init(optimizer: Optimizer, *given: Any) -> None:
-        begin(optimizer, *given)
-        for owner, name in ((optimizer._steps, "_whole"), (optimizer, "_predict")):
-            setattr(owner, name, getattr(owner, name).python_function)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Optimizer, "__init__", init)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def uncompiled() -> Iterator[None]:
     """``tuned`` has compiled steps, as fixtures of the module are made before this one."""
-    with _uncompiled():
+    with nets.uncompiled_steps():
         yield
 
 
@@ -165,7 +148,7 @@ def short_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def short(few: Data, short_folder: Path) -> Tuned:
     """A run with neither an interruption nor a limit."""
-    with _uncompiled():
+    with nets.uncompiled_steps():
         return _run(few, short_folder, SHORT)
 
 
@@ -310,6 +293,10 @@ def test_on_kept_maps_it_leaves_lower_layers_and_ends_as_the_best(data: Data, tm
     assert not whole.levels
     np.testing.assert_array_equal(_kernel(nets.backbone(), "conv0"), _kernel(backbone, "conv0"))
     assert (_kernel(nets.backbone(), "conv1") != _kernel(backbone, "conv1")).any()
+    (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, whole))
+    unseen = _validation(data)
+    found = predict(tmp_path / "tuned.tflite", [data[0][row] for row in unseen], nets.VIEW).argmax(axis=1)
+    assert (found == np.array(data[1])[unseen]).mean() == pytest.approx(whole.validation_accuracy, abs=0.01)
 
 
 @pytest.mark.parametrize("knobs", [ON_MAPS, replace(KNOBS, augmentation=replace(KNOBS.augmentation, mixup=0.2))])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core import HEAD, HoldoutPart
+from advisor.core import HEAD, Evaluation, HoldoutPart
 from advisor.engine import Question, Stage, StageName, Workload, accuracy
 from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of
 from advisor.engine._pipeline.stage import StageAborted
@@ -34,6 +34,16 @@ def test_anomalies_are_not_judged_under_capture_conditions(tmp_path: Path, task:
     assert scorer.captures is captures
 
 
+def finalist_of(
+    kind: type[Prepared], folder: Path, task: str = CLASSIFICATION.name
+) -> tuple[Prepared, RunFolder, Evaluation]:
+    """Return what answers, and an int8 file that it evaluated with the run that has it."""
+    walker = kind(folder, {"float32": 4, "int8": 3})
+    finalist = evaluated(walker, "int8", folder, task=task)
+    run = RunFolder((folder / "runs" / "latest").resolve())
+    return walker, run, replace(finalist, artefact_sha256=sha256_file(run.path / finalist.artefact))
+
+
 @pytest.mark.parametrize(
     ("kind", "task", "source", "file"),
     [
@@ -42,12 +52,8 @@ def test_anomalies_are_not_judged_under_capture_conditions(tmp_path: Path, task:
     ],
 )
 def test_a_task_judges_its_finalists(tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str) -> None:
-    walker = kind(tmp_path, {"float32": 4, "int8": 3})
-    finalist = evaluated(walker, "int8", tmp_path, task=task)
-    run = RunFolder((tmp_path / "runs" / "latest").resolve())
-    finalist = replace(finalist, artefact_sha256=sha256_file(run.path / finalist.artefact))
-    workload = Workload((HEAD,), NAMES, question=Question(task))
-    scorer = Scorer(walker, workload, {CARD.name: CARD}, run)
+    walker, run, finalist = finalist_of(kind, tmp_path, task)
+    scorer = Scorer(walker, Workload((HEAD,), NAMES, question=Question(task)), {CARD.name: CARD}, run)
     judged = run_coroutine(scorer.hold_out(finalist))
     assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
     assert judged.holdout_answers.file == file
@@ -65,10 +71,7 @@ class OfSomeImages(Prepared):
 
 
 def test_a_finalist_can_be_judged_on_a_part_of_the_hold_out(tmp_path: Path) -> None:
-    walker = OfSomeImages(tmp_path, {"float32": 4, "int8": 3})
-    finalist = evaluated(walker, "int8", tmp_path)
-    run = RunFolder((tmp_path / "runs" / "latest").resolve())
-    finalist = replace(finalist, artefact_sha256=sha256_file(run.path / finalist.artefact))
+    walker, run, finalist = finalist_of(OfSomeImages, tmp_path)
     workload = Workload((HEAD,), NAMES, two_classes().counts)
     judged = run_coroutine(Scorer(walker, workload, {CARD.name: CARD}, run).hold_out(finalist, 2))
     assert (judged.holdout_accuracy.n, judged.holdout_part) == (2, HoldoutPart(2, 4))
@@ -76,9 +79,7 @@ def test_a_finalist_can_be_judged_on_a_part_of_the_hold_out(tmp_path: Path) -> N
 
 
 def test_a_file_of_the_run_that_has_changed_is_not_judged(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
-    finalist = evaluated(walker, "int8", tmp_path)
-    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    _, run, finalist = finalist_of(Prepared, tmp_path)
     (run.path / finalist.artefact).unlink()
     (run.path / finalist.artefact).write_bytes(b"of somebody else")
     must_fail(StageAborted, "has changed since it was measured", artefact_of, run, finalist)
