@@ -240,9 +240,9 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
 
 def android_code(shipping: Shipping) -> Iterator[str]:
     """The code of a task for each accelerator, each in a package of its own, with that for the older Interpreter."""
-    older = interpreter_code(shipping, evaluation("mobilenet_v2_1.0_224"))[1]
-    for accelerator in ACCELERATORS:
-        yield from (of_package(source, accelerator) for source in (written(shipping, "android", accelerator), older))
+    # It is another ``Network`` of the first one's package.
+    yield of_package(interpreter_code(shipping, evaluation("mobilenet_v2_1.0_224"))[1], ACCELERATORS[0])
+    yield from (of_package(written(shipping, "android", accelerator), accelerator) for accelerator in ACCELERATORS)
 
 
 def of_package(source: str, name: str) -> str:
@@ -278,7 +278,8 @@ def test_code_calls_what_is_published(shipping: Shipping) -> None:
 @pytest.mark.integration
 def test_code_for_android_compiles_without_a_remark(kotlin_home: Path, tmp_path: Path) -> None:
     """Of every task; of classifiers on each accelerator and with each kind of threshold."""
-    code = [*(written(task.shipping(), "android", "cpu") for task in TASKS), *android_code(CLASSIFICATION.shipping())]
+    code = [written(task.shipping(), "android", "cpu") for task in TASKS if task is not CLASSIFICATION]
+    code += android_code(CLASSIFICATION.shipping())
     code += [of_package(classifier("android", kind), f"kind{n}") for n, kind in enumerate(THRESHOLDS)]
     code += [part.partition("\n")[2] for part in API["android"].split("//// ")[1:]]
     for number, source in enumerate(code):
