@@ -42,8 +42,8 @@ REMARKS = (
     "and keeps the weights with the least loss on a fifth of the images.",
     "CPU seconds of all processes. Other programs used the machine, so seconds by the clock are no measure.",
     "One draw of each set: the cards and the cells have an official test part.",
-    "A random fifth of the cards chose that taggers are fine-tuned, so their rows may flatter the search. The gain that "
-    "a search expects of it was set after a look at one draw of the cells.",
+    "A random fifth of the cards chose that taggers are fine-tuned, so their rows may flatter the search. The gain "
+    "that a search expects of it was set after a look at one draw of the cells.",
 )
 
 
