@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from advisor.api import search
 from advisor.core import _tasks as tasks
 from advisor.isolation import map_pools
 from advisor.measurement import timing
+from advisor.training import FINETUNING
 from tests.makers.imports import InThisProcess
 from tests.makers.searches import SMALLEST
 from tests.places import PROJECT
@@ -47,11 +49,13 @@ def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -
 
     def run(data: Path, out: Path, **options: Any) -> None:
         usual = {"catalog": [str(small_catalog)], "candidates": ["small"], "compressions": ["float32", "int8"]}
+        two_epochs = replace(FINETUNING["finetune_cached"], epochs=2)
         with pytest.MonkeyPatch.context() as patch, uncompiled_steps():
             patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
             for kind in map_pools():
                 patch.setitem(map_pools(), kind, InThisProcess)
             patch.setattr("advisor.training._finetune.finetuning.LABEL_STEPS", 1)
+            patch.setitem(FINETUNING, "finetune_cached", two_epochs)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
             search(data=str(data), out=str(out), threads=[1], workers=1, **{**usual, **options})
 
