@@ -254,6 +254,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
 
 
 def _fetch_options(resolved: Resolved) -> FetchOptions:
+    """Return how a search would fetch weights."""
     execution = resolved.execution
     return FetchOptions(offline=execution.offline, mirror=execution.mirror)
 
@@ -282,7 +283,10 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
 def _locate_weights_without(
     resolved: Resolved, failures: Mapping[str, str]
 ) -> tuple[Candidates, dict[str, int | None]]:
-    """See :func:`_locate_weights`; ``failures`` says by card why its weights could not be downloaded."""
+    """Return what :func:`_locate_weights` does, without the cards of ``failures``.
+
+    ``failures`` says by card why its weights could not be downloaded.
+    """
     from advisor.catalog import locate_weights
 
     question = resolved.question

@@ -35,9 +35,6 @@ LEARNT = "Its figures are too high if it has learnt from your images."
 SLOWER = 1.05
 """Ratio of latencies from which a difference is named."""
 
-SHOWN_POINTS = 0.05
-"""Points of accuracy that are not 0 with the one decimal that is shown."""
-
 FEW_IMAGES = 100
 COUNT_ERROR = 0.02
 """Images below which right answers are counted in place of told as a share; and how far from a whole number a count may
@@ -110,7 +107,7 @@ def _explain_compression(view: RunView, pick: Evaluation) -> str:
 def _explain_float(view: RunView, pick: Evaluation) -> str:
     """Return why the int8 form of a float pick is not the pick, in words that follow ``int8 of it``; empty without it.
 
-    Of several files with int8 on the pick's network, the most accurate one answers, then the fastest.
+    Where the network has several int8 evaluations, the most accurate one within the limits answers, then the fastest.
     """
     forms = list_int8(view, pick) if pick.configuration.compression == FLOAT else []
     judged = [form for form in forms if form.status is Status.OK and form.accuracy and form.latency and form.size]
@@ -119,8 +116,8 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     int8 = max(judged, key=lambda form: (view.budget.met_by(form), form.accuracy_percent, -form.latency_ms))
     if excess := excess_texts(int8, view.budget):
         return f"breaks a limit: {', '.join(excess)}"
-    points = pick.accuracy_percent - int8.accuracy_percent
-    less = f"{points:.1f} points less accurate" if points >= SHOWN_POINTS else ""
+    points = round(pick.accuracy_percent - int8.accuracy_percent, 1)
+    less = f"{points:.1f} points less accurate" if points > 0 else ""
     if int8.variant not in {tie.variant for tie in view.decision.ties}:
         return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
     if int8.latency_ms >= SLOWER * pick.latency_ms:

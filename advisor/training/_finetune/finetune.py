@@ -377,7 +377,8 @@ class _Session:
             return 0.0
         rows = np.concatenate(logits)
         known = np.concatenate(truth)
-        if self._class_weights is None:
+        # An image has one class, or a row of labels.
+        if known.ndim > 1:
             return label_precision.mean_precision(known.astype(np.int8), rows)
         return float((rows.argmax(axis=1) == known).mean())
 

@@ -220,7 +220,7 @@ class FinetuneData:
 
     @property
     def of_labels(self) -> bool:
-        """Whether an image has a row of labels in place of one class."""
+        """True if an image has a row of labels in place of one class."""
         return np.ndim(self.labels) > 1
 
     @property

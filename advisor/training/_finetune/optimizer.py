@@ -72,7 +72,7 @@ class Optimizer:
     ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         targets = self._make_targets(labels)
         inputs = tf.cast(images, tf.float32)
-        several = labels.shape.rank > 1
+        of_labels = labels.shape.rank > 1
         changes = self._hyperparameters.augmentation
         if not self._hyperparameters.cached:
             inputs, targets = augment_images(inputs, targets, changes, seed, side)
@@ -81,7 +81,7 @@ class Optimizer:
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
             logits = self._folded(inputs, training=False)
-            if several:
+            if of_labels:
                 losses = compute_label_losses(targets, logits)
             else:
                 losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
@@ -98,8 +98,8 @@ class Optimizer:
         smoothing = self._hyperparameters.label_smoothing
         if labels.shape.rank > 1:
             known = tf.cast(labels >= 0, tf.float32)
-            there = tf.cast(labels > 0, tf.float32) * (1.0 - smoothing) + smoothing / 2.0
-            return tf.concat([there * known, known], axis=1)
+            wanted = tf.cast(labels > 0, tf.float32) * (1.0 - smoothing) + smoothing / 2.0
+            return tf.concat([wanted * known, known], axis=1)
         classes = self._model.output.shape[-1]
         return tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
 

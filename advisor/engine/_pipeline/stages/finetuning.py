@@ -136,7 +136,8 @@ class _Training:
     def list_inputs(self, materials: Materials, results: Results) -> Inputs:
         """Return what the result depends on."""
         compared = self.compared
-        head: Any = self.scores
+        # A training for labels fits its own head, which the name of the output stands for.
+        head: object = self.scores
         if self.head:
             head = [results[self.head].sha256, results[self.head].chosen.kind]
         return {
