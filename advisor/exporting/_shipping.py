@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from advisor.core import Evaluation, ShippedThresholds, UsageError, integration, registered
-from advisor.engine import LoadedRun, Question
 from advisor.exporting import check
 from advisor.store import artefact_problem
 from advisor.tflite import Metadata, describe, editable, one_line, open_model, read_description
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
+
+    from advisor.engine import LoadedRun, Question
 
     Pixels = NDArray[np.uint8]
     Crops = Sequence[Callable[[], Pixels]]
