@@ -1,6 +1,7 @@
 """Print what a test run cost: its slowest tests, and the seconds of each folder."""
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 
 SLOWEST = 25  # Tests that are printed
 PROPERTY = "cpu_s"  # What a worker sends with the report of a test
+SHORT_S = 0.1  # A test that takes less is counted with the next one: to look costs milliseconds
 
 
 @dataclass
@@ -32,7 +34,7 @@ class CostReport:
 
     def __init__(self) -> None:
         self._tests: dict[str, Cost] = defaultdict(Cost)
-        self._cpu_s = 0.0
+        self._cpu_s = self._looked_at = 0.0
         self._with_children: bool | None = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -46,7 +48,7 @@ class CostReport:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
         """Send the CPU seconds of a test with its last report."""
         report: pytest.TestReport = yield
-        if call.when == "teardown":
+        if call.when == "teardown" and time.monotonic() - self._looked_at > SHORT_S:
             before_s = self._cpu_s
             self._look(item)
             report.user_properties.append((PROPERTY, self._cpu_s - before_s))
@@ -55,6 +57,7 @@ class CostReport:
     def _look(self, item: pytest.Item) -> None:
         self._with_children = _starts_processes(item)
         self._cpu_s = _cpu_seconds(self._with_children)
+        self._looked_at = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the reports of a test; with several workers, the controller gets those of all."""

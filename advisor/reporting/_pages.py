@@ -52,6 +52,9 @@ TRUE = "truth"
 MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
 
+PACKING = 6
+"""Level of gzip of texts in a page: 0.2 % larger than at level 9, in three quarters of the time."""
+
 LOOKS = {
     "seen": "true box, found",
     "missed": "true box, missed",
@@ -141,7 +144,7 @@ def json_for_script(value: object) -> str:
 @lru_cache(maxsize=2)  # the drawing library, and one report
 def pack_text(content: str) -> Markup:
     """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
-    return trust_content(base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode())
+    return trust_content(base64.b64encode(gzip.compress(content.encode(), PACKING, mtime=0)).decode())
 
 
 def content_policy(scripts: Sequence[str]) -> str:

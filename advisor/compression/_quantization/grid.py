@@ -110,14 +110,13 @@ def spread_errors(weights: Floats, steps: Floats, moments: Floats, last: int | N
     ``moments`` are the covariance of the inputs, (inputs, inputs), or of each output channel's, (outputs, inputs,
     inputs). Weights on the largest multiple, ``last``, keep it, as the step is computed from the greatest weight. It is
     None if the weights stay float.
-    """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    # A BLAS with several threads adds in another order, and its last bits would change the rounding of a weight.
-    with threadpool_limits(limits=1, user_api="blas"):
-        if moments.ndim == 3:
-            return _spread_by_channel(weights, steps, moments, last)
-        return _spread_together(weights, steps, moments, last)
+    The caller limits the BLAS to one thread: several add in another order, and the last bits would change the rounding
+    of a weight. To limit it takes milliseconds, which a network with a hundred layers would spend a hundred times.
+    """
+    if moments.ndim == 3:
+        return _spread_by_channel(weights, steps, moments, last)
+    return _spread_together(weights, steps, moments, last)
 
 
 def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True) -> Floats:
@@ -126,6 +125,8 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
     The step of an output channel may clip its greatest weights. A head has such weights on features that hardly ever
     vary: they would take all steps, and leave 0 of the others.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
     weights = kernel.astype(np.float64)
     last = Grid(8).last
     moments = np.cov(inputs.astype(np.float64), rowvar=False).reshape(len(weights), len(weights))
@@ -139,7 +140,8 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
     losses = np.array(errors) if per_channel else np.sum(errors, axis=1, keepdims=True)
     best_shrinks = np.array(SHRINKS)[losses.argmin(axis=0)]
     steps = np.broadcast_to(greatest * best_shrinks, weights.shape[1:])
-    return spread_errors(weights, steps, moments, last)
+    with threadpool_limits(limits=1, user_api="blas"):
+        return spread_errors(weights, steps, moments, last)
 
 
 def _spread_together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:

@@ -275,7 +275,8 @@ def build_table(
     position = {model: index for index, model in enumerate(models)}
     for row_index, column in enumerate(columns):
         for model, repeats in cells[column].items():
-            values[row_index, position[model]] = float(np.mean(repeats))
+            # Most models were measured once: thousands of means of one number would take half of the time.
+            values[row_index, position[model]] = repeats[0] if len(repeats) == 1 else float(np.mean(repeats))
     vectors = np.full((len(models), VECTOR_SIZE), np.nan)
     for index, name in enumerate(models):
         if name in features.models:

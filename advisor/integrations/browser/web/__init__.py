@@ -27,6 +27,9 @@ OFFLINE = "offline.js"
 RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_wasm_compat_internal"}
 """Files of the runtime with relaxed SIMD, and without it for browsers that lack it."""
 
+PACKING = 6
+"""Level of gzip of the runtime: 0.4 % larger than at level 9, in two thirds of the time."""
+
 
 def check(shipping: Shipping) -> None:
     """Check that there is a page for a task; see :class:`advisor.exporting._shipping.BundlePart`."""
@@ -107,7 +110,7 @@ def _make_policy(scripts: Sequence[str]) -> str:
 @cache  # packing the two runtimes takes a second
 def _runtime_script(folder: Path, stem: str) -> bytes:
     # Without the time of packing, the same run gives the same bundle.
-    packed = gzip.compress((folder / f"{stem}.wasm").read_bytes(), mtime=0)
+    packed = gzip.compress((folder / f"{stem}.wasm").read_bytes(), PACKING, mtime=0)
     glue = (folder / f"{stem}.js").read_text(encoding="utf-8")
     return f'var RUNTIME = "{_encode(packed)}";\n{glue}'.encode()
 
