@@ -109,8 +109,7 @@ def test_sigmoids_without_a_linear_layer_are_taken_as_they_are_alone(tmp_path: P
 
 @pytest.mark.parametrize("bias", [7.0, None])
 def test_thresholds_go_into_the_head_by_the_names_of_the_labels(tmp_path: Path, bias: float | None) -> None:
-    folder = write_images(tmp_path)
-    images = [folder / f"{number:02}.png" for number in range(COUNT)]
+    images = sorted(write_images(tmp_path).glob("*.png"))
     truth = [[int(name in labels_of(number)) for name in "bgr"] for number in range(COUNT)]
     file = kept(tmp_path, classifier.with_bias(name_scores(colour_net(bias=bias), "net"), "net"))
     tag(False, file, images, VIEW, tmp_path / "before.npy", "bgr")
