@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.isolation import usable_cores
 from advisor.tflite import Model, Operator, Tensor, add_buffer, drop_unused_buffers, editable, open_model, pack
 
 if TYPE_CHECKING:
@@ -175,13 +177,16 @@ def correct_model(
 
     tables, model = open_model(data)
     editable(tables)
-    # The order of additions must not depend on the machine.
-    with threadpool_limits(limits=1, user_api="blas"):
-        for layer in find_layers(model):
-            grid = grids.of(layer.depthwise)
-            if grid is None:
-                continue
-            corrected = (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
+
+    def correct_layer(layer: Layer) -> Mapping[int, NDArray[np.float64]]:
+        grid = grids.of(layer.depthwise)
+        if grid is None:
+            return {}
+        return (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
+
+    # The order of additions must not depend on the machine. Layers do not depend on each other.
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(usable_cores()) as pool:
+        for corrected in pool.map(correct_layer, find_layers(model)):
             for index, values in corrected.items():
                 content = np.asarray(values, "<f4").tobytes()
                 tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, content)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
+from advisor.isolation import usable_cores
 from advisor.tflite import Model, editable, open_model, pack, real_values
 
 if TYPE_CHECKING:
@@ -194,16 +196,35 @@ def _run(
         return
     interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
-    for sample in zip(*arrays, strict=True):
-        for source, value in zip(sources, sample, strict=True):
-            interpreter.set_tensor(source, value.reshape(shapes[source]))
-        interpreter.invoke()
-        values = {index: interpreter.get_tensor(index) for index in read_at}
-        for index, note in notes.items():
-            channels = values[index].shape[-1] if values[index].ndim else 1
-            note.add(values[index].reshape(-1, channels))
-        for layer_sums in sums:
-            layer_sums.add(values[layer_sums.layer.source])
+    recorders = usable_cores()
+    with ThreadPoolExecutor(recorders) as pool:
+        recording: list[Future[None]] = []
+        for sample in zip(*arrays, strict=True):
+            for source, value in zip(sources, sample, strict=True):
+                interpreter.set_tensor(source, value.reshape(shapes[source]))
+            interpreter.invoke()
+            values = {index: interpreter.get_tensor(index) for index in read_at}
+            # Each thread has tensors of its own and gets the images in their order, so that the number of threads
+            # changes no sum. The next image runs meanwhile.
+            for share in recording:
+                share.result()
+            recording = [
+                pool.submit(_record, values, list(notes.items())[first::recorders], sums[first::recorders])
+                for first in range(recorders)
+            ]
+        for share in recording:
+            share.result()
+
+
+def _record(
+    values: Mapping[int, NDArray[np.float32]], notes: Sequence[tuple[int, _Notes]], sums: Sequence[_Sums]
+) -> None:
+    """Add the values of one image, by tensor index, to some of the notes and sums."""
+    for index, note in notes:
+        channels = values[index].shape[-1] if values[index].ndim else 1
+        note.add(values[index].reshape(-1, channels))
+    for layer_sums in sums:
+        layer_sums.add(values[layer_sums.layer.source])
 
 
 def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import StageError
+from advisor.isolation import usable_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,8 +123,15 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
 
     probed = path.with_suffix(".probe")
     probed.write_bytes(with_probe(model.read_bytes(), model.name, logits))
-    rows = extract_features(probed, given.paths, spec)
+    # Each thread runs a part of the images by itself: the features of an image do not depend on the others.
+    threads = usable_cores()
+    parts = [given.paths[first::threads] for first in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        features = list(pool.map(lambda part: extract_features(probed, part, spec), parts))
     probed.unlink()
+    rows = np.empty((len(given.paths), *features[0].shape[1:]), np.float32)
+    for first, part in enumerate(features):
+        rows[first::threads] = part
     return rows
 
 
