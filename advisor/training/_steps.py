@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     import keras
@@ -30,6 +33,26 @@ GAIN = 0.9
 
 Tensors = Sequence[Any]
 """Tensors with the images along their first axis, or lists and tuples of such."""
+
+
+def write_variables(variables: Iterable[Any], path: Path) -> None:
+    """Write the values of variables of Keras or TensorFlow, in their order, as ``.npz``.
+
+    Keras' own files take half a second of processor time for a mobile network, at the end of each epoch.
+    """
+    arrays: dict[str, Any] = {str(number): np.asarray(variable) for number, variable in enumerate(variables)}
+    np.savez(path, **arrays)
+
+
+def read_variables(variables: Iterable[Any], path: Path) -> None:
+    """Read back what :func:`write_variables` wrote.
+
+    Raises:
+        OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile: the file is missing, damaged or of other variables.
+    """
+    with np.load(path, allow_pickle=False) as arrays:
+        for number, variable in enumerate(variables):
+            variable.assign(arrays[str(number)])
 
 
 def list_gpus() -> tuple[str, ...]:

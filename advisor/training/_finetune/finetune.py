@@ -32,19 +32,20 @@ from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.maps import Halves, MapBatches, Maps, PlainMaps, halve_network
 from advisor.training._finetune.network import FinetuneData, first_head
 from advisor.training._loop import Timer, run_training
+from advisor.training._steps import read_variables, write_variables
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-# Raised when equal images and hyperparameters give another network.
-FINETUNE_VERSION = 13
+# Raised when equal images and hyperparameters give another network, or the weights another file.
+FINETUNE_VERSION = 14
 # Share of the steps by which a training may be behind the share of its time before the limit shortens it.
 BEHIND = 0.05
 # Steps after which a training knows its seconds.
 PRICED = 10
 # File name of the network with its head, in the folder of a fine-tuning.
-WEIGHTS = "best.weights.h5"
+WEIGHTS = "best.npz"
 # File name of the progress, which points to the last checkpoint.
 STATE = "state.json"
 
@@ -177,7 +178,7 @@ class _Session:
         if after is not None:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
-            self._model.load_weights(after)
+            read_variables(self._model.weights, after)
         self._class_weights = None if data.of_labels else weigh_classes(targets, self._train, hyperparameters.balance)
         # For kept maps each image is decoded once, so it needs no file of pixels.
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
@@ -232,7 +233,7 @@ class _Session:
         self._best = self._start_accuracy
         # The share of the time counts from the first step on.
         self._time.restart_share()
-        self._model.save_weights(self._folder / WEIGHTS)
+        write_variables(self._model.weights, self._folder / WEIGHTS)
         self._save()
 
     def goes_on(self) -> bool:
@@ -319,7 +320,7 @@ class _Session:
         if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
-            self._model.save_weights(self._folder / WEIGHTS)
+            write_variables(self._model.weights, self._folder / WEIGHTS)
         self._optimizer.swap_means()
         if self.out_of_time:
             self._write_state()
@@ -348,7 +349,7 @@ class _Session:
 
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
-        self._model.load_weights(self._folder / WEIGHTS)
+        read_variables(self._model.weights, self._folder / WEIGHTS)
         weights, bias = network.copy_parts(self._model, backbone, self._start)
         levels = bool(self._start.levels)
         history = tuple(self.history)

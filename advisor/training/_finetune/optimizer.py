@@ -16,7 +16,7 @@ from advisor.training._features import Pixels, augment_images, mix_images
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.maps import Floats, Maps
 from advisor.training._loop import Adam
-from advisor.training._steps import Steps, find_halvable
+from advisor.training._steps import Steps, find_halvable, read_variables, write_variables
 
 if TYPE_CHECKING:
     import keras
@@ -117,19 +117,14 @@ class Optimizer:
 
     def save(self, place: Path) -> None:
         """Write the model, the means and the optimizer's state."""
-        self._model.save_weights(place.with_suffix(".weights.h5"))
-        values: dict[str, Any] = {str(number): np.asarray(value) for number, value in enumerate(self._state())}
-        np.savez(place.with_suffix(".npz"), **values)
+        write_variables(self._state(), place.with_suffix(".npz"))
 
     def restore(self, place: Path) -> None:
         """Read back what :meth:`save` wrote."""
-        self._model.load_weights(place.with_suffix(".weights.h5"))
-        with np.load(place.with_suffix(".npz"), allow_pickle=False) as arrays:
-            for number, variable in enumerate(self._state()):
-                variable.assign(arrays[str(number)])
+        read_variables(self._state(), place.with_suffix(".npz"))
 
-    def _state(self) -> list[tf.Variable]:
-        variables = [self._done]
+    def _state(self) -> list[Any]:
+        variables = [*self._model.weights, self._done]
         for moments, weight in zip(self._adam.moments, self._weights, strict=True):
             variables += [*moments, weight.average]
         return variables
