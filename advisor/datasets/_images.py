@@ -10,6 +10,7 @@ import stat
 import struct
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -27,6 +28,7 @@ from advisor.datasets._jpeg_stream import read_stream
 from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources import Stamp, address_of, stamp_of
 from advisor.datasets._sources.base import MAX_IMAGE_BYTES
+from advisor.isolation import usable_cores
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_FILE_BYTES = MAX_IMAGE_BYTES
@@ -411,7 +413,8 @@ def decode_images(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint
 
 @lru_cache(maxsize=1)
 def _keep_decoded(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
-    return [load(path, size) for path in images]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        return list(pool.map(lambda path: load(path, size), images))
 
 
 def value_range(image: Image.Image) -> float:

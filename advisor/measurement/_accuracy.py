@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal, StageError, wilson
 from advisor.datasets import STAYING, TESTS, InputSpec, draw_captures
-from advisor.isolation import one_line
+from advisor.isolation import one_line, usable_cores
 from advisor.measurement._processes import existing_model
 from advisor.tflite import CENTRES, DETECTIONS, dequantize, quantize
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 OUTPUT = "probabilities"
@@ -29,6 +33,8 @@ LEVEL = 0.95
 EDGE = 1e-6
 # Least score of a centre that is kept: the answers of a file serve other thresholds, too.
 KEPT = 0.05
+# Images for which a further thread is worth loading the file once more.
+LEAST_PART = 32
 # Distance in places, down and across, within which only the centre with the highest score of a class counts.
 NEAR = 2
 
@@ -44,7 +50,39 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Float
 
 def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
     """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB, as :func:`predict` does."""
-    return predict_arrays(model, (view.normalise(image) for image in pixels))
+    if not isinstance(pixels, Sequence):
+        return predict_arrays(model, (view.normalise(image) for image in pixels))
+    first = Classifier(model)
+    classifiers = [first, *(Classifier(model) for _ in range(1, count_threads(len(pixels))))]
+    runs = [partial(_classify, classifier, view) for classifier in classifiers]
+    answers = run_in_threads(runs, pixels)
+    return np.stack(answers) if answers else np.zeros((0, first.classes), np.float32)
+
+
+def _classify(classifier: Classifier, view: InputSpec, pixels: Pixels) -> Floats:
+    return classifier(view.normalise(pixels))
+
+
+def count_threads(images: int) -> int:
+    """Return how many threads a file is run in over so many images: at most one for each core."""
+    return max(1, min(usable_cores(), images // LEAST_PART))
+
+
+def run_in_threads(runs: Sequence[Callable[[Item], Answer]], items: Sequence[Item]) -> list[Answer]:
+    """Return the answer to each item; each of the functions, which do the same, has a thread and a share of the items.
+
+    LiteRT computes an answer with one thread and without Python's lock, so it does not depend on their number.
+    """
+    answers: list[Any] = [None] * len(items)
+
+    def run_share(first: int) -> None:
+        for place in range(first, len(items), len(runs)):
+            answers[place] = runs[first](items[place])
+
+    with ThreadPoolExecutor(len(runs)) as pool:
+        # The list has the errors raised.
+        list(pool.map(run_share, range(len(runs))))
+    return answers
 
 
 def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
@@ -218,14 +256,9 @@ class Runner(Generic[Answer]):
     kind = "such a model"  # for errors
 
     def __init__(self, model: Path | str, view: InputSpec) -> None:
-        from ai_edge_litert.interpreter import Interpreter
-
         path = existing_model(model)
-        try:
-            interpreter = Interpreter(model_path=str(path), num_threads=1)
-            self._run: Any = interpreter.get_signature_runner()
-        except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+        self._path = path
+        self._run: Any = self._load()
         inputs = self._run.get_input_details()
         outputs = self._run.get_output_details()
         if len(inputs) != 1 or set(outputs) != set(self.outputs):
@@ -233,10 +266,25 @@ class Runner(Generic[Answer]):
         ((self._name, self._input),) = inputs.items()
         self._view = view
 
+    def _load(self) -> Any:
+        from ai_edge_litert.interpreter import Interpreter
+
+        try:
+            return Interpreter(model_path=str(self._path), num_threads=1).get_signature_runner()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"{self._path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+
+    def _copy(self) -> Self:
+        """Return a runner of the same file for another thread."""
+        other = copy.copy(self)
+        other._run = self._load()
+        return other
+
     def over(self, images: Sequence[Path], captured: bool = False) -> Iterator[Answer]:
         """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.STAYING`."""
         if not captured:
-            return map(self, images)
+            others = [self._copy() for _ in range(1, count_threads(len(images)))]
+            return iter(run_in_threads([self, *others], images))
         captured_pixels = chain.from_iterable(draw_captures(image, self._view.size, STAYING) for image in images)
         return (self.answer_for(self._view.normalise(pixels)) for pixels in captured_pixels)
 
