@@ -99,7 +99,8 @@ def search(
         ending.start()
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
-        note(f"{run.stopped}; continue with: {continue_command(run.path)}")
+        # The answer in words has its next steps itself.
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stopped)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

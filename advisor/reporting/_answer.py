@@ -18,7 +18,7 @@ from advisor.reporting._explanation import TITLE, explain_pick, incumbent_senten
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
-from advisor.reporting._steps import is_int8_next, next_step, next_steps, step_blocks
+from advisor.reporting._steps import ALSO, is_int8_next, list_rest, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
 MEMORY_WIDTH = 100
@@ -143,6 +143,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
     yield from step_blocks(view)[1:]
+    if decision.pick is not None and not decision.feasible:
+        yield from (Labelled(ALSO, step.words) for step in list_rest(view))
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)

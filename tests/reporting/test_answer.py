@@ -403,8 +403,13 @@ def test_the_first_lines_name_the_highest_risk() -> None:
 
 
 def test_a_demonstration_says_so_first_and_what_to_type_next() -> None:
-    view = views.with_dataset(judged_view(), notes=(DEMO_NOTE,))
+    ended = {"stopped": {"why": "time_limit"}, "configurations": 100}
+    stopped = replace(judged_view(), manifest=ended, next_command="")
+    rest = "Next: 10 configurations that the search did not reach:\n  advisor search --resume "
+    assert (rest in said(stopped).replace(" \n", "\n"), said(stopped).count("--resume")) == (True, 1)
+    view = views.with_dataset(stopped, notes=(DEMO_NOTE,))
     shown = said(view)
+    assert "--resume" not in shown
     assert (shown.startswith(DEMO_NOTE), shown.count(DEMO_NOTE), "like yours" in shown) == (True, 1, False)
     assert "  advisor search --budget 50ms --data YOUR_PHOTOGRAPHS\n" in shown
     assert DEMO_NOTE in json.loads(recommendation_json(view))["remarks"]
