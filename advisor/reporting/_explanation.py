@@ -229,7 +229,7 @@ def _time(view: RunView, pick: Evaluation) -> str:
     """Return the latency on the device of the question; beside this machine, that of two phones."""
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
-    machine = "this machine" if target.device == HOST else target.device
+    machine = text.name_place(target.device)
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
     clock = name_clock(pick.latency)

@@ -252,7 +252,8 @@ def _latency_basis(evaluation: Evaluation) -> str:
     target = evaluation.configuration.target
     if quantity is None:
         return "Its latency is unknown."
-    device = f"{target.device} ({target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')})"
+    what_ran = f"{target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')}"
+    device = f"{text.name_place(target.device)} ({what_ran})"
     if quantity.provenance is Provenance.MEASURED:
         busy = " Other programs used the machine meanwhile: measure again before you rely on it."
         return f"Latency was measured on {device}.{busy if evaluation.contended else ''}"

@@ -109,18 +109,17 @@ def as_gain(loss: Quantity) -> Quantity:
     return replace(loss, value=-loss.value, low=low, high=high)
 
 
+def name_place(device: str) -> str:
+    """Return a device in words: the profile ``host`` is this machine."""
+    return "this machine" if device == HOST else device
+
+
 def provenance(quantity: Quantity | None, device: str = "") -> str:
-    """Format the provenance of a number: ``measured (host)``, ``published``."""
+    """Format the provenance of a number, and where it holds: ``measured on this machine``, ``published``."""
     if quantity is None:
         return ""
-    suffix = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
-    return f"{quantity.provenance.value}{suffix}"
-
-
-def provenance_note(evaluation: Evaluation) -> str:
-    """Format the provenance of accuracy and latency: ``published, measured (host)``."""
-    device = evaluation.configuration.target.device
-    return f"{provenance(evaluation.accuracy) or MISSING}, {provenance(evaluation.latency, device) or MISSING}"
+    is_local = quantity.provenance.value in ("measured", "predicted")
+    return f"{quantity.provenance.value} on {name_place(device)}" if device and is_local else quantity.provenance.value
 
 
 def file(evaluation: Evaluation) -> str:

@@ -37,7 +37,7 @@ def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_wh
         line for line in render_markdown(views.run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")
     ]
     assert rows
-    assert {row.replace("\\|", "").count("|") for row in rows} == {14}
+    assert {row.replace("\\|", "").count("|") for row in rows} == {13}
 
 
 @pytest.mark.parametrize(
