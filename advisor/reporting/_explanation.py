@@ -257,7 +257,8 @@ def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
     """Return what a predicted latency says of the budget, which was checked on this machine; empty if it holds."""
     if budget_ms is None or max(latency.value, latency.high or 0.0) <= budget_ms:
         return ""
-    return ": over the budget" if latency.value > budget_ms else ": perhaps over the budget"
+    over = f"over the {show_ms(budget_ms)} budget"
+    return f": {over}" if latency.value > budget_ms else f": perhaps {over}"
 
 
 def _unit(target: Target) -> str:
