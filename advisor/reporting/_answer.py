@@ -152,7 +152,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
     if is_shippable(view):
-        yield Labelled("To ship", Span(f"advisor export {view.folder} --to bundle", "command"))
+        yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
     label = _last_label(view)
     if view.next_command and label:
         yield Labelled(label, Span(view.next_command, "command"))

@@ -91,7 +91,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         yield NextStep(
             f"more images of '{shorten_name(label)}'",
             f"{more}, which halve its interval; add them, then",
-            f"advisor search --request {view.folder}/request.yaml",
+            f"advisor search --request {view.typed_folder}/request.yaml",
         )
     if not lacks_int8(view, pick):
         yield from list_rest(view)

@@ -361,6 +361,8 @@ def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
     assert "4 of 400 images outside the hold-out (1.0 %) have a doubtful label: it is wrong, or the image is" in shown
     assert "The most doubtful: glass/one.jpg (glass, rather metal)," in shown
     assert "glass/3.jpg (glass, rather metal) and 1 more. Look at them: advisor data check pictures" in shown
+    lines = said(replace(view, folder="my runs/one", next_command=""), 60).splitlines()
+    assert {"  advisor data check pictures", "To ship: advisor export 'my runs/one' --to bundle"} <= {*lines}
     assert len(json.loads(recommendation_json(view))["labels"]["found"]) == 4
     assert "doubtful" not in said(replace(view, labels=CheckedLabels("one", 400, ())))
 
