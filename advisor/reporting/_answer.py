@@ -14,7 +14,7 @@ from advisor.reporting import _blocks as blocks, _figures as figures, _text as t
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, name_clock, opening_lines
+from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
@@ -42,7 +42,7 @@ LONG_NAME = 24  # Characters; nearly all cards have shorter names
 REPORT = "report.html"
 
 SHORTEST = "shortest wall time"
-"""The clock of a latency with several threads on a busy machine, see :func:`.name_clock`."""
+"""The clock of a latency with several threads on a busy machine, see :func:`._text.name_clock`."""
 
 BUSY_MARKS = {
     "*": "other programs used the machine: the CPU time, which they hardly change",
@@ -374,7 +374,7 @@ def _mark_busy(row: Evaluation) -> str:
     """Return the mark of :data:`BUSY_MARKS` for the latency of a row; empty for one of a quiet machine."""
     if not row.contended or row.latency is None:
         return ""
-    return "†" if name_clock(row.latency) == SHORTEST else "*"
+    return "†" if text.name_clock(row.latency) == SHORTEST else "*"
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:

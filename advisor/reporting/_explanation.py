@@ -46,9 +46,6 @@ OF_HUNDRED = " of 100"
 ADDRESS = "https://"
 """The beginning of an address: the server follows, in the reason of weights that could not be downloaded."""
 
-CONTENDED = "(contended machine)"
-"""The end of the source of a latency that was measured while other programs used the machine."""
-
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
 """The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
 
@@ -232,7 +229,7 @@ def _time(view: RunView, pick: Evaluation) -> str:
     machine = text.name_place(target.device)
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
-    clock = name_clock(pick.latency)
+    clock = text.name_clock(pick.latency)
     busy = f" while other programs used it{f' ({clock})' if clock else ''}" if pick.contended else ""
     phones = {}
     for (unit, phone), latency in _on_reference_phones(view).items():
@@ -244,13 +241,6 @@ def _time(view: RunView, pick: Evaluation) -> str:
         parts = [f"{_latency(latency)} on {place}" for (_, place), latency in known.items()]
         return f"On {units.pop()}: {', '.join(parts)}."
     return f"{', '.join(f'{_latency(latency)} on {unit} of {place}' for (unit, place), latency in known.items())}."
-
-
-def name_clock(latency: Quantity) -> str:
-    """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
-    if not latency.source.endswith(CONTENDED):
-        return ""
-    return latency.source.rpartition(", ")[2].removesuffix(CONTENDED).strip()
 
 
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:

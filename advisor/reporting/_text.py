@@ -11,6 +11,9 @@ from advisor.core import HOST, Evaluation, Interval, Quantity, UsageError, neare
 DASH = "\u2013"
 MINUS = "\u2212"
 MISSING = DASH
+CONTENDED = "(contended machine)"
+"""The end of the source of a latency that was measured while other programs used the machine."""
+
 NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 
 
@@ -120,6 +123,13 @@ def provenance(quantity: Quantity | None, device: str = "") -> str:
         return ""
     is_local = quantity.provenance.value in ("measured", "predicted")
     return f"{quantity.provenance.value} on {name_place(device)}" if device and is_local else quantity.provenance.value
+
+
+def name_clock(latency: Quantity) -> str:
+    """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
+    if not latency.source.endswith(CONTENDED):
+        return ""
+    return latency.source.rpartition(", ")[2].removesuffix(CONTENDED).strip()
 
 
 def file(evaluation: Evaluation) -> str:

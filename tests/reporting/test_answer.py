@@ -16,7 +16,7 @@ from advisor.engine import CheckedLabels
 from advisor.engine._history.loaded_run import WrongLabel
 from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
-from advisor.reporting._figures import list_foundations
+from advisor.reporting._figures import key_figures, list_foundations
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._steps import next_steps
@@ -206,6 +206,7 @@ def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str
         assert re.search(rf"[\d)]\{mark} ", form)
         assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", form, re.MULTILINE)
         assert f"{clock.replace(' wall', '')}s ({mark}) and medians (no mark) compare only roughly" in form
+    assert f"{clock} " in " ".join(figure.remark for figure in key_figures(view, present(view.decision.pick)))
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
