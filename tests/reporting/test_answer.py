@@ -139,17 +139,7 @@ def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next
     assert "which is not compressed yet, about 510.0 kB:" in " ".join(" ".join(lines).split())
 
 
-@pytest.mark.parametrize(
-    ("latency_ms", "points", "tied", "budget_ms", "said"),
-    [
-        (1.0, 4.0, False, 100.0, "is 4.0 points less accurate, and not tied with the most accurate file."),
-        (1.0, 0.0, False, 100.0, "is not tied with the most accurate file."),
-        (3e4, 0.0, True, 1e5, "takes 30000 ms in place of "),
-        (1.0, 0.4, True, 100.0, "is 0.4 points less accurate, and saves less than that is worth."),
-        (1.0, 0.0, True, 100.0, "comes after it by the rule."),
-        (900.0, 0.0, True, 100.0, "breaks a limit: p90 latency 900 ms against 100 ms"),
-    ],
-)
+@with_cases
 def test_a_float_pick_says_why_its_int8_file_is_not_the_pick(
     latency_ms: float, points: float, tied: bool, budget_ms: float, said: str
 ) -> None:
@@ -273,14 +263,11 @@ def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, nam
     assert "on the hold-out: expect that figure on images like these" in " ".join(output.split())
 
 
-def test_memory_stays_if_long_names_need_several_lines() -> None:
+def test_long_names_are_cut_before_their_last_part_and_the_memory_stays() -> None:
     view = run_view(card_suffix="_with_a_name_that_does_not_fit_on_one_line_of_this_terminal")
     output = said(view, 100)
     assert "memory MB" in header_of(output)
     assert all(len(line) <= 100 for line in output.splitlines()[1:])
-
-
-def test_a_long_name_is_cut_before_its_last_part() -> None:
     view = run_view(card_suffix="_torchvision")
     first, second, *_ = table_of(said(view, 80))
     assert first.startswith(f"▶ {view.decision.pick.configuration.card.removesuffix('torchvision')} ")
