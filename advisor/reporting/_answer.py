@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from rich.console import Console
@@ -115,6 +116,17 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     return Labelled(f"Risk, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")
 
 
+def _leave_out_said(warned: Labelled, said: Labelled | None) -> Labelled | None:
+    """Return a warning without the sentence that stands above the table; None if it has no other one."""
+    if said is None or not isinstance(warned.words, str):
+        return warned
+    first = text.first_sentence(warned.words)
+    if not str(said.words).startswith(first):
+        return warned
+    rest = warned.words.removeprefix(first).strip()
+    return replace(warned, words=rest) if rest else None
+
+
 def _sentences(view: RunView) -> Iterator[Block]:
     """Yield what the terminal says below the table."""
     decision = view.decision
@@ -141,7 +153,9 @@ def _sentences(view: RunView) -> Iterator[Block]:
     for part in report_parts().values():
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
-    yield from list_warned_blocks(view)
+    lines = opening_lines(view)
+    said = _main_risk(view, lines) if lines else None
+    yield from filter(None, (_leave_out_said(warned, said) for warned in list_warned_blocks(view)))
     yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")

@@ -104,7 +104,8 @@ def list_rest(view: RunView) -> Iterator[NextStep]:
     # An answer to another question than the run's ends in the command that ships its pick.
     answers_again = view.next_command.startswith("advisor export")
     if stopped.get("why") in RAN_OUT and left and not (view.demonstration or view.unfinished or answers_again):
-        what = f"{plural(left, 'configuration')} that the search did not reach"
+        # The line of counts says how many these are.
+        what = "the rest of the search, which its limit ended"
         yield NextStep("the rest of the search", what, continue_command(view.folder))
 
 

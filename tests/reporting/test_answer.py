@@ -394,12 +394,13 @@ def test_fourteen_rows_at_most_stand_above_the_table_and_brief_prints_only_these
 def test_the_first_lines_name_the_highest_risk() -> None:
     shown = " ".join(said(views.few_view(), brief=True).split())
     assert "Risk, missing classes: 1 of 6 classes has no validation image: 'paper'. (2 more below)" in shown
+    assert said(views.few_view(), 200).count("1 of 6 classes has no validation image") == 1
 
 
 def test_a_demonstration_says_so_first_and_what_to_type_next() -> None:
     ended = {"stopped": {"why": "time_limit"}, "configurations": 100}
     stopped = replace(judged_view(), manifest=ended, next_command="")
-    rest = "Next: 10 configurations that the search did not reach:\n  advisor search --resume "
+    rest = "Next: the rest of the search, which its limit ended:\n  advisor search --resume "
     assert (rest in said(stopped).replace(" \n", "\n"), said(stopped).count("--resume")) == (True, 1)
     view = views.with_dataset(stopped, notes=(DEMO_NOTE,))
     shown = said(view)
