@@ -377,6 +377,7 @@ def test_the_page_and_programs_have_the_file_that_learns_from_all_images_apart_f
     assert "File to ship: <code>artifacts/net-all.tflite</code>" in page
     assert page.index("<b>File that ships:</b>") < page.index("<b>Labels:</b>")
     assert "<h3>Other risks</h3>" in page
+    assert "Look at them: <code>advisor data check pictures</code></li>" in page
 
 
 @pytest.mark.parametrize(
