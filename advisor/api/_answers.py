@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -125,7 +126,8 @@ def report(
         return Report(view, write_own(loaded.folder, view))
     if folder and view.next_command.endswith("/report.html"):
         # The report of the run may show what this one leaves out: open the one that was written.
-        view = replace(view, next_command=view.next_command.replace(f"{view.folder}/", f"{folder}/"))
+        shown = view.next_command.replace(f"{view.typed_folder}/", f"{shlex.quote(str(folder))}/")
+        view = replace(view, next_command=shown)
     return Report(view, write_all(view, folder) if folder else ())
 
 

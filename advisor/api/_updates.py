@@ -6,6 +6,7 @@ Read :func:`update` first. :func:`.merge_images` adds the new images to those of
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +124,8 @@ class Update(Written):
                 f"class '{row.label}' got worse on the old hold-out: {row.before}, then {row.after} of {row.images} "
                 f"right, such as {row.examples[0]}"
             )
-        lines.append(f"next: advisor export {self.run} --to bundle" if self.ship else f"the new run: {self.run}")
+        command = f"advisor export {shlex.quote(str(self.run))} --to bundle"
+        lines.append(f"next: {command}" if self.ship else f"the new run: {self.run}")
         return tuple(lines)
 
 

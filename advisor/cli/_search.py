@@ -92,14 +92,15 @@ def search(
     show_answer(run.view, as_json, rows, brief)
     log_run_to(run.path, log_to)
     if run.interrupted:
-        typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)
+        typer.echo(f"interrupted; continue with: advisor search --resume {shlex.quote(str(run.path))}", err=True)
         # Python waits for its threads at the end, and native code in one cannot be interrupted.
         ending = threading.Timer(ENDS_WITHIN_S, os._exit, (ExitCode.INTERRUPTED,))
         ending.daemon = True
         ending.start()
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
-        note(f"{run.stopped}; continue with: {continue_command(run.path)}")
+        # The answer in words has its next steps itself.
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stopped)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

@@ -107,8 +107,8 @@ class Preference:
                 "behind the most accurate one: the difference on the same images is at most its standard error. Of "
                 "these, the one that costs least in points, latency and size together: a point of accuracy counts like "
                 f"{self.point()}. A file that ran on the hold-out comes before one that did not. Of equal accuracies, "
-                "a fine-tuned network comes before its head. If other images were drawn from the same ones, no other "
-                "file may be the pick more often."
+                "a fine-tuned network comes before its head. When the images are drawn again many times, no other file "
+                "is picked more often."
             )
         figures = (("latency", self.latency), ("size", self.size))
         costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]

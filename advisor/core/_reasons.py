@@ -47,8 +47,7 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
         f"{pick.describe_figures()} is statistically tied with the most accurate candidate within the limits "
         f"({best.name}, {best.accuracy_percent:.1f} %). It gives up {_points(behind)}, and up to "
         f"{_points(choice.noise_points)} may be noise here. It is "
-        f"{_times(best.latency_ms, pick.latency_ms, 'faster', 'slower')} and "
-        f"{_times(best.size_bytes, pick.size_bytes, 'smaller', 'larger')}{_describe_saving(choice, preference)}{met}."
+        f"{_compare_speed(best, pick)} and {_compare_size(best, pick)}{_describe_saving(choice, preference)}{met}."
     )
 
 
@@ -115,10 +114,9 @@ def _describe_budget(pick: Evaluation, budget: Budget) -> str:
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
-    points = round(other.accuracy_percent - pick.accuracy_percent, 1) + 0.0  # never -0.0
-    speed = _times(pick.latency_ms, other.latency_ms, "faster", "slower")
-    size = _times(pick.size_bytes, other.size_bytes, "smaller", "larger")
-    return f"{other.describe_figures(with_p90)}: {points:+.1f} points, {speed}, {size}"
+    points = round(other.accuracy_percent - pick.accuracy_percent, 1)
+    right = f"{points:+.1f} points" if points else "as accurate"
+    return f"{other.describe_figures(with_p90)}: {right}, {_compare_speed(pick, other)}, {_compare_size(pick, other)}"
 
 
 def not_the_faster(choice: Choice, preference: Preference) -> str:
@@ -155,8 +153,19 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
         )
 
 
+def _compare_speed(reference: Evaluation, other: Evaluation) -> str:
+    """Return how fast another evaluation is: ``1.8x slower``, ``about as fast``."""
+    return _times(reference.latency_ms, other.latency_ms, "faster", "slower") or "about as fast"
+
+
+def _compare_size(reference: Evaluation, other: Evaluation) -> str:
+    """Return how large another evaluation is: ``3.0x smaller``, ``about as large``."""
+    return _times(reference.size_bytes, other.size_bytes, "smaller", "larger") or "about as large"
+
+
 def _times(reference: float, value: float, better: str, worse: str) -> str:
+    """Return a ratio in words; empty where the two are nearly equal."""
     ratio = reference / value
     if 0.95 < ratio < 1.05:
-        return f"no {worse}"
+        return ""
     return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"

@@ -346,5 +346,5 @@ def _resolve_redirect(url: str, target: str) -> str:
 def describe_failure(error: Exception) -> str:
     """Return why a request failed, in a few words without addresses of objects or credentials."""
     if "resol" in str(error).lower() and type(error) is requests.exceptions.ConnectionError:
-        return "its name is not known"
+        return "no network or no such server"
     return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +85,7 @@ def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
     if not offered:
         raise UsageError(
             f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
-            f"resume it: advisor search --resume {run.folder.path}",
+            f"resume it: advisor search --resume {shlex.quote(str(run.folder.path))}",
         )
     if pick is None:
         return offered[0]

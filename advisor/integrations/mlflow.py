@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib.util import find_spec
@@ -88,7 +89,7 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
     except Exception as error:
         shown = without_password(address)
         add = "add the password, and " * (shown != address)
-        again = f"{add}try again: advisor report {folder} --log-to mlflow:{shown}"
+        again = f"{add}try again: advisor report {shlex.quote(str(folder))} --log-to mlflow:{shown}"
         raise UsageError(f"--log-to: {_problem(error)}", again) from error
 
 

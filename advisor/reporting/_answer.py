@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from rich.console import Console
@@ -14,11 +15,11 @@ from advisor.reporting import _blocks as blocks, _figures as figures, _text as t
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, name_clock, opening_lines
+from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
-from advisor.reporting._steps import is_int8_next, next_step, next_steps, step_blocks
+from advisor.reporting._steps import ALSO, is_int8_next, list_rest, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
 MEMORY_WIDTH = 100
@@ -42,14 +43,17 @@ LONG_NAME = 24  # Characters; nearly all cards have shorter names
 REPORT = "report.html"
 
 SHORTEST = "shortest wall time"
-"""The clock of a latency with several threads on a busy machine, see :func:`.name_clock`."""
+"""The clock of a latency with several threads on a busy machine, see :func:`._text.name_clock`."""
 
 BUSY_MARKS = {
     "*": "other programs used the machine: the CPU time, which they hardly change",
-    "†": "other programs used the machine: the shortest time, and a (p90) that includes waits. The budget counts that "
+    "†": "other programs used the machine: the shortest time, and a p90 that includes waits. The budget counts that "
     "p90, so the file may be faster",
 }
 """The meaning of the marks beside a latency. No clock tells the CPU time of several threads."""
+
+TIMES = {"*": "CPU times (*)", "†": "shortest times (†)", "": "medians (no mark)"}
+"""What the latencies with a mark are, and those without one."""
 
 _WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
 
@@ -112,6 +116,17 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     return Labelled(f"Risk, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")
 
 
+def _leave_out_said(warned: Labelled, said: Labelled | None) -> Labelled | None:
+    """Return a warning without the sentence that stands above the table; None if it has no other one."""
+    if said is None or not isinstance(warned.words, str):
+        return warned
+    first = text.first_sentence(warned.words)
+    if not str(said.words).startswith(first):
+        return warned
+    rest = warned.words.removeprefix(first).strip()
+    return replace(warned, words=rest) if rest else None
+
+
 def _sentences(view: RunView) -> Iterator[Block]:
     """Yield what the terminal says below the table."""
     decision = view.decision
@@ -138,16 +153,20 @@ def _sentences(view: RunView) -> Iterator[Block]:
     for part in report_parts().values():
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
-    yield from list_warned_blocks(view)
+    lines = opening_lines(view)
+    said = _main_risk(view, lines) if lines else None
+    yield from filter(None, (_leave_out_said(warned, said) for warned in list_warned_blocks(view)))
     yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
     yield from step_blocks(view)[1:]
+    if decision.pick is not None and not decision.feasible:
+        yield from (Labelled(ALSO, step.words) for step in list_rest(view))
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
     if is_shippable(view):
-        yield Labelled("To ship", Span(f"advisor export {view.folder} --to bundle", "command"))
+        yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
     label = _last_label(view)
     if view.next_command and label:
         yield Labelled(label, Span(view.next_command, "command"))
@@ -274,18 +293,40 @@ def make_written_table(view: RunView) -> list[Block]:
 def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -> blocks.DataTable:
     """Return the rows as a table of some columns, with what their signs mean and where the figures come from."""
     cells = [_cells(view, row, rows, layout) for row in rows]
-    notes = [text.provenance_note(row) for row in rows]
     columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
     shown = [list(by_title.values()) for by_title in cells]
-    # Where all rows have the same origin, the legend says it once.
-    per_row = layout.written or (layout.origins and len(set(notes)) > 1)
-    if per_row:
-        columns.append(TableColumn(f"from ({view.metric}, latency)", left=True))
-        shown = [[*row, note] for row, note in zip(shown, notes, strict=True)]
-    legend = [] if layout.written else _legend(view, rows, () if per_row else notes, layout.robust)
-    if layout.written and _are_judged(rows):
-        legend = [JUDGED]
+    sources = []
+    for figure, origins in _list_origins(view, rows).items():
+        # Where all rows have the same origin, the legend says it once.
+        if layout.origins and len(set(origins)) > 1:
+            columns.append(TableColumn(f"{figure} is", left=True))
+            shown = [[*row, origin] for row, origin in zip(shown, origins, strict=True)]
+        else:
+            sources.append(f"{figure}: {_describe_origins(rows, origins)}")
+    legend = ["; ".join(sources)] if sources else []
+    if not layout.written:
+        legend += _legend(view, rows, layout.robust)
+    else:
+        legend += [*_explain_marks(rows), *([JUDGED] if _are_judged(rows) else [])]
     return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
+
+
+def _list_origins(view: RunView, rows: Sequence[Evaluation]) -> dict[str, list[str]]:
+    """Return where the accuracy and the latency of each row come from: ``measured on this machine``."""
+    places = [row.configuration.target.device for row in rows]
+    latencies = [text.provenance(row.latency, place) or text.MISSING for row, place in zip(rows, places, strict=True)]
+    return {view.metric: [text.provenance(row.accuracy) or text.MISSING for row in rows], "latency": latencies}
+
+
+def _describe_origins(rows: Sequence[Evaluation], origins: Sequence[str]) -> str:
+    """Return where a figure comes from in most rows, and the files of the others with their origins."""
+    files = dict[str, dict[str, None]]()
+    for row, origin in zip(rows, origins, strict=True):
+        # The rows of one file differ in their threads only: it is named once.
+        names = files.setdefault(origin, {})
+        names[text.file(row)] = None
+    usual, *others = sorted(files, key=origins.count, reverse=True)
+    return "; ".join([usual, *(f"{origin}: {listed([*files[origin]], figures.NAMED)}" for origin in others)])
 
 
 def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout) -> dict[str, Words]:
@@ -316,7 +357,8 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
     if layout.written:
         sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
         deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
-        latencies = {"median ms": text.milliseconds(row.latency), "p90 ms": text.milliseconds(row.latency_p90)}
+        median = text.milliseconds(row.latency) + _mark_busy(row)
+        latencies = {"median ms": median, "p90 ms": text.milliseconds(row.latency_p90)}
         return {**cells, **latencies, "size MB": size, "memory MB": memory, "deflated MB": deflated, "zstd MB": zstd}
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
     title = "ms, median (p90)" if judged else "latency ms, median (p90)"
@@ -346,7 +388,7 @@ def _mark_busy(row: Evaluation) -> str:
     """Return the mark of :data:`BUSY_MARKS` for the latency of a row; empty for one of a quiet machine."""
     if not row.contended or row.latency is None:
         return ""
-    return "†" if name_clock(row.latency) == SHORTEST else "*"
+    return "†" if text.name_clock(row.latency) == SHORTEST else "*"
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:
@@ -362,9 +404,17 @@ def _with_rounded_ends(quantity: Quantity | None, folded: bool) -> Words:
     return (text.percent(quantity), Span(ends, "line")) if folded else f"{text.percent(quantity)} ({ends})"
 
 
-def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], robust: bool) -> list[str]:
+def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
+    """Return what the marks beside the latencies mean, and which times compare only roughly."""
+    marks = {_mark_busy(row) for row in rows if row.latency is not None}
+    lines = [f"{mark} {meaning}" for mark, meaning in BUSY_MARKS.items() if mark in marks]
+    times = [time for mark, time in TIMES.items() if mark in marks]
+    return [*lines, f"{' and '.join(times)} compare only roughly"] if len(times) > 1 else lines
+
+
+def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:
     """Return what explains the columns and marks of a table; ``robust`` if it has that column."""
-    lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    lines = []
     if _are_judged(rows):
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
         ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
@@ -391,10 +441,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str], rob
         more = len(tied - {row.variant for row in rows})
         elsewhere = f"; {more} more in the report" if more else ""
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
-    marks = {_mark_busy(row) for row in rows}
-    lines += [f"{mark} {meaning}" for mark, meaning in BUSY_MARKS.items() if mark in marks]
-    if len(marks) > 1:
-        lines.append("latencies with different marks are different times: they compare only roughly")
+    lines += _explain_marks(rows)
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
         lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
     hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)

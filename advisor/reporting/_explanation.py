@@ -46,9 +46,6 @@ OF_HUNDRED = " of 100"
 ADDRESS = "https://"
 """The beginning of an address: the server follows, in the reason of weights that could not be downloaded."""
 
-CONTENDED = "(contended machine)"
-"""The end of the source of a latency that was measured while other programs used the machine."""
-
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
 """The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
 
@@ -229,10 +226,10 @@ def _time(view: RunView, pick: Evaluation) -> str:
     """Return the latency on the device of the question; beside this machine, that of two phones."""
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
-    machine = "this machine" if target.device == HOST else target.device
+    machine = text.name_place(target.device)
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
-    clock = name_clock(pick.latency)
+    clock = text.name_clock(pick.latency)
     busy = f" while other programs used it{f' ({clock})' if clock else ''}" if pick.contended else ""
     phones = {}
     for (unit, phone), latency in _on_reference_phones(view).items():
@@ -246,18 +243,12 @@ def _time(view: RunView, pick: Evaluation) -> str:
     return f"{', '.join(f'{_latency(latency)} on {unit} of {place}' for (unit, place), latency in known.items())}."
 
 
-def name_clock(latency: Quantity) -> str:
-    """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
-    if not latency.source.endswith(CONTENDED):
-        return ""
-    return latency.source.rpartition(", ")[2].removesuffix(CONTENDED).strip()
-
-
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
     """Return what a predicted latency says of the budget, which was checked on this machine; empty if it holds."""
     if budget_ms is None or max(latency.value, latency.high or 0.0) <= budget_ms:
         return ""
-    return ": over the budget" if latency.value > budget_ms else ": perhaps over the budget"
+    over = f"over the {show_ms(budget_ms)} budget"
+    return f": {over}" if latency.value > budget_ms else f": perhaps {over}"
 
 
 def _unit(target: Target) -> str:

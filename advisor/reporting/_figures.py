@@ -93,7 +93,9 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     latency = evaluation.latency_p90 or median
     limit = budget.latency_ms
     if latency is not None:
-        middle = f"median {show_ms(median.value)}" if median and evaluation.latency_p90 else ""
+        middle = ""
+        if median and evaluation.latency_p90:
+            middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
         certain = show_budget_probability(evaluation, limit) if limit is not None else ""
         percentile = f"with {show_probability(budget.confidence)} confidence" if certain else "90th percentile"
         # A limit counts for the 90th percentile where there is one: the median is met by half of the runs only.
@@ -252,7 +254,8 @@ def _latency_basis(evaluation: Evaluation) -> str:
     target = evaluation.configuration.target
     if quantity is None:
         return "Its latency is unknown."
-    device = f"{target.device} ({target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')})"
+    what_ran = f"{target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')}"
+    device = f"{text.name_place(target.device)} ({what_ran})"
     if quantity.provenance is Provenance.MEASURED:
         busy = " Other programs used the machine meanwhile: measure again before you rely on it."
         return f"Latency was measured on {device}.{busy if evaluation.contended else ''}"

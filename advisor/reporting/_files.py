@@ -108,7 +108,7 @@ def _losses(view: RunView) -> Iterator[blocks.Block]:
 def _failures(view: RunView) -> Iterator[blocks.Block]:
     """Yield what each step of the search left, and the first rows that failed or were skipped."""
     if view.evaluations:
-        names = {StageName.STOP.value: "reached"}
+        names = {StageName.STOP.value: "reached", "meets the budget": "within the budget", "the pick": "picked"}
         steps = [f"{step.left} {names.get(step.name, step.name)}" for step in phrases.funnel(view)]
         yield Paragraph(f"Left: {' → '.join(steps)}.")
     stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))

@@ -238,8 +238,8 @@ def _robustness(view: RunView) -> Variables | None:
         return None
     rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
     plain, judged = pick.top1_on_parts
-    compared = plain if view.other_metric else pick.accuracy
-    return {"robust": pick.capture.holdout, "rows": rows, "usual": judged or plain, "compared": compared}
+    # The conditions were tried on the hold-out.
+    return {"robust": pick.capture.holdout, "rows": rows, "usual": judged or plain}
 
 
 def _operators(view: RunView) -> Variables | None:

@@ -102,7 +102,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
     # Other packages have templates of their own, and none of blocks.
     if package == __package__:
         macros = environment.get_template("blocks.html.j2").module
-        environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table")}
+        environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table", "words")}
     return environment
 
 

@@ -25,7 +25,7 @@ from advisor.core import (
 )
 from advisor.engine import StageName
 from advisor.reporting import _blocks as blocks, _text as text
-from advisor.reporting._blocks import Span
+from advisor.reporting._blocks import Span, Words
 
 if TYPE_CHECKING:
     from advisor.reporting._view import DatasetSummary, RunView
@@ -167,7 +167,7 @@ def parts(dataset: DatasetSummary) -> str:
     )
 
 
-def wrong_labels(view: RunView) -> str:
+def wrong_labels(view: RunView) -> Words:
     """Return how many labels are doubtful, the first of them, and the command that shows all; empty for none."""
     checked = view.labels
     if checked is None or not checked.found:
@@ -175,11 +175,12 @@ def wrong_labels(view: RunView) -> str:
     count = len(checked.found)
     data = view.request.written["data"]
     named = listed([f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED)
-    return (
+    sentence = (
         f"{count:,} of {checked.images:,} images outside the hold-out ({100 * count / checked.images:.1f} %) "
         f"{'has' if count == 1 else 'have'} a doubtful label: it is wrong, or the image is hard. The most doubtful: "
-        f"{named}. Look at them: {shlex.join(['advisor', 'data', 'check', str(data)])}"
+        f"{named}. Look at them: "
     )
+    return sentence, Span(shlex.join(["advisor", "data", "check", str(data)]), "command")
 
 
 def method(view: RunView) -> dict[str, object]:

@@ -16,8 +16,10 @@ PLAN = Rows(tuple(FORECAST_COLUMNS), Forecast.to_row)
 """Configurations of a plan."""
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
-LEGEND = "latency: timed here before, ~ predicted from other machines and timings here, ? rough (from MACs only)"
-LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs only)"
+LEGEND = (
+    "latency without a mark: timed here before; ~ predicted from other machines and timings here; ? rough (MACs only)"
+)
+LEGEND_THERE = "latency without a mark: measured or published for that device; ~ predicted; ? rough (MACs only)"
 NAMES_SHOWN = 8
 
 ROOMY = 100

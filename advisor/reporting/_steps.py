@@ -22,6 +22,11 @@ INT8 = "int8"
 SMALLER = form_of(INT8).bytes / form_of(FLOAT).bytes
 """Size of an int8 file over that of its float32 file."""
 
+RAN_OUT = ("time_limit", "max_trials")
+"""The ends of a search that leave configurations which may still gain, as ``manifest.json`` has them."""
+
+ALSO = "The next hour also buys"
+
 WIDE = 0.1
 """A class whose interval has a larger half width (0-1) needs more images before its figure says much."""
 
@@ -50,7 +55,7 @@ def next_steps(view: RunView) -> tuple[NextStep, ...]:
 
 def step_blocks(view: RunView) -> list[Labelled]:
     """Return a line for each step, the first of which is next."""
-    labels = chain(("Next",), repeat("The next hour also buys"))
+    labels = chain(("Next",), repeat(ALSO))
     return [Labelled(label, step.words) for label, step in zip(labels, next_steps(view), strict=False)]
 
 
@@ -86,8 +91,22 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         yield NextStep(
             f"more images of '{shorten_name(label)}'",
             f"{more}, which halve its interval; add them, then",
-            f"advisor search --request {view.folder}/request.yaml",
+            f"advisor search --request {view.typed_folder}/request.yaml",
         )
+    if not lacks_int8(view, pick):
+        yield from list_rest(view)
+
+
+def list_rest(view: RunView) -> Iterator[NextStep]:
+    """Yield the step that goes on with a search which its limit ended; nothing for others and for a demonstration."""
+    stopped = view.manifest.get("stopped") or {}
+    left = count_configurations(view).unreached
+    # An answer to another question than the run's ends in the command that ships its pick.
+    answers_again = view.next_command.startswith("advisor export")
+    if stopped.get("why") in RAN_OUT and left and not (view.demonstration or view.unfinished or answers_again):
+        # The line of counts says how many these are.
+        what = "the rest of the search, which its limit ended"
+        yield NextStep("the rest of the search", what, continue_command(view.folder))
 
 
 def is_int8_next(view: RunView) -> bool:

@@ -11,6 +11,9 @@ from advisor.core import HOST, Evaluation, Interval, Quantity, UsageError, neare
 DASH = "\u2013"
 MINUS = "\u2212"
 MISSING = DASH
+CONTENDED = "(contended machine)"
+"""The end of the source of a latency that was measured while other programs used the machine."""
+
 NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 
 
@@ -109,18 +112,24 @@ def as_gain(loss: Quantity) -> Quantity:
     return replace(loss, value=-loss.value, low=low, high=high)
 
 
+def name_place(device: str) -> str:
+    """Return a device in words: the profile ``host`` is this machine."""
+    return "this machine" if device == HOST else device
+
+
 def provenance(quantity: Quantity | None, device: str = "") -> str:
-    """Format the provenance of a number: ``measured (host)``, ``published``."""
+    """Format the provenance of a number, and where it holds: ``measured on this machine``, ``published``."""
     if quantity is None:
         return ""
-    suffix = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
-    return f"{quantity.provenance.value}{suffix}"
+    is_local = quantity.provenance.value in ("measured", "predicted")
+    return f"{quantity.provenance.value} on {name_place(device)}" if device and is_local else quantity.provenance.value
 
 
-def provenance_note(evaluation: Evaluation) -> str:
-    """Format the provenance of accuracy and latency: ``published, measured (host)``."""
-    device = evaluation.configuration.target.device
-    return f"{provenance(evaluation.accuracy) or MISSING}, {provenance(evaluation.latency, device) or MISSING}"
+def name_clock(latency: Quantity) -> str:
+    """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
+    if not latency.source.endswith(CONTENDED):
+        return ""
+    return latency.source.rpartition(", ")[2].removesuffix(CONTENDED).strip()
 
 
 def file(evaluation: Evaluation) -> str:

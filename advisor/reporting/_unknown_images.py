@@ -13,9 +13,6 @@ from advisor.reporting._blocks import Block, Labelled, Span
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
 
-OTHERS_COMMAND = "advisor search --unknown DIR"
-"""The search that judges the user's own images of other things."""
-
 FLATTERED = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
 
 
@@ -33,7 +30,7 @@ def describe_unknown(view: RunView) -> Mapping[str, object] | None:
         "kept": KEPT,
         "larger": show_growth(pick, facts),
         "command": make_export_command(view, facts),
-        "hint": OTHERS_COMMAND,
+        "hint": make_search_command(view),
         "given_up": share_given_up,
     }
 
@@ -48,16 +45,16 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     more = show_growth(pick, pick.unknown)
     yield Labelled("Unknown images", describe_left_out(pick, facts))
     yield Labelled(
-        "Your images of other things", other_things(facts) or (Span(OTHERS_COMMAND, "code"), " judges them.")
+        "Your images of other things", other_things(facts) or (Span(make_search_command(view), "code"), " judges them.")
     )
     costs = [f"is {more} larger"] if more else []
     if facts.kept is not None:
         costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
-    said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
+    said = f"The file with the class '{facts.label}' {' and '.join(costs)}. " if costs else ""
     if ships:
-        said.append(f"To ship it: {ships}")
-    if said:
-        yield Labelled("With one more class", " ".join(said))
+        yield Labelled("With one more class", (f"{said}To ship it: ", Span(ships, "command")))
+    elif said:
+        yield Labelled("With one more class", said.strip())
 
 
 def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
@@ -104,10 +101,15 @@ def share_given_up(kept: Interval) -> Interval:
     return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
 
 
+def make_search_command(view: RunView) -> str:
+    """Return the search of the run's question that judges the user's own images of other things, too."""
+    return f"advisor search --request {view.typed_folder}/request.yaml --unknown DIR"
+
+
 def make_export_command(view: RunView, facts: UnknownFacts) -> str:
     """Return the command that exports the file with one more class; empty if there is no file."""
     if not facts.file or not view.folder:
         return ""
     # The next command is another one where the pick is that of another question.
     is_export = view.next_command.startswith("advisor export")
-    return f"{view.next_command if is_export else f'advisor export {view.folder} --to bundle'} --unknown-class"
+    return f"{view.next_command if is_export else f'advisor export {view.typed_folder} --to bundle'} --unknown-class"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -211,6 +212,11 @@ class RunView:
         return "" if known or not measured else "no figure is estimated for this task"
 
     @property
+    def typed_folder(self) -> str:
+        """The path of the run folder as a word of a shell, for commands."""
+        return shlex.quote(self.folder)
+
+    @property
     def only_here(self) -> bool:
         """True if the question names no device, so that the limits were held against this machine."""
         return self.request.question.devices == (HOST,) and not self.budget.must_run_on
@@ -317,7 +323,8 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
 def make_typed_path(path: Path) -> str:
     """Return the path relative to the working directory, as the user would type it."""
     relative = os.path.relpath(path)
-    return relative if not relative.startswith("..") else str(path)
+    # The shells of Windows take slashes, too, and the word needs no quotes then.
+    return Path(path if relative.startswith("..") else relative).as_posix()
 
 
 def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
@@ -340,29 +347,30 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         return continue_command(folder)
     if not run.own_question and not decision.feasible:
         return ""
+    typed = shlex.quote(folder)
     if pick is not None and not run.own_question:
-        return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
+        return f"advisor export {typed} --pick {pick.configuration.key} --to bundle"
     options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
     for relaxation in decision.relaxations:
         if is_floor(relaxation.limit):
             floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
             floors[relaxation.limit] = relaxation.needed.replace(" ", "")
             floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
-            return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
+            return f"advisor report {typed} --min-accuracy {','.join(floor_texts)}"
         # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
         limits = relaxation.limit.split(" and ")
         ends = relaxation.needed.split(" and ")
         if options.keys() >= set(limits) and len(limits) == len(ends):
             needed = [end.replace(" points", "pt").replace(" ", "") for end in ends]
             wider = " ".join(f"{options[limit]} {value}" for limit, value in zip(limits, needed, strict=True))
-            return f"advisor search --request {folder}/request.yaml {wider}"
+            return f"advisor search --request {typed}/request.yaml {wider}"
     if run.question.data is None and decision.feasible:
         # Published weights alone cannot learn images: that part of the request does not hold with images.
         asked = run.request.written["training"]
         trained = " --training head" if isinstance(asked, list | tuple) and "none" in asked else ""
-        return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES{trained}"
+        return f"advisor search --request {typed}/request.yaml --data YOUR_IMAGES{trained}"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
-    return f"{opener} {folder}/report.html"
+    return f"{opener} {typed}/report.html"
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:

@@ -9,6 +9,7 @@ from advisor.catalog import _architectures as architectures, build_model, load_c
 from advisor.catalog._convert import fill_randomly
 from advisor.core import UsageError
 from tests.builders import must_fail
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 PLAIN = {"minimalistic": True}
@@ -66,10 +67,7 @@ def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> No
     assert [float(np.asarray(kernel).std()) for kernel in kernels] == pytest.approx([np.sqrt(2 / 9)] * 2, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("squeezenet", {"version": "2"}), ("mobilenet_v2", {"padding": "odd"}), ("mobilenet_v1", {"widht": 1.0})],
-)
+@with_cases
 def test_arguments_that_an_architecture_does_not_take_are_a_usage_error(name: str, arguments: dict[str, Any]) -> None:
     must_fail(UsageError, f"architecture '{name}' cannot be built", architectures.build, name, 96, 10, arguments)
 

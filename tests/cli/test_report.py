@@ -155,4 +155,4 @@ def test_json_names_the_new_run_which_is_reported_like_any_other(advisor: Adviso
     assert changed["comparison"]["outcome"] == "changed"
     assert json.loads((run_of_reevaluate.parents[1] / changed["new_run"] / "recommendation.json").read_text())["pick"]
     said = ended(advisor("report", changed["new_run"], "--prefer", "accuracy"))
-    assert "predicted (our-kiosk)" in said.out
+    assert "latency: predicted on our-kiosk" in said.out

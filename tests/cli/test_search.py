@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.api import Run
 from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
 from tests.tables import with_cases
@@ -32,6 +33,16 @@ def test_an_unknown_flag_names_the_nearest_and_an_empty_cache_three_ways(quick_a
     said = quick_advisor("search", "--budget", "50ms", "--offline", "--candidates", card, "--data", str(photos))
     refused(said, "squeezenet_1.1_227", "--mirror", "catalog fetch", "index")
     nothing_spent(photos.parent)
+
+
+def test_what_a_limit_left_is_a_step_of_the_answer_and_is_named_once(
+    quick_advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "runs", manifest={"stopped": {"why": "time_limit"}, "configurations": 10}).path
+    monkeypatch.setattr("advisor.api.search", lambda **_: Run(run, stopped="stopped at --time-limit 5min"))
+    for option, times in ((), (1, 0)), (("--json",), (0, 1)):
+        said = ended(quick_advisor("search", "--budget", "50ms", *option))
+        assert (said.out.count("search --resume"), said.err.count("search --resume")) == times
 
 
 def test_the_table_and_the_document_have_the_same_rows_sorted_by_what_is_known(advisor: Advisor) -> None:

@@ -161,7 +161,7 @@ def test_a_slightly_looser_limit_says_what_it_buys() -> None:
     (loosening,) = decision.loosenings
     assert (loosening.limit, loosening.current, loosening.needed) == ("latency", "35.0 ms", "38.0 ms")
     assert loosening.key == better.configuration.key
-    assert "+12.0 points, 1.8x slower, no larger" in loosening.text
+    assert "+12.0 points, 1.8x slower, about as large" in loosening.text
     assert not decide([pick, better, too_far], Budget(latency_ms=40)).loosenings
 
 

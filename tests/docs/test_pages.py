@@ -55,6 +55,10 @@ def test_strange_pages_and_versions_are_named(project: Path, tmp_path: Path, mon
         "CHANGELOG.md: its newest version is ['9.1.0'], and advisor/version.py says 9.2.0",
         "CHANGELOG.md: '9.1.0 - 2027' has 62 lines, at most 60; move figures to docs/changes",
     ]
+    unreleased = "\n## Unreleased\n" + "- line\n" * 60 + "\n## 9.2.0 - 2028\n"
+    assert [text.split(";")[0] for text in pages.changelog_problems(unreleased, "9.2.0")] == [
+        "CHANGELOG.md: 'Unreleased' has 61 lines, at most 60"
+    ]
 
 
 def test_long_decisions_too_many_pages_and_old_numbers_are_named(

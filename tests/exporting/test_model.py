@@ -20,7 +20,7 @@ import tree_sitter_kotlin
 import tree_sitter_swift
 
 from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, choosable
-from advisor.datasets import InputSpec
+from advisor.datasets import DEMO_NOTE, InputSpec
 from advisor.engine import LoadedRun, load_run
 from advisor.exporting import ShippedModel, Shipping, list_choices, prepare_model
 from advisor.exporting._bundle import choose_candidate
@@ -36,7 +36,7 @@ from advisor.tflite import Metadata, read_metadata, select_output, write_metadat
 from tests.builders import evaluation, must_fail
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.makers.kotlin import compile_kotlin
-from tests.run_folders import candidates, write_run
+from tests.run_folders import candidates, images, write_run
 
 SCORE_TOLERANCE = 0.03
 ROUNDED_TOLERANCE = 0.05
@@ -181,7 +181,7 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
         holdout_accuracy=Quantity(89.0, "%", Provenance.MEASURED, 86.0, 92.0, n=500),
         new_conditions=Quantity(61.5, "%", Provenance.ESTIMATED, 50.0, 73.0),
     )
-    run = load_run(write_run(tmp_path, [row]).path)
+    run = load_run(write_run(tmp_path, [row], dataset=images({"all": 60}) | {"notes": [DEMO_NOTE]}).path)
     found = (
         Risk("New conditions", Level.HIGH, "Expect about 61.5 % on images of another place or day, not *89.0 %*."),
         Risk("Compression", Level.LOW, "int8 loses 0.0 points."),
@@ -192,7 +192,8 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
     warning = r"> **Warning, new conditions**: Expect about 61.5 % on images of another place or day, not \*89.0 %\*."
     assert card.index(warning) < card.index("## Intended use")
     assert "## Risks\n\n- low: Compression: int8 loses 0.0 points.\n" in card
-    assert card.count("Expect about") == 1
+    assert (card.count("Expect about"), card.count(DEMO_NOTE)) == (1, 1)
+    assert "\nOn the machine of the search with " in card
 
 
 @pytest.mark.parametrize(("accelerator", "arm64"), [("cpu", "8.2 MB"), ("gpu", "11.3 MB")])

@@ -28,10 +28,7 @@ def test_absurd_input_ends_soon_in_words(advisor: Advisor, tmp_path: Path, case:
     assert len(said.err) < 6000
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [("explain nothing <&- >&- 2>&-", 2), ("--version >&-", 0), ("--version >/dev/full 2>/dev/full", 2)],
-)
+@with_cases
 def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code: int, tmp_path: Path) -> None:
     run = ["/bin/sh", "-c", f'"{sys.executable}" -P -m advisor {command}']
     said = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=SOON_S)

@@ -16,7 +16,7 @@ from advisor.engine import CheckedLabels
 from advisor.engine._history.loaded_run import WrongLabel
 from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
-from advisor.reporting._figures import list_foundations
+from advisor.reporting._figures import key_figures, list_foundations
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._steps import next_steps
@@ -48,7 +48,7 @@ def header_of(output: str) -> str:
 def table_of(output: str) -> list[str]:
     lines = output.splitlines()
     start = next(index for index, line in enumerate(lines) if "──" in line)
-    end = next(index for index, line in enumerate(lines) if line.startswith("from (top-1"))
+    end = next(index for index, line in enumerate(lines) if re.match("(top-1|latency): ", line))
     return lines[start + 1 : end]
 
 
@@ -139,17 +139,7 @@ def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next
     assert "which is not compressed yet, about 510.0 kB:" in " ".join(" ".join(lines).split())
 
 
-@pytest.mark.parametrize(
-    ("latency_ms", "points", "tied", "budget_ms", "said"),
-    [
-        (1.0, 4.0, False, 100.0, "is 4.0 points less accurate, and not tied with the most accurate file."),
-        (1.0, 0.0, False, 100.0, "is not tied with the most accurate file."),
-        (3e4, 0.0, True, 1e5, "takes 30000 ms in place of "),
-        (1.0, 0.4, True, 100.0, "is 0.4 points less accurate, and saves less than that is worth."),
-        (1.0, 0.0, True, 100.0, "comes after it by the rule."),
-        (900.0, 0.0, True, 100.0, "breaks a limit: p90 latency 900 ms against 100 ms"),
-    ],
-)
+@with_cases
 def test_a_float_pick_says_why_its_int8_file_is_not_the_pick(
     latency_ms: float, points: float, tied: bool, budget_ms: float, said: str
 ) -> None:
@@ -185,7 +175,7 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     facts = CardFacts(params=4.7e6, macs=385e6, input_size=224)
     (_, _, time, _) = opening_lines(with_pick(judged_view(), card_facts=facts))
     figure, phone = r"[\d.]+ ms \(80 %: [\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
-    over = "perhaps over the budget"
+    over = "perhaps over the 50.0 ms budget"
     phones = f"{figure} a mid-range phone {phone}: {over}, {figure} a flagship {phone}: {over}"
     assert re.fullmatch(rf"On 2 CPU threads: {phones}, [\d.]+ ms measured on this machine\.", time)
 
@@ -202,10 +192,11 @@ def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str
     busy = replace(latency, source=f"2 threads, {clock} (contended machine)")
     view = with_pick(judged_view(), latency=busy, contended=True)
     assert f"this machine while other programs used it ({clock})." in opening_lines(view)[2]
-    shown = said(view)
-    assert f"){mark} " in shown
-    assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", shown, re.MULTILINE)
-    assert "latencies with different marks are different times" in shown
+    for form in (said(view), render_markdown(view).replace("\\*", "*")):
+        assert re.search(rf"[\d)]\{mark} ", form)
+        assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", form, re.MULTILINE)
+        assert f"{clock.replace(' wall', '')}s ({mark}) and medians (no mark) compare only roughly" in form
+    assert f"{clock} " in " ".join(figure.remark for figure in key_figures(view, present(view.decision.pick)))
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
@@ -263,7 +254,7 @@ def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, nam
     assert [name for name in names if name not in header] == []
     assert all(len(line.rstrip()) <= width for line in output.splitlines()[1:])
     assert not re.search(r"^(%|ms|MB)", output, re.MULTILINE), "a number stays with its unit"
-    row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
+    row = table_of(output)[0]
     if width >= 100:
         assert f"{present(view.decision.pick).configuration.card} " in row, "no name is folded"
     if width >= 80:
@@ -272,14 +263,11 @@ def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, nam
     assert "on the hold-out: expect that figure on images like these" in " ".join(output.split())
 
 
-def test_memory_stays_if_long_names_need_several_lines() -> None:
+def test_long_names_are_cut_before_their_last_part_and_the_memory_stays() -> None:
     view = run_view(card_suffix="_with_a_name_that_does_not_fit_on_one_line_of_this_terminal")
     output = said(view, 100)
     assert "memory MB" in header_of(output)
     assert all(len(line) <= 100 for line in output.splitlines()[1:])
-
-
-def test_a_long_name_is_cut_before_its_last_part() -> None:
     view = run_view(card_suffix="_torchvision")
     first, second, *_ = table_of(said(view, 80))
     assert first.startswith(f"▶ {view.decision.pick.configuration.card.removesuffix('torchvision')} ")
@@ -306,9 +294,13 @@ def test_the_answer_so_far_has_the_user_s_time_and_the_document_has_utc() -> Non
 
 def test_provenance_stands_on_each_row_where_rows_differ() -> None:
     predicted = Quantity(9.0, "ms", Provenance.PREDICTED, 7.0, 12.0, source="pixel 4 profile")
-    output = said(with_pick(run_view(), latency=predicted), width=160)
-    assert "measured, predicted (host)" in output
-    assert "measured, measured (host)" in output
+    view = with_pick(run_view(), latency=predicted)
+    output = said(view, width=180)
+    assert header_of(output).rstrip().endswith(" latency is")
+    assert ["predicted on this machine" in row for row in table_of(output)][:2] == [True, False]
+    assert re.search("^top-1: measured *$", output, re.MULTILINE)
+    narrow = " ".join(said(view, width=80).split())
+    assert f"latency: measured on this machine; predicted on this machine: {text.file(view.decision.pick)} " in narrow
 
 
 def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +313,7 @@ def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: RunView) -> None:
     output = said(detectors)
     assert "mAP@0.5 % (95 %)" in header_of(output)
-    assert "from (mAP@0.5, latency)" in output
+    assert "\nmAP@0.5: measured; latency: measured on this machine" in output
     assert "top-1" not in output
     judged = said(with_pick(detectors, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED)))
     assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(judged.split())
@@ -357,6 +349,8 @@ def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
     assert "4 of 400 images outside the hold-out (1.0 %) have a doubtful label: it is wrong, or the image is" in shown
     assert "The most doubtful: glass/one.jpg (glass, rather metal)," in shown
     assert "glass/3.jpg (glass, rather metal) and 1 more. Look at them: advisor data check pictures" in shown
+    lines = said(replace(view, folder="my runs/one", next_command=""), 60).splitlines()
+    assert {"  advisor data check pictures", "To ship: advisor export 'my runs/one' --to bundle"} <= {*lines}
     assert len(json.loads(recommendation_json(view))["labels"]["found"]) == 4
     assert "doubtful" not in said(replace(view, labels=CheckedLabels("one", 400, ())))
 
@@ -383,6 +377,7 @@ def test_the_page_and_programs_have_the_file_that_learns_from_all_images_apart_f
     assert "File to ship: <code>artifacts/net-all.tflite</code>" in page
     assert page.index("<b>File that ships:</b>") < page.index("<b>Labels:</b>")
     assert "<h3>Other risks</h3>" in page
+    assert "Look at them: <code>advisor data check pictures</code></li>" in page
 
 
 @pytest.mark.parametrize(
@@ -400,11 +395,17 @@ def test_fourteen_rows_at_most_stand_above_the_table_and_brief_prints_only_these
 def test_the_first_lines_name_the_highest_risk() -> None:
     shown = " ".join(said(views.few_view(), brief=True).split())
     assert "Risk, missing classes: 1 of 6 classes has no validation image: 'paper'. (2 more below)" in shown
+    assert said(views.few_view(), 200).count("1 of 6 classes has no validation image") == 1
 
 
 def test_a_demonstration_says_so_first_and_what_to_type_next() -> None:
-    view = views.with_dataset(judged_view(), notes=(DEMO_NOTE,))
+    ended = {"stopped": {"why": "time_limit"}, "configurations": 100}
+    stopped = replace(judged_view(), manifest=ended, next_command="")
+    rest = "Next: the rest of the search, which its limit ended:\n  advisor search --resume "
+    assert (rest in said(stopped).replace(" \n", "\n"), said(stopped).count("--resume")) == (True, 1)
+    view = views.with_dataset(stopped, notes=(DEMO_NOTE,))
     shown = said(view)
+    assert "--resume" not in shown
     assert (shown.startswith(DEMO_NOTE), shown.count(DEMO_NOTE), "like yours" in shown) == (True, 1, False)
     assert "  advisor search --budget 50ms --data YOUR_PHOTOGRAPHS\n" in shown
     assert DEMO_NOTE in json.loads(recommendation_json(view))["remarks"]

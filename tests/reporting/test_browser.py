@@ -261,6 +261,7 @@ def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
     assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= (
         6 if width > 390 else 3
     )
+    opened.page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert view.decision.rule in (opened.page.locator("details.reasons").text_content() or "")
     opened.page.emulate_media(media="print")

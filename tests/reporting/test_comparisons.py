@@ -59,6 +59,8 @@ def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> 
 def test_a_long_list_is_cut_and_says_so(comparison: Comparison) -> None:
     many = comparison.figures * SHOWN
     assert "more: --format json shows all" in render_comparison(replace(comparison, figures=many), "text")
+    equal = [replace(row, delta=replace(row.delta, after=row.delta.before, counts=False)) for row in many]
+    assert "within the noise" not in render_comparison(replace(comparison, figures=equal), "text")
 
 
 def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> None:

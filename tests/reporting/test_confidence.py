@@ -52,7 +52,8 @@ OUT_OF_REACH = {"a": FEW_IMAGES, "b": NO_IMAGE, **{str(number): NO_IMAGE for num
 LATER = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
 TOO_FEW = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
 MISSED = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
-HINT = "<code>advisor search --unknown DIR</code>"
+SEARCH = "<code>advisor search --request runs/20260131-1200-image-classification/request.yaml"
+HINT = f"{SEARCH} --unknown DIR</code>"
 TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
 FEW = unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={})
 LEAD = "An image of something that is none of your classes passes as known in 74 % of the cases"
@@ -106,7 +107,7 @@ def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
 def test_a_class_with_its_own_precision_shows_it_and_without_a_wanted_one_the_page_says_how_to_ask() -> None:
     part = section(confident_view(1.0))
     assert "They need no correction" in part
-    assert "<code>advisor search --min-precision 95%</code>" in part
+    assert f"{SEARCH} --min-precision 95%</code>" in part
     row = cells(section(confident_view(1.0, Guarantees(Shares(0.95, {"glass": 0.9})))), 2)
     assert [row[place + 1] for place in map(row.index, ("other classes", "glass"))] == ["95", "90"]
 

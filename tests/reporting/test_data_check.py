@@ -17,6 +17,7 @@ from advisor.tasks.detection import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
 from tests.makers.browsers import Open
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 
@@ -47,10 +48,7 @@ def terminal(checked: DataCheck, width: int = 120, **options: Any) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("extra", "said"),
-    [(0, "84 images in 21 classes: 4 in each"), (2, "86 images in 21 classes: 4 to 6 in each, the fewest in c1 4")],
-)
+@with_cases
 def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, said: str) -> None:
     root = make(tmp_path / "data", c0=4 + extra, **{f"c{number}": 4 for number in range(1, 21)})
     assert said in terminal(check_data(root, None))

@@ -37,7 +37,7 @@ def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_wh
         line for line in render_markdown(views.run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")
     ]
     assert rows
-    assert {row.replace("\\|", "").count("|") for row in rows} == {14}
+    assert {row.replace("\\|", "").count("|") for row in rows} == {13}
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,11 @@ def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_wh
             views.unknown_view(),
             ["- **Unknown images**: An image of", "- **Your images of other things**: The file with"],
         ),
-        (views.unknown_view(others=None), ["`advisor search --unknown DIR` judges them."]),
+        (views.unknown_view(others=None), ["/request.yaml --unknown DIR` judges them."]),
         (views.judged_view(), ["| validation % (95 %) | hold-out % (95 %) | robust % |", "| Top-1 on the hold-out |"]),
         (TIED, ["fast is tied too, but it is larger.", "| class | images | recall % (95 %) | precision % |"]),
         (views.with_dataset(views.run_view(), notes=("Images come in 213 groups.",)), ["Images come in 213 groups."]),
+        (views.run_view(), [" within the budget → ", " → 1 picked."]),
     ],
 )
 def test_markdown_says_what_kind_of_answer_it_is(view: RunView, texts: list[str]) -> None:

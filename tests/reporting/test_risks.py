@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from advisor.core import (
 )
 from advisor.reporting import RunView, load_view
 from advisor.reporting._explanation import opening_lines
+from advisor.reporting._html import render_html
 from advisor.reporting._risks import BUDGET, Level, list_risks, list_warnings
 from tests.builders import evaluation
-from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
+from tests.reporting.views import CLASSES, judged_view, run_view, unknown_view, with_dataset
 from tests.run_folders import images, write_run
 from tests.tables import with_cases
 
@@ -73,6 +75,8 @@ def test_capture_conditions_name_the_worst() -> None:
     assert level is Level.HIGH
     assert "(dark, strength 2), 58.0 % are right, 22.0 points less" in text
     assert text.endswith("A search with --objective robust-accuracy compares by such images, and trains with them.")
+    table = render_html(judged_view()).partition('id="robustness"')[2].partition("</section>")[0]
+    assert re.findall(r'<td class="n">([\d.]+)</td><td class="bar">', table) == ["14.0", "4.0"]
 
 
 @pytest.mark.parametrize(("accuracy", "said"), [(0.5, "do not ship it"), (24, "Always answering"), (26, "--device")])

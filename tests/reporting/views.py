@@ -300,6 +300,6 @@ def _manifest(data: bool) -> dict[str, object]:
         "versions": {"advisor": "0.1.0", "tensorflow": "2.21.0"},
         "seeds": {"split": 0},
         "weights": {card: {"sha256": f"{index:064x}", "source": "test data"} for index, (card, *_) in enumerate(CARDS)},
-        "without_weights": {"mnasnet_1.0_224": "no source answered"},
+        "without_weights": {"mnasnet_1.0_224": f"no source answered: {'long_name' * 12}"},
         "data_fingerprint": "3f1c" * 16 if data else None,
     }

@@ -30,6 +30,7 @@ from advisor.store import (
 from advisor.store._files import is_full_disk
 from tests.builders import evaluation, must_fail, present
 from tests.run_folders import aged, lines, with_artefact, write_run
+from tests.tables import with_cases
 
 MOVED = "does not follow the line before it: a line was removed, added or moved"
 
@@ -91,10 +92,7 @@ def test_a_result_that_does_not_fit_is_a_plain_error_and_leaves_nothing(tmp_path
     assert cache.get("features-1", {"a": 1}, _too_large).is_dir()
 
 
-@pytest.mark.parametrize(
-    ("failure", "words"),
-    [("OSError: [Errno 28] No space left on device", "the disk is full"), ("crashed with SIGSEGV", "SIGSEGV")],
-)
+@with_cases
 def test_a_child_that_met_the_full_disk_says_so_and_others_do_not(tmp_path: Path, failure: str, words: str) -> None:
     def make(_folder: Path) -> None:
         raise StageError(failure)

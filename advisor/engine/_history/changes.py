@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -82,7 +83,7 @@ class Changes:
         if self.cards.names and not self.new_cards:
             untrained = (
                 f"{', '.join(self.cards.names)} would have to be trained, which a re-evaluation never does: "
-                f"advisor search --request {self.run.folder.path}/request.yaml"
+                f"advisor search --request {shlex.quote(str(self.run.folder.path))}/request.yaml"
             )
         return tuple(filter(None, (self.cards.remark, untrained, self.device_remark)))
 

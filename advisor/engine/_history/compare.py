@@ -293,8 +293,8 @@ def _reason(
         return f"The pick did not change: {now}." if picks[1] else "Neither run has a pick."
     if result is ComparisonResult.NOISE:
         return (
-            f"The pick would be {now} instead of {then}, but no figure that decides it changed beyond the noise: not "
-            "counted as a change."
+            f"The later run picks {now}, and the earlier one {then}. No figure that decides it changed beyond the "
+            "noise, so it is not counted as a change."
         )
     losses = _losses(picks[0], after, changes)
     if result is ComparisonResult.WORSE:

@@ -6,6 +6,7 @@ from typing import Any
 
 from advisor.core import Evaluation, Quantity, Status, show_figure
 from advisor.engine._history.loaded_run import LoadedRun, read_section
+from advisor.engine._pipeline.stage import StageName
 from advisor.engine._question import QUESTION_OPTIONS
 from advisor.store import sha256_json
 
@@ -152,7 +153,9 @@ def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]
         configuration = evaluation.configuration
         if configuration.card in cards and configuration.target.device in devices:
             reason = "" if evaluation.status is Status.OK else f": {evaluation.reason}"
-            forms[configuration.key] = f"{evaluation.status}{reason}"
+            # Of two searches that their limits ended, the limits differ, and nothing of the file.
+            is_left = evaluation.stage == StageName.STOP
+            forms[configuration.key] = "not reached" if is_left else f"{evaluation.status}{reason}"
     return forms
 
 

@@ -6,6 +6,7 @@ compressed forms of the best cards lose accuracy.
 
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -352,7 +353,7 @@ class ExpectedTuning:
             minutes = math.ceil((TUNING_MARGIN * self.seconds + AROUND_TUNING_S) / 60)
             limit = f" --time-limit {minutes}min"
         return (
-            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
+            f"advisor search --request {shlex.quote(folder)}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
             f"--candidates {self.card}{limit}"
         )
 

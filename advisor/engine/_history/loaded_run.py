@@ -1,5 +1,6 @@
 """Load a run and the files that its question names, and decide anew."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -87,7 +88,7 @@ def _text(path: Path) -> str:
 
 def continue_command(folder: object) -> str:
     """Return the command that continues a search which its time limit ended."""
-    return f"advisor search --resume {folder} --extend {CONTINUES_FOR}"
+    return f"advisor search --resume {shlex.quote(str(folder))} --extend {CONTINUES_FOR}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Unfinished:
         when = show_time(datetime.fromisoformat(self.at))
         return (
             f"{state}, {self.evaluated} of {self.configurations} configurations have results ({when}). "
-            f"If it was stopped, continue it: advisor search --resume {folder}"
+            f"If it was stopped, continue it: advisor search --resume {shlex.quote(folder)}"
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 import time
 import uuid
@@ -88,7 +89,7 @@ def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
             raise
         raise AdvisorError(
             f"the study can no longer be written to {without_password(storage)}: {_reason(error)}",
-            f"finished evaluations are kept; to continue: advisor search --resume {run}",
+            f"finished evaluations are kept; to continue: advisor search --resume {shlex.quote(str(run))}",
         ) from None
 
 

@@ -1,6 +1,7 @@
 """The pages and their addresses, all below the token."""
 
 import math
+import shlex
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -136,6 +137,7 @@ class Pages:
             all=len(rows),
             linked=linked,
             folder=make_typed_path(self._runs.folder),
+            typed=self._type_path(),
             states=list(RunState),
             words=words,
             state=state,
@@ -146,6 +148,10 @@ class Pages:
                 for name in map_sorts()
             ],
         )
+
+    def _type_path(self, run: str = "") -> str:
+        """Return the folder of the runs, or one of them, as a word of a shell."""
+        return shlex.quote(make_typed_path(self._runs.folder / run))
 
     def show_run(self, request: Request) -> Response:
         """One run."""
@@ -158,7 +164,7 @@ class Pages:
             row=row,
             job=job,
             phone=phone,
-            folder=make_typed_path(self._runs.folder),
+            typed=self._type_path(row.name),
             report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
@@ -171,7 +177,9 @@ class Pages:
         """The report of a run, as it is in its folder."""
         row = self._runs.row(request.path_params["run"])
         if not row.report or row.state is RunState.DAMAGED:
-            raise UsageError(f"'{row.name}' has no report that can be shown", f"advisor report {row.name} writes it")
+            raise UsageError(
+                f"'{row.name}' has no report that can be shown", f"advisor report {self._type_path(row.name)} writes it"
+            )
         headers = {"content-security-policy": REPORT_POLICY}
         return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
 

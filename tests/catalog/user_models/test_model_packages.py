@@ -203,10 +203,7 @@ def test_a_damaged_archive_and_one_of_another_program_are_refused(tmp_path: Path
         read_archive(write(tmp_path / "net.pt2", {"version": b"3"}))
 
 
-@pytest.mark.parametrize(
-    ("limit", "said"),
-    [("MAX_UNPACKED_BYTES", "unpacks to more than 100"), ("MAX_GRAPH_BYTES", "graph has more than 100")],
-)
+@with_cases
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
     monkeypatch.setattr(pt2, limit, 100)
     must_fail(UsageError, f"{said} bytes", read_archive, write(tmp_path / "net.pt2", members()))

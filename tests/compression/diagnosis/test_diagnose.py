@@ -111,10 +111,7 @@ def test_few_values_of_a_clustered_layer_are_said(tmp_path: Path, float_model: b
     assert layer.cause.startswith("2 values stand for all of its weights")
 
 
-@pytest.mark.parametrize(
-    ("form", "weights", "reason"),
-    [("rounded", "float32", "its weights are rounded to "), ("weight_int4", "int4", "stored too coarsely: more bits")],
-)
+@with_cases
 def test_rounded_weights_and_those_of_few_bits_are_neither_pruned_nor_clustered(
     tmp_path: Path, float_model: bytes, photographs: np.ndarray, form: str, weights: str, reason: str
 ) -> None:

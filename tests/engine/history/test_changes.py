@@ -21,6 +21,7 @@ from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
+from tests.tables import with_cases
 
 NAME, OTHER = "mobilenet_v1_0.25_224", "squeezenet_1.1_227"
 ONNX = "host:onnxruntime"
@@ -44,10 +45,7 @@ def test_a_card_is_added_or_changed_if_it_was_evaluated(tmp_path: Path) -> None:
         assert (found.added, found.changed, found.remark) == (added, changed, "")
 
 
-@pytest.mark.parametrize(
-    ("cards", "request_", "words"),
-    [(None, {}, "does not say which cards"), ({}, {"catalog": ["gone.yaml"]}, "the catalogue cannot be read")],
-)
+@with_cases
 def test_unknown_changes_are_told(tmp_path: Path, cards: object, request_: dict[str, object], words: str) -> None:
     found = changes.find_card_changes(_run(tmp_path, cards, **request_))
     assert found.names == ()

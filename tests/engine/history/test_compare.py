@@ -108,6 +108,7 @@ def test_a_pick_that_changes_within_the_noise_is_none(tmp_path: Path) -> None:
     assert present(found.pick_after).configuration.card == "fast"
     assert found.result is ComparisonResult.NOISE
     assert not found.recommends_otherwise
+    assert found.reason.startswith(f"The later run picks {FAST.describe_figures()}, and the earlier one edge ")
     assert "not counted as a change" in found.reason
 
 
@@ -210,8 +211,9 @@ def test_a_card_that_only_one_run_considered_is_one_difference(tmp_path: Path) -
         {"cards": dict.fromkeys(cards, "1" * 64), "weights": {name: {"sha256": "2" * 64} for name in cards}}
         for cards in (("one", "other"), ("one",))
     ]
-    before = write_run(tmp_path, [one, other], manifest=manifests[0], name="before")
-    after = write_run(tmp_path, [one], manifest=manifests[1], name="after")
+    left = replace(evaluation("one", "int8"), status=Status.SKIPPED, stage="stop", reason="stopped at 4min")
+    before = write_run(tmp_path, [one, other, left], manifest=manifests[0], name="before")
+    after = write_run(tmp_path, [one, replace(left, reason="stopped at 5min")], manifest=manifests[1], name="after")
     found = find_differences(load_run(before.path), load_run(after.path))
     assert found == (Difference("candidates", "other", "candidate", "not a candidate in the second run"),)
 

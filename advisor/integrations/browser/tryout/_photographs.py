@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import re
+import shlex
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -121,7 +122,8 @@ class Keeper:
         """The command that learns from these photographs, too, and says whether that helps; empty without any."""
         if not self.rows:
             return ""
-        return f"advisor update {self.page.run.folder.path} --data {self.folder / MANIFEST}"
+        words = ("advisor", "update", str(self.page.run.folder.path), "--data", str(self.folder / MANIFEST))
+        return shlex.join(words)
 
 
 def _read_rows(folder: Path) -> dict[str, tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +130,7 @@ class Recorder:
             rows.append({"form": series.form, "value": value, "remark": remark})
             figures.append(f"{evaluation.configuration.compression} {value} ({remark})")
         self.tell(f"{device}: {', '.join(figures)}")
-        self.tell(f"advisor report {folder.path}")
+        self.tell(f"advisor report {shlex.quote(str(folder.path))}")
         return {"times": rows, "said": f"Written to the run {folder.path.name}, as measured on {device}."}
 
 
