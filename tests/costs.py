@@ -71,7 +71,7 @@ class CostReport:
         """Print the slowest tests, then the folders."""
         folders: dict[str, Cost] = defaultdict(Cost)
         for name, cost in self._tests.items():
-            folder = folders[_folder(name)]
+            folder = folders["/".join(PurePosixPath(name.partition("::")[0]).parts[:2])]
             folder.wall_s += cost.wall_s
             folder.cpu_s += cost.cpu_s
             folder.set_up_s += cost.set_up_s
@@ -85,10 +85,6 @@ class CostReport:
 
 def _starts_processes(item: pytest.Item) -> bool:
     return item.get_closest_marker("unit") is None
-
-
-def _folder(name: str) -> str:
-    return "/".join(PurePosixPath(name.partition("::")[0]).parts[:2])
 
 
 def _cpu_seconds(with_children: bool) -> float:

@@ -42,16 +42,12 @@ def chromium() -> str:
     return found
 
 
-def find_shell() -> str:
-    """Return the path of the browser for pages: the headless shell, where a page takes a quarter of the CPU time."""
-    return shutil.which("chromium-headless-shell") or chromium()
-
-
 def launched(starts_processes: None) -> Iterator[Browser]:
     """Headless Chromium of the system; its event loop must not stay when tests of asyncio follow."""
     from playwright.sync_api import sync_playwright
 
-    program = find_shell()
+    # A page takes a quarter of the CPU time there.
+    program = shutil.which("chromium-headless-shell") or chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser
