@@ -12,6 +12,7 @@ from advisor.core import (
     Configuration,
     Evaluation,
     FileFacts,
+    NewConditions,
     Normalisation,
     Provenance,
     Quantity,
@@ -107,12 +108,10 @@ class Evaluator:
                 if recipe_of(training).tunes_backbone:
                     tuning = TuningFacts(was_shortened(model))
         await self._ask_lighter_rules(configuration)
-        artefact = await self.walker.run(stages.made)
+        # What new conditions cost follows from the features alone, so it takes the core that the head leaves.
+        artefact, expectation = await asyncio.gather(self.walker.run(stages.made), self._expect_conditions(stages))
         verdict = await self._verdict(stages)
         head = (await self.walker.run(stages.head)).facts if stages.head else None
-        expectation = None
-        if stages.expected:
-            expectation = await self.walker.run(stages.expected)
         threads = configuration.target.threads
         timed = (await self.walker.run(stages.timed))[threads] if self._timed else ThreadTiming()
         if stages.ships != stages.made:
@@ -136,6 +135,13 @@ class Evaluator:
             tuning=tuning,
         )
         return with_new_conditions(timed.apply_to(verdict.apply_to(evaluation)))
+
+    async def _expect_conditions(self, stages: VariantStages) -> NewConditions | None:
+        """Return what is expected of images in new conditions; None where nothing is judged."""
+        if stages.expected is None:
+            return None
+        conditions: NewConditions = await self.walker.run(stages.expected)
+        return conditions
 
     async def _screen(self, configuration: Configuration, card: Card) -> None:
         """Ask the rules about predictions and the float backbone; seconds here save minutes of training."""

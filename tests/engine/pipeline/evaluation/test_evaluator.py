@@ -134,7 +134,7 @@ def test_the_figures_of_the_stages_become_one_evaluation(tmp_path: Path) -> None
     assert found.expectation == EXPECTED
     assert found.new_conditions.value == pytest.approx(75.0 * EXPECTED.kept)
     assert walker.asked == [
-        "compress int8", "score int8", "score float32", "head", "head", "expectation", "timing int8",
+        "compress int8", "expectation", "score int8", "score float32", "head", "head", "timing int8",
         "confidence int8",
     ]  # fmt: skip
 
