@@ -40,14 +40,16 @@ _NEW_S = 60.0
 """Age in seconds below which a folder may not be locked yet, though the process that made it lives."""
 
 
-def usable_cores() -> int:
+def usable_cores(most: int | None = None) -> int:
     """Return how many processors this process may use: an affinity mask or a quota can grant fewer than exist.
 
+    ``most`` is the largest number that is of use; None for no limit. A job that is one among many has a small one.
     A part of a processor counts as one: a quota of 1.5 lets two jobs run side by side, a quota of 0.5 one.
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = _read_quota_cores()
-    return there if allowed is None else min(there, math.ceil(allowed))
+    granted = there if allowed is None else min(there, math.ceil(allowed))
+    return granted if most is None else min(granted, most)
 
 
 def waiting_factor() -> float:
