@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from advisor.core._budget import NAMES, Budget, show_budget_probability, show_met
 from advisor.core._choice import Choice
 from advisor.core._evaluation import (
     Evaluation,
     show_figure,
 )
+from advisor.core._limits import NAMES, Limits, show_budget_probability, show_met
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
@@ -22,15 +22,15 @@ SHOWN_SAVING = 0.01
 """Points that a saving must be worth to be shown with its two decimals."""
 
 
-def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
+def reason(choice: Choice, limits: Limits, preference: Preference) -> str:
     """Return why a candidate was picked: one sentence, and one for each other file that would come first but for it."""
-    return " ".join((_main_reason(choice, budget, preference), *_instead(choice)))
+    return " ".join((_main_reason(choice, limits, preference), *_instead(choice)))
 
 
-def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
+def _main_reason(choice: Choice, limits: Limits, preference: Preference) -> str:
     pick = choice.pick
     best = choice.best
-    met = _describe_budget(choice.pick, budget)
+    met = _describe_limits_met(choice.pick, limits)
     behind = best.accuracy_percent - pick.accuracy_percent
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
         price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})" if behind > 0 else ""
@@ -97,20 +97,19 @@ def _price_of(evaluation: Evaluation, preference: Preference) -> float:
     return float(preference.price(evaluation.latency_ms, evaluation.size_bytes))
 
 
-def _describe_budget(pick: Evaluation, budget: Budget) -> str:
-    """Say how the pick meets the latency budget, and with which probability what is uncertain."""
-    uncertain = "".join(
-        f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "
-        f"is {text}"
-        for limit, text in show_met(budget, pick).items()
-    )
-    if budget.latency_ms is None:
+def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
+    """Say how the pick meets the latency budget, and with which probability the limits of uncertain figures."""
+    uncertain = ""
+    for name, text in show_met(limits, pick).items():
+        figure = "of drop" if name == "drop" else NAMES[name]
+        uncertain += f"; the limit of {show_figure(name, limits.by_figure[name])} {figure} is {text}"
+    if limits.latency_ms is None:
         return uncertain
     if pick.budget_probability is not None:
-        sure = show_budget_probability(pick, budget.latency_ms)
+        sure = show_budget_probability(pick, limits.latency_ms)
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
-    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
+    return f" and meets the {show_ms(limits.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:

@@ -113,8 +113,8 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     judged = [form for form in forms if form.status is Status.OK and form.accuracy and form.latency and form.size]
     if not judged:
         return f"was skipped: {forms[0].reason}" if forms else ""
-    int8 = max(judged, key=lambda form: (view.budget.met_by(form), form.accuracy_percent, -form.latency_ms))
-    if excess := excess_texts(int8, view.budget):
+    int8 = max(judged, key=lambda form: (view.limits.met_by(form), form.accuracy_percent, -form.latency_ms))
+    if excess := excess_texts(int8, view.limits):
         return f"breaks a limit: {', '.join(excess)}"
     points = round(pick.accuracy_percent - int8.accuracy_percent, 1)
     less = f"{points:.1f} points less accurate" if points > 0 else ""
@@ -236,7 +236,7 @@ def _time(view: RunView, pick: Evaluation) -> str:
     busy = f" while other programs used it{f' ({clock})' if clock else ''}" if pick.contended else ""
     phones = {}
     for (unit, phone), latency in _on_reference_phones(view).items():
-        phones[unit, f"{phone}{_compare_with_budget(latency, view.budget.latency_ms)}"] = latency
+        phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
     known = {**phones, (_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
     # One kind of processor for all places is said once.
@@ -277,7 +277,7 @@ def _latency(latency: Quantity) -> str:
 def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what a reader may take for known and is not."""
     if view.only_here:
-        held = "the budget was checked" if view.budget.latency_ms else "all was measured"
+        held = "the budget was checked" if view.limits.latency_ms else "all was measured"
         yield f"the latency on your device ({held} here; name yours: --device)"
     if view.unknown_conditions(pick) and not view.demonstration:
         yield "the accuracy on another visit, camera or day"

@@ -16,9 +16,9 @@ from advisor.core import (
     HOST,
     METRICS,
     TOP1,
-    Budget,
     Decision,
     Evaluation,
+    Limits,
     Metric,
     Provenance,
     Status,
@@ -126,7 +126,7 @@ class RunView:
         manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
             ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
             ``data_fingerprint``, ...; unknown entries are shown too.
-        budget: the limits in base units.
+        limits: the limits in base units.
         evaluations: all of them, whatever their status.
         decision: the answer; for several devices, one model for all of them.
         by_device: the answer for each device alone, where there are several.
@@ -146,7 +146,7 @@ class RunView:
     name: str
     request: Request
     manifest: Mapping[str, Any]
-    budget: Budget
+    limits: Limits
     evaluations: tuple[Evaluation, ...]
     decision: Decision
     by_device: Mapping[str, Decision] = field(default_factory=dict)
@@ -213,7 +213,7 @@ class RunView:
     @property
     def only_here(self) -> bool:
         """True if the question names no device, so that the limits were held against this machine."""
-        return self.request.question.devices == (HOST,) and not self.budget.must_run_on
+        return self.request.question.devices == (HOST,) and not self.limits.must_run_on
 
     @property
     def unfinished_sentence(self) -> str:
@@ -295,7 +295,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         name=run.name,
         request=run.request,
         manifest=run.manifest,
-        budget=run.question.limits,
+        limits=run.question.limits,
         evaluations=run.evaluations,
         decision=decision,
         by_device=run.by_device,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, recipe_of
+from advisor.core import Evaluation, Limits, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Role
 from advisor.engine._scheduling.belief import (
@@ -81,14 +81,14 @@ class Prospects:
     """The results of one search, and what it may expect of all that it has not evaluated.
 
     ``points_an_hour``: the points of accuracy, or what the preference counts like them, that a CPU hour must be
-    expected to gain. ``limit``: None for no time limit.
+    expected to gain. ``time_limit``: None for none.
     """
 
     def __init__(
-        self, plan: Plan, preference: Preference, budget: Budget, points_an_hour: float, limit: TimeLimit | None
+        self, plan: Plan, preference: Preference, limits: Limits, points_an_hour: float, time_limit: TimeLimit | None
     ) -> None:
         self.belief = AccuracyBelief.before(plan)
-        self.prices = Prices(plan, limit)
+        self.prices = Prices(plan, time_limit)
         # The forms that have a result, and those that will never have one.
         self.results = dict[FormStep, FormCost]()
         self.closed = set[FormStep]()
@@ -97,7 +97,7 @@ class Prospects:
             self.forms[step.network] = tuple(dict.fromkeys((*self.forms.get(step.network, ()), step.form)))
         self._plan = plan
         self._points_an_hour = points_an_hour
-        self._losses = Losses(plan, preference, budget)
+        self._losses = Losses(plan, preference, limits)
         # The loss of a point of accuracy: in itself, and because the images show it.
         self._point = float(preference.loss(1.0, 0.0, 0.0))
         self._shown = float(preference.loss(0.0, 1.0, 0.0))

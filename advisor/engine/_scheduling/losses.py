@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 from typing import NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, form_of
+from advisor.core import Evaluation, Limits, Preference, form_of
 from advisor.engine._scheduling.belief import FormStep
 from advisor.engine._scheduling.suggesting import CostEstimate, CostEstimates
 from advisor.engine._space.plan import Plan
@@ -38,9 +38,9 @@ def least(cost: FormCost) -> float:
 class Losses:
     """The costs of steps, without that of the network's accuracy."""
 
-    def __init__(self, plan: Plan, preference: Preference, budget: Budget) -> None:
-        self._preference = preference.within(budget.limits)
-        self._budget = budget
+    def __init__(self, plan: Plan, preference: Preference, limits: Limits) -> None:
+        self._preference = preference.within(limits.by_figure)
+        self._limits = limits
         self._estimates = CostEstimates(plan)
         self._drops = dict[tuple[str, str], float]()
         self._known = dict[FormStep, FormCost]()
@@ -60,13 +60,13 @@ class Losses:
         self._known.clear()
         self._fastest_of.clear()
         loss = self._loss(step, evaluation.latency_ms, evaluation.size_bytes)
-        return FormCost(loss, float(self._budget.met_by(evaluation)))
+        return FormCost(loss, float(self._limits.met_by(evaluation)))
 
     def expect_cost(self, step: FormStep) -> FormCost:
         """Return the expected cost of a step's result."""
         if step not in self._known:
             fastest = self._fastest(step)
-            limit = self._budget.latency_ms
+            limit = self._limits.latency_ms
             chance = 1.0
             others = [] if step.network.card in self._slower else list(self._slower.values())
             latency_ms = fastest.latency_ms * math.exp(sum(others) / max(1, len(others)))

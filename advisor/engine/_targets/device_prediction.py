@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from advisor.catalog import Card
 from advisor.core import (
     CONFIDENCE,
-    Budget,
     Configuration,
     Evaluation,
     LatencyDistribution,
+    Limits,
     Quantity,
     Status,
     Target,
@@ -229,7 +229,7 @@ class Prefilter:
     """Predictions for cards that have no file yet; runtimes of this machine are measured and reject a form only."""
 
     targets: TargetDevices
-    limits: Budget
+    limits: Limits
     cards: Mapping[str, Card]
 
     @cached_property
