@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -53,23 +53,34 @@ MIN_BUDGET_PROBABILITY = 0.05
 """A candidate is rejected before training if it meets the latency budget with less than this probability."""
 
 
+class _LatencyModel:
+    """A fitted predictor, and the features of the networks that it knows."""
+
+    def __init__(self, predictor: Predictor | None) -> None:
+        from advisor.devices import device_predictor, load_features
+
+        self.predictor = predictor or device_predictor()
+        self.table = load_features()
+
+
 class DevicePredictor:
     """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
 
-    It is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half a second;
-    or ``predictor`` was fitted to others, to judge predictions.
+    It is fitted to the measurements of the shipped profiles and the team's own ones. This takes about half a second, so
+    it waits for the first prediction. Or ``predictor`` was fitted to others, to judge predictions.
     """
 
     def __init__(self, predictor: Predictor | None = None) -> None:
-        from advisor.devices import device_predictor, load_features
-
-        self._predictor = predictor or device_predictor()
-        self._table = load_features()
+        self._given = predictor
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
+
+    @cached_property
+    def _model(self) -> _LatencyModel:
+        return _LatencyModel(self._given)
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
         """Return the hash of everything that predictions for a target depend on."""
-        return sha256_json([profile.fingerprint(), target.name, self._predictor.data_hash])
+        return sha256_json([profile.fingerprint(), target.name, self._model.predictor.data_hash])
 
     def evaluate(
         self,
@@ -95,7 +106,7 @@ class DevicePredictor:
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
         """Return an evaluation with its prediction; skipped with the reason if there is none, or none to rely on."""
-        prediction = explain_rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        prediction = explain_rejection(evaluation, device) or self._prediction(device, *self._describe_file(evaluation))
         # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
         # judged by it.
         if isinstance(prediction, str) or (
@@ -117,12 +128,12 @@ class DevicePredictor:
         key = (device.profile.fingerprint(), device.target.name, form, model)
         if key not in self._known:
             try:
-                (self._known[key],) = self._predictor.predict(device.profile, device.target, form, [model])
+                (self._known[key],) = self._model.predictor.predict(device.profile, device.target, form, [model])
             except UsageError as error:
                 return error.message
         return self._known[key]
 
-    def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
+    def _describe_file(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
         """Return the form and the features of an artefact: from its file if it was read, else from its card."""
         from advisor.devices import model_features
 
@@ -130,7 +141,7 @@ class DevicePredictor:
         card = evaluation.card_facts
         file = evaluation.file_features
         if file is not None:
-            return file.form, model_features(file, configuration.card, evaluation.family, self._table)
+            return file.form, model_features(file, configuration.card, evaluation.family, self._model.table)
         features = self._features(configuration.card, evaluation.family, card.macs, card.params, card.input_size)
         return form_of(configuration.compression).name, features
 
@@ -139,13 +150,13 @@ class DevicePredictor:
     ) -> ModelFeatures | None:
         if not macs or not params or not input_size:
             return None
-        return self._table.features(card, family, float(macs), float(params), input_size)
+        return self._model.table.features(card, family, float(macs), float(params), input_size)
 
 
-def environment_of(device: TargetDevice, predictor: Callable[[], DevicePredictor]) -> str:
+def environment_of(device: TargetDevice, predictor: DevicePredictor) -> str:
     """Return the hash of everything that latencies on a device depend on, measured here or predicted."""
     if device.runtime is None:
-        return predictor().environment(device.profile, device.target)
+        return predictor.environment(device.profile, device.target)
     versions = device.runtime.versions(device.target)
     return sha256_json([device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint])
 

@@ -193,9 +193,7 @@ class MultiDeviceEvaluator:
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""
-        return {
-            device.label: environment_of(device, lambda: self._prefilter.predictor) for device in self._targets.devices
-        }
+        return {device.label: environment_of(device, self._prefilter.predictor) for device in self._targets.devices}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
