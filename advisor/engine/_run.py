@@ -43,7 +43,7 @@ from advisor.engine._scheduling.storage import check_storage, explain_lost_conne
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, Plan, record_unevaluated, skip_ruled_out
 from advisor.engine._space.resolved import Candidates, Resolved, find_weights, require_installed, resolve_parts
-from advisor.engine._targets.device_prediction import Prefilter
+from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import (
     TRAINERS,
@@ -275,8 +275,8 @@ class _Search:
         execution = self._resolved.execution
         limit_s = execution.time_limit_s
         plan = self._resolved.plan(candidates, self._calibration.pace)
-        prefilter = Prefilter(self._resolved.targets, question.limits, plan.cards_by_name)
-        rules = rules_of(plan, prefilter)
+        predictor = DevicePredictor()
+        rules = rules_of(plan, CardPredictor(self._resolved.targets, plan.cards_by_name, predictor))
         done = skip_ruled_out(run, plan, rules)
         with (
             open_storage(execution.storage, run) as (storage, name),
@@ -286,7 +286,7 @@ class _Search:
             # The manifest is written before the first job, so that a killed search can be continued and read.
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
-                evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
+                evaluator, scorer = self._evaluator(candidates, plan, rules, predictor)
                 until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
                 self._progress.start(plan, [evaluation.configuration for evaluation in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
@@ -327,7 +327,7 @@ class _Search:
         return seconds
 
     def _evaluator(
-        self, candidates: Candidates, plan: Plan, rules: Rules, prefilter: Prefilter
+        self, candidates: Candidates, plan: Plan, rules: Rules, predictor: DevicePredictor
     ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor = self._executor
@@ -359,7 +359,7 @@ class _Search:
         walker = Walker(materials, workers, listen, resolved.execution.remeasure)
         evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
         devices = MultiDeviceEvaluator(
-            evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
+            evaluator, resolved.targets, predictor, resolved.question, self._run, executor, self._progress.doing
         )
         scorer = Scorer(walker, plan.workload, cards, self._run, self._search_loop.judging)
         return devices, scorer if resolved.images else None

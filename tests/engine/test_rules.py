@@ -15,7 +15,7 @@ from advisor.engine import resolve
 from advisor.engine._pipeline.rule import Known, RuleNeeds, Rules
 from advisor.engine._rules import explain_needless, not_licensed, over_size, rules_of, slow_backbone
 from advisor.engine._space.plan import rule_out
-from advisor.engine._targets.device_prediction import Prefilter
+from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration
 from tests.engine.plans import asking, planned
@@ -32,7 +32,7 @@ limits = st.floats(0, 5)
 
 def rules(**options: object) -> Rules:
     question = resolve(options).question
-    return rules_of(asking(PLAN, question), Prefilter(select_targets(question), question.limits, {}))
+    return rules_of(asking(PLAN, question), CardPredictor(select_targets(question), {}, DevicePredictor()))
 
 
 def asked(**options: object) -> list[RuleNeeds]:

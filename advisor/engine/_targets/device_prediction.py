@@ -13,7 +13,6 @@ from advisor.core import (
     Configuration,
     Evaluation,
     LatencyDistribution,
-    Limits,
     Quantity,
     Status,
     Target,
@@ -236,19 +235,17 @@ class LatencyEstimate:
 
 
 @dataclass(frozen=True)
-class Prefilter:
-    """Predictions for cards that have no file yet; runtimes of this machine are measured and reject a form only."""
+class CardPredictor:
+    """Predicts cards that have no file yet on the devices of a question.
+
+    Runtimes of this machine are measured, so they are not predicted: they reject a form only.
+    """
 
     targets: TargetDevices
-    limits: Limits
     cards: Mapping[str, Card]
+    predictor: DevicePredictor
 
-    @cached_property
-    def predictor(self) -> DevicePredictor:
-        """The predictor, which is loaded when a device needs it."""
-        return DevicePredictor()
-
-    def reason(self, candidate: Configuration, _known: Known) -> str:
+    def explain_no_training(self, candidate: Configuration, known: Known) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
 
         It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
@@ -256,52 +253,53 @@ class Prefilter:
         """
         card = self.cards[candidate.card]
         recipe = candidate.compression
-        required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
+        limits = known.limits
+        required = [device for device in self.targets.devices if device.label in limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
-        reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
+        reasons = {}
+        for device in (*required, *others):
+            reasons[device.label] = self._explain_on(device, card, recipe, limits.latency_ms)
         # One required device is enough to reject; of the others, all must reject.
         rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
         if rejected or self.targets.host or not all(reasons[device.label] for device in others):
             return rejected
         return "; ".join(reasons[device.label] for device in others)
 
-    def worst_latency(self, card: Card, recipe: str, here: LatencyEstimate) -> LatencyEstimate:
-        """Return the latency on the slowest device of the question, and the least budget probability.
+    def worst_latency(self, card: Card, recipe: str, budget_ms: float | None, here: LatencyEstimate) -> LatencyEstimate:
+        """Return the latency on the slowest device of the question, and the least probability to meet the budget.
 
         ``here``, the estimate for this machine, counts if this machine is a device of the question, or if nothing can
         be predicted for the others.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
         predictions = [self.predictor.predict_card(card, recipe, device) for device in predicted]
-        limit = self.limits.latency_ms
-        known = [
-            LatencyEstimate(prediction.latency, None if limit is None else prediction.probability(limit))
-            for prediction in predictions
-            if not isinstance(prediction, str)
-        ]
+        estimates = []
+        for prediction in predictions:
+            if not isinstance(prediction, str):
+                chance = None if budget_ms is None else prediction.probability(budget_ms)
+                estimates.append(LatencyEstimate(prediction.latency, chance))
         if self.targets.host:
-            known.append(here)
-        if not known:
+            estimates.append(here)
+        if not estimates:
             return LatencyEstimate(here.latency, None)
-        slowest = max((estimate.latency for estimate in known), key=lambda latency: latency.value)
-        return LatencyEstimate(
-            slowest, min((estimate.chance for estimate in known if estimate.chance is not None), default=None)
-        )
+        slowest = max((estimate.latency for estimate in estimates), key=lambda latency: latency.value)
+        chances = [estimate.chance for estimate in estimates if estimate.chance is not None]
+        return LatencyEstimate(slowest, min(chances, default=None))
 
-    def _rejected(self, card: Card, recipe: str, device: TargetDevice) -> str:
+    def _explain_on(self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None) -> str:
+        """Return why one device rejects a card; empty if it does not."""
         reason = card_rejection(card, recipe, device)
         if reason or device.runtime is not None:
             return reason
         prediction = self.predictor.predict_card(card, recipe, device)
-        limit_ms = self.limits.latency_ms
-        if isinstance(prediction, str) or limit_ms is None:
+        if isinstance(prediction, str) or budget_ms is None:
             # If nothing can be predicted for the card, its file decides later.
             return ""
         # A device that is connected is measured.
         if prediction.unlike and device.profile.connection is None:
             return f"{device.label}: {prediction.unlike}: not trained"
-        probability = prediction.probability(limit_ms)
+        probability = prediction.probability(budget_ms)
         if probability >= MIN_BUDGET_PROBABILITY:
             return ""
-        sure = f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
+        sure = f"{show_probability(probability)} sure to meet {show_ms(budget_ms)}"
         return f"{show_latency(prediction.latency)} on {device.label}, {sure}: not trained"

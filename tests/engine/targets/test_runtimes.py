@@ -20,8 +20,8 @@ from advisor.engine._pipeline.stages import other_runtimes
 from advisor.engine._pipeline.stages.other_runtimes import measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._targets.device_prediction import (
+    CardPredictor,
     LatencyEstimate,
-    Prefilter,
     before_measuring,
     card_rejection,
     environment_of,
@@ -70,19 +70,20 @@ def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_
         targets_of("host:onxruntime")
 
 
-def _prefilter(question: Question) -> Prefilter:
-    return Prefilter(select_targets(question), question.limits, load_catalogue())
+def _predictor(question: Question) -> CardPredictor:
+    return CardPredictor(select_targets(question), load_catalogue(), DevicePredictor())
 
 
 @pytest.mark.usefixtures("unpredictable")
 def test_nothing_is_predicted_before_training_and_a_form_that_no_device_runs_is_rejected() -> None:
     question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
-    found, here = _prefilter(question), LatencyEstimate(Quantity(3.0, "ms", Provenance.ESTIMATED), 0.5)
+    found, here = _predictor(question), LatencyEstimate(Quantity(3.0, "ms", Provenance.ESTIMATED), 0.5)
     card = load_catalogue()["mobilenet_v1_0.25_224"]
-    assert found.reason(configuration(card.name, "float32"), Known(question.limits)) == ""
-    assert found.worst_latency(card, "float32", here) == here
+    assert found.explain_no_training(configuration(card.name, "float32"), Known(question.limits)) == ""
+    assert found.worst_latency(card, "float32", question.limits.latency_ms, here) == here
     question = resolve({"device": ONNX}).question
-    reason = _prefilter(question).reason(configuration(card.name, "dynamic_int8"), Known(question.limits))
+    candidate = configuration(card.name, "dynamic_int8")
+    reason = _predictor(question).explain_no_training(candidate, Known(question.limits))
     assert reason.endswith("not dynamic_int8")
 
 
