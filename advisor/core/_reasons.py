@@ -12,8 +12,8 @@ from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
 
-FASTER = 1.05
-"""Ratio of latencies or sizes from which a difference is named."""
+ALIKE = (0.95, 1.05)
+"""Ratios of latencies or sizes between which a comparison says that neither is better."""
 
 SHOWN_POINTS = 0.05
 """Points of accuracy that are not 0 with the one decimal that is shown."""
@@ -79,9 +79,9 @@ def _describe_saving(choice: Choice, preference: Preference) -> str:
     best = choice.best
     pick = choice.pick
     savings = []
-    if best.latency_ms >= FASTER * pick.latency_ms:
+    if pick.is_noticeably_faster_than(best):
         savings.append(show_ms(best.latency_ms - pick.latency_ms))
-    if best.size_bytes >= FASTER * pick.size_bytes:
+    if pick.is_noticeably_smaller_than(best):
         savings.append(show_bytes(best.size_bytes - pick.size_bytes))
     if not savings:
         return ""
@@ -126,9 +126,9 @@ def not_the_faster(choice: Choice, preference: Preference) -> str:
     if not preference.accuracy_first:
         return ""
     fastest = min(choice.tied, key=lambda e: (e.latency_ms, -e.accuracy_percent, e.configuration))
-    ratio = pick.latency_ms / fastest.latency_ms
-    if ratio < FASTER or fastest.variant == pick.variant:
+    if fastest.variant == pick.variant or not fastest.is_noticeably_faster_than(pick):
         return ""
+    ratio = pick.latency_ms / fastest.latency_ms
     drawbacks = list(_drawbacks(fastest, choice, preference))
     if not drawbacks:
         drawbacks = ["other files replace it too often if the images are drawn again"]
@@ -139,13 +139,12 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     """Say why a tied file that is faster comes after the pick."""
     pick = choice.pick
     points = pick.accuracy_percent - other.accuracy_percent
-    larger = other.size_bytes / pick.size_bytes
     saved = _price_of(pick, preference) - _price_of(other, preference)
     # Otherwise the drawbacks below are why it did not run there, so that cannot be the reason.
     if choice.unjudged is not None and other.holdout_accuracy is None:
         yield "it did not run on the hold-out"
-    if larger >= FASTER:
-        yield f"it is {larger:.1f}x larger"
+    if pick.is_noticeably_smaller_than(other):
+        yield f"it is {other.size_bytes / pick.size_bytes:.1f}x larger"
     if points >= SHOWN_POINTS and saved <= points:
         worth = f"{saved:.2f} points" if saved >= SHOWN_SAVING else f"less than {SHOWN_SAVING} points"
         yield (
@@ -156,6 +155,6 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
 
 def _times(reference: float, value: float, better: str, worse: str) -> str:
     ratio = reference / value
-    if 0.95 < ratio < 1.05:
+    if ALIKE[0] < ratio < ALIKE[1]:
         return f"no {worse}"
     return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"

@@ -32,9 +32,6 @@ UNJUDGED = "; it did not run on the hold-out"
 WORTHLESS = "Not worth shipping yet. The best so far:"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
-SLOWER = 1.05
-"""Ratio of latencies from which a difference is named."""
-
 FEW_IMAGES = 100
 COUNT_ERROR = 0.02
 """Images below which right answers are counted in place of told as a share; and how far from a whole number a count may
@@ -120,7 +117,7 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     less = f"{points:.1f} points less accurate" if points > 0 else ""
     if int8.variant not in {tie.variant for tie in view.decision.ties}:
         return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
-    if int8.latency_ms >= SLOWER * pick.latency_ms:
+    if pick.is_noticeably_faster_than(int8):
         return f"takes {show_ms(int8.latency_ms)} in place of {show_ms(pick.latency_ms)}"
     return f"is {less}, and saves less than that is worth" if less else "comes after it by the rule"
 
