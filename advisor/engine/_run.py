@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from advisor.engine._history.manifest import (
     write_images,
     write_manifest,
 )
+from advisor.engine._interruptible import run_interruptibly
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.evaluation.scorer import Scorer
@@ -199,9 +200,6 @@ class _Search:
         self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._error: BaseException | None = None
-        self._waiting = threading.Event()
-        self._ended = threading.Event()
         machine = executor.machine
         request = resolved.request
         # The loop, the evaluator and the progress share one calibration: what a stage took changes what others cost.
@@ -214,56 +212,39 @@ class _Search:
 
         The thread may still write then, so that it gives the run back itself, by ``held``.
         """
-        threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True).start()
-        interrupted = False
-        stopping = self._search_loop.stopping
-        try:
-            self._wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            self._progress.say("stopping; finished evaluations are kept")
-            # The thread has no loop yet, so nobody waits for the event: it can be set from here.
-            if self._loop is None:
-                stopping.set()
-            else:
-                # A loop that has just been closed has nothing left to stop.
-                with contextlib.suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(stopping.set)
-            self._wait()
-        if self._error is not None:
-            raise self._error
+        interrupted = run_interruptibly(partial(self._work, held), self._ask_to_stop, "advisor-search")
         return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
 
-    def _wait(self) -> None:
-        """Let the thread begin, which starts nothing that an interrupt would find unguarded, and wait for its end."""
-        self._waiting.set()
-        while not self._ended.wait(0.5):
-            pass
+    def _ask_to_stop(self) -> None:
+        """Let the search end in order; the caller's thread calls it."""
+        self._progress.say("stopping; finished evaluations are kept")
+        stopping = self._search_loop.stopping
+        # The search has no event loop yet, so nobody waits for the event: it can be set from here.
+        if self._loop is None:
+            stopping.set()
+            return
+        # A loop that has just been closed has nothing left to stop.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(stopping.set)
 
     def _work(self, held: contextlib.ExitStack) -> None:
-        """Run the search, and store an error for the caller's thread."""
-        self._waiting.wait()
-        try:
-            with held:
-                converts = any(card.needs_converter for card in self._resolved.cards)
-                if converts and isinstance(self._executor, LocalExecutor):
-                    # TensorFlow takes seconds to import: the child begins with it while weights are still fetched.
-                    self._executor.begin()
-                if self._resolved.images is not None:
-                    write_images(self._run, self._resolved.images)
-                ends_at = _end_of_preparation(self._resolved.execution, self._started)
-                # Weights that lie here would be called late if the images have taken the whole limit.
-                _require_time(self._resolved.execution, ends_at, self._run)
-                candidates = find_weights(self._resolved, self._progress.say, ends_at)
-                _require_time(self._resolved.execution, ends_at, self._run)
-                same_weights(self._run, candidates)
-                # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
-                with one_blas_thread():
-                    asyncio.run(self._search(candidates))
-        except BaseException as error:  # the caller's thread raises it again
-            self._error = error
-        finally:
-            self._ended.set()
+        """Run the search."""
+        with held:
+            converts = any(card.needs_converter for card in self._resolved.cards)
+            if converts and isinstance(self._executor, LocalExecutor):
+                # TensorFlow takes seconds to import: the child begins with it while weights are still fetched.
+                self._executor.begin()
+            if self._resolved.images is not None:
+                write_images(self._run, self._resolved.images)
+            ends_at = _end_of_preparation(self._resolved.execution, self._started)
+            # Weights that lie here would be called late if the images have taken the whole limit.
+            _require_time(self._resolved.execution, ends_at, self._run)
+            candidates = find_weights(self._resolved, self._progress.say, ends_at)
+            _require_time(self._resolved.execution, ends_at, self._run)
+            same_weights(self._run, candidates)
+            # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
+            with one_blas_thread():
+                asyncio.run(self._search(candidates))
 
     async def _search(self, candidates: Candidates) -> None:
         """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
