@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         CompressKeywords,
         DeviceBenchmarkKeywords,
     )
+    from advisor.core._integrations import integration, registered
     from advisor.core._keywords import takes_options
     from advisor.core._limits import (
         ON,
@@ -147,11 +148,7 @@ if TYPE_CHECKING:
         SCHEMES,
         SQLITE,
         TPE,
-        integration,
-        registered,
         require_known,
-        without_password,
-        without_passwords,
     )
     from advisor.core._option import (
         CANDIDATES,
@@ -190,6 +187,7 @@ if TYPE_CHECKING:
     )
     from advisor.core._relaxation import Relaxation, excess_texts
     from advisor.core._row_rules import broken_rule
+    from advisor.core._secrets import without_password, without_passwords
     from advisor.core._task_facts import OwnCards, TaskFacts
     from advisor.core._tasks import DEFAULT_TASK, TASKS
     from advisor.core._timings import pool_timings
