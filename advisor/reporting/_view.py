@@ -21,6 +21,7 @@ from advisor.core import (
     Limits,
     Metric,
     Provenance,
+    Relaxation,
     Status,
     TaskFacts,
     integration,
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
 REPORT_PARTS = "advisor.report_parts"
 """Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
+
+LIMIT_OPTIONS = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+"""Options that set upper limits, by the name of the limit."""
 
 
 @dataclass(frozen=True)
@@ -342,20 +346,10 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         return ""
     if pick is not None and not run.own_question:
         return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
-    options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
-    for relaxation in decision.relaxations:
-        if is_floor(relaxation.limit):
-            floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
-            floors[relaxation.limit] = relaxation.needed.replace(" ", "")
-            floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
-            return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
-        # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
-        limits = relaxation.limit.split(" and ")
-        ends = relaxation.needed.split(" and ")
-        if options.keys() >= set(limits) and len(limits) == len(ends):
-            needed = [end.replace(" points", "pt").replace(" ", "") for end in ends]
-            wider = " ".join(f"{options[limit]} {value}" for limit, value in zip(limits, needed, strict=True))
-            return f"advisor search --request {folder}/request.yaml {wider}"
+    relaxing = (_relaxing_command(folder, run, relaxation) for relaxation in decision.relaxations)
+    command = next(filter(None, relaxing), "")
+    if command:
+        return command
     if run.question.data is None and decision.feasible:
         # Published weights alone cannot learn images: that part of the request does not hold with images.
         asked = run.request.written["training"]
@@ -363,6 +357,23 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES{trained}"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return f"{opener} {folder}/report.html"
+
+
+def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
+    """Return the command that asks for the looser limits of a relaxation; empty if no option sets one of them."""
+    if is_floor(relaxation.limit):
+        floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
+        floors[relaxation.limit] = relaxation.needed.replace(" ", "")
+        floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
+        return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
+    # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
+    names = relaxation.limit.split(" and ")
+    ends = relaxation.needed.split(" and ")
+    if not LIMIT_OPTIONS.keys() >= set(names) or len(names) != len(ends):
+        return ""
+    values = (end.replace(" points", "pt").replace(" ", "") for end in ends)
+    options = (f"{LIMIT_OPTIONS[name]} {value}" for name, value in zip(names, values, strict=True))
+    return f"advisor search --request {folder}/request.yaml {' '.join(options)}"
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:
