@@ -33,7 +33,7 @@ from advisor.core import (
     wilson,
 )
 from advisor.engine._pipeline.graph import ALWAYS
-from advisor.engine._scheduling import belief, expected_gain, losses, prices
+from advisor.engine._scheduling import belief, expected_gain, form_costs, prices
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
@@ -251,7 +251,7 @@ def sensitivity(sets: Mapping[str, Recorded]) -> str:
 
     as_it_is, found = behind(), {}
     for name, factor in product(CONSTANTS, (0.5, 2.0)):
-        owners = [module for module in (belief, expected_gain, prices, losses) if hasattr(module, name)]
+        owners = [module for module in (belief, expected_gain, prices, form_costs) if hasattr(module, name)]
         with ExitStack() as patches:
             for module in owners:
                 patches.enter_context(patch.object(module, name, getattr(module, name) * factor))
