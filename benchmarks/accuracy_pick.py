@@ -26,9 +26,9 @@ from advisor.compression import CalibrationImages, RecipeInputs, choose_images, 
 from advisor.core import (
     BALANCED,
     Answers,
-    Budget,
     Configuration,
     Evaluation,
+    Limits,
     Preference,
     Provenance,
     Quantity,
@@ -52,7 +52,7 @@ CARDS = (
 FORMS = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 FLOATS = ("float32", "float16")
 OWN_HEAD = "int8"
-BUDGET = Budget(latency_ms=50.0)
+LIMITS = Limits(latency_ms=50.0)
 TIMINGS = 40
 REGULARIZATION = 0.03
 """``C`` of every head, on all levels: what cross-validation chooses here for most networks."""
@@ -123,16 +123,16 @@ class _WithoutScale(Preference):
 
 def former(evaluations: Sequence[Evaluation], answers: Answers) -> Evaluation:
     """Pick by the logarithms of latency and size, without a scale."""
-    return _picked(evaluations, BUDGET, answers, _WithoutScale(accuracy_first=True))
+    return _picked(evaluations, LIMITS, answers, _WithoutScale(accuracy_first=True))
 
 
 def ours(evaluations: Sequence[Evaluation], answers: Answers) -> Evaluation:
     """Pick as a search does."""
-    return _picked(evaluations, BUDGET, answers, BALANCED)
+    return _picked(evaluations, LIMITS, answers, BALANCED)
 
 
-def _picked(evaluations: Sequence[Evaluation], budget: Budget, answers: Answers, by: Preference) -> Evaluation:
-    pick = decide(evaluations, budget, answers, by).pick
+def _picked(evaluations: Sequence[Evaluation], limits: Limits, answers: Answers, by: Preference) -> Evaluation:
+    pick = decide(evaluations, limits, answers, by).pick
     assert pick is not None
     return pick
 

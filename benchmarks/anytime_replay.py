@@ -23,9 +23,9 @@ from advisor.core import (
     BALANCED,
     DEFAULT,
     HEAD,
-    Budget,
     Configuration,
     Evaluation,
+    Limits,
     Provenance,
     Quantity,
     Status,
@@ -33,7 +33,7 @@ from advisor.core import (
     wilson,
 )
 from advisor.engine._pipeline.graph import ALWAYS
-from advisor.engine._scheduling import belief, expected_gain, losses, prices
+from advisor.engine._scheduling import belief, expected_gain, form_costs, prices
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
@@ -45,7 +45,7 @@ from tests.engine.plans import planned
 NAME, TITLE = "anytime_replay", "The rule within a limit, replayed on recorded steps"
 CHOOSE, JUDGE = ("trashnet", "grocery"), ("tiles", "few")
 LIMITS_S = (60, 120, 240, 480, 960)
-BUDGET, LEAST = Budget(latency_ms=50.0), 2.0
+LIMITS, LEAST = Limits(latency_ms=50.0), 2.0
 RULE, PRIOR, HEADS = "rule", "prior order", "heads"
 FLOAT, INT8 = ALWAYS
 SHIPS = 4 / 3
@@ -162,7 +162,7 @@ class Search:
         """Return the pick's name and its accuracy on the test images in %."""
         found = {self._configuration(step): (step, made) for step, made in self.results.items()}
         rows = [self.recorded.evaluation(configuration, made) for configuration, (_, made) in found.items()]
-        chosen = decide(rows, BUDGET).pick
+        chosen = decide(rows, LIMITS).pick
         if chosen is None:
             return "none", 0.0
         return f"{chosen.configuration.card} {chosen.configuration.variant_name}", found[chosen.configuration][1].test
@@ -177,7 +177,7 @@ def by_rule(search: Search) -> None:
     limit = TimeLimit(
         lambda: search.limit_s - search.spent_s, lambda _name: actual_s / expected_s if expected_s else 1.0
     )
-    rule = SearchRule(search.recorded.plan, BALANCED, BUDGET, LEAST, limit)
+    rule = SearchRule(search.recorded.plan, BALANCED, LIMITS, LEAST, limit)
     while chosen := rule.choose_steps():
         for step in chosen:
             price_s, before_s = rule.prices.seconds((step,)), search.spent_s
@@ -251,7 +251,7 @@ def sensitivity(sets: Mapping[str, Recorded]) -> str:
 
     as_it_is, found = behind(), {}
     for name, factor in product(CONSTANTS, (0.5, 2.0)):
-        owners = [module for module in (belief, expected_gain, prices, losses) if hasattr(module, name)]
+        owners = [module for module in (belief, expected_gain, prices, form_costs) if hasattr(module, name)]
         with ExitStack() as patches:
             for module in owners:
                 patches.enter_context(patch.object(module, name, getattr(module, name) * factor))

@@ -23,9 +23,9 @@ from advisor.core import (
     BALANCED,
     FINETUNE_CACHED,
     HEAD,
-    Budget,
     Configuration,
     Evaluation,
+    Limits,
     Provenance,
     Quantity,
     Status,
@@ -40,7 +40,7 @@ from benchmarks.tables import Row, keep
 NAME, TITLE = "decision", "The rule of the pick against hindsight"
 OURS, TEXTBOOK, MOST = "this rule", "one standard error", "most accurate"
 WHOLE, SHORTENED, LATER = "whole", "shortened", "device later"
-BUDGET = Budget(latency_ms=50.0)
+LIMITS = Limits(latency_ms=50.0)
 CHOSE = "tiles"
 SIZES, DRAWS, WORLDS = (50, 150, 300), 40, 100
 UNSEEN = 600
@@ -116,7 +116,7 @@ Rule = Callable[[Drawn], Evaluation]
 def pick_by_product(drawn: Drawn) -> Evaluation:
     """Pick as a search does."""
     posterior = Posterior(drawn.evaluations, drawn.right)
-    return Chooser(posterior, BALANCED.within(BUDGET.limits)).pick(drawn.evaluations)
+    return Chooser(posterior, BALANCED.within(LIMITS.by_figure)).pick(drawn.evaluations)
 
 
 def pick_by_textbook(drawn: Drawn) -> Evaluation:

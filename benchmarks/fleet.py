@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog import load_catalogue
-from advisor.core import Budget, CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target, form_of
+from advisor.core import CardFacts, Configuration, Evaluation, Limits, Provenance, Quantity, Status, Target, form_of
 from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, find_shipped_fleets
 from advisor.devices._latency.table import runtime_family, silicon_of
 from advisor.devices._prediction import combine_measurements, fit_predictor
@@ -123,7 +123,7 @@ def cases(
         rows = [predictor.evaluate(named, each.device, None) for each in others]
         phones = tuple(Phone(each.profile.name, 1.0, each.device, "profile") for each in others)
         for budget in BUDGETS_MS:
-            limits = Budget(latency_ms=budget, confidence=CONFIDENCE)
+            limits = Limits(latency_ms=budget, confidence=CONFIDENCE)
             matrix = Matrix(phones, tuple(named), tuple(rows), limits)
             chosen = sorted(choose_files(matrix.values(), 3), key=lambda i: matrix.accuracies[i])
             tiers = [named[i] for i in chosen]
@@ -197,7 +197,7 @@ def shipped(known: Mapping[tuple[str, str], Evaluation]) -> list[tuple[float, An
     fleet: Fleet = read_fleet(find_shipped_fleets()[0].read_text(encoding="utf-8"))
     found = []
     for budget in (10.0, 20.0, 33.0, 50.0):
-        limits = Budget(latency_ms=budget, confidence=CONFIDENCE)
+        limits = Limits(latency_ms=budget, confidence=CONFIDENCE)
         found.append((budget, answer_for(fleet, predict_matrix(fleet, list(known.values()), limits))))
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from advisor.core import BALANCED, Budget, Configuration, Evaluation, Provenance, Quantity, Status, wilson
+from advisor.core import BALANCED, Configuration, Evaluation, Limits, Provenance, Quantity, Status, wilson
 from advisor.engine import StageName
 from advisor.engine._scheduling.belief import FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
@@ -25,7 +25,7 @@ class _GPStudy(Study):
     def __init__(self, plan: Plan, seed: int) -> None:
         from benchmarks.listed_gp import ListedGP
 
-        super().__init__(storage(), "replay", plan, Budget(), "random", seed, done=())
+        super().__init__(storage(), "replay", plan, Limits(), "random", seed, done=())
         self._study.sampler = ListedGP(self.listed, seed)
 
     def ask(self, admits: Admits = lambda _: True) -> Configuration | None:
@@ -44,8 +44,8 @@ def searched(problem: Problem, method: str, seed: int, least: float = 0.0) -> It
     ``least``: points that a CPU hour must gain; 0 to evaluate everything, as for a user who wants the whole table.
     """
     plan = problem.plan
-    study = _GPStudy(plan, seed) if method == GP else Study(storage(), "replay", plan, Budget(), method, seed, done=())
-    rule = SearchRule(plan, BALANCED, Budget(), least)
+    study = _GPStudy(plan, seed) if method == GP else Study(storage(), "replay", plan, Limits(), method, seed, done=())
+    rule = SearchRule(plan, BALANCED, Limits(), least)
     scheduler = Scheduler(study, rule, plan.size, 1, method == ADVISOR and least > 0)
     while chosen := scheduler.next(()):
         for configuration in chosen:

@@ -7,10 +7,10 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -93,7 +93,7 @@ class Run:
     @cached_property
     @speak_python
     def view(self) -> RunView:
-        """The content of the report."""
+        """The content of the report: the run is read, and its decision is made, when this is first asked for."""
         from advisor.reporting import load_view
 
         return load_view(RunFolder.open(self.path))
@@ -174,13 +174,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
 
         shown = cell()
 
-    def answer(run: RunFolder) -> str:
-        from advisor.reporting import load_view, so_far, write_all
-
-        view = load_view(run, running=True)
-        write_all(view, run.path)
-        return so_far(view) if shown is None else shown.answer(view)
-
+    answer = partial(_answer_so_far, None if shown is None else shown.answer)
     resume = options.get("resume")
     folder = None if resume is None else Path(resume)
     with Progress(None if quiet else shown or display(), answer) as progress:
@@ -199,10 +193,21 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
             diagnose_run(outcome.run)
         progress.say("writing the report")
         run = Run(outcome.run.path, outcome.stop.interrupted, outcome.stop.text if outcome.stop.early else "")
-        write_own(outcome.run, run.view)
+        # Answers so far were shown until here. Reading the run makes the last decision, over all evaluations.
+        view = run.view
+        write_own(outcome.run, view)
         if shown is not None:
-            shown.answer(run.view)
+            shown.answer(view)
     return run
+
+
+def _answer_so_far(show: Callable[[RunView], str] | None, run: RunFolder) -> str:
+    """Write the reports of a search that goes on, and return its answer in a line; ``show`` shows it in a notebook."""
+    from advisor.reporting import load_view, so_far, write_all
+
+    view = load_view(run, running=True)
+    write_all(view, run.path)
+    return so_far(view) if show is None else show(view)
 
 
 def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from advisor.core import TASKS, TaskFacts
+from advisor.core import TASKS, OwnCards, TaskFacts
 from advisor.downloads import WeightSource
 
 Scalar = bool | int | float | str
@@ -135,15 +135,20 @@ class Card:
     @property
     def as_it_is(self) -> bool:
         """True for a user's own detector or finished file, which is judged but never trained."""
-        own_cards = OWN_FILES[self.architecture].own_cards if self.own_file else None
+        own_cards = self._own_cards
         return own_cards is not None and (not own_cards.trained or self.architecture == own_cards.finished)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
-        own_cards = OWN_FILES[self.architecture].own_cards if self.own_file else None
+        own_cards = self._own_cards
         finished = own_cards is not None and self.architecture == own_cards.finished
         return str(self.keywords.get("form", "float32")) if finished else ""
+
+    @property
+    def _own_cards(self) -> OwnCards | None:
+        """What the task says of cards of users' own files; None if this is no such card."""
+        return OWN_FILES[self.architecture].own_cards if self.own_file else None
 
     @property
     def keywords(self) -> dict[str, Scalar]:

@@ -1,6 +1,6 @@
 """Values and decisions: no input or output, no machine-learning library.
 
-Read ``_evaluation.py`` and ``_quantity.py`` first (what is known of a candidate), then ``_budget.py`` (the limits),
+Read ``_evaluation.py`` and ``_quantity.py`` first (what is known of a candidate), then ``_limits.py`` (the limits),
 ``_decision.py`` (the pick) and ``_options.py`` (every option of a search). ``_units.py`` parses and shows quantities.
 ``units`` is that module, for options that name its parsers.
 """
@@ -11,18 +11,6 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.core import _units as units
-    from advisor.core._budget import (
-        ON,
-        PERMISSIVE_WORD,
-        Budget,
-        allows,
-        is_floor,
-        licence_refusal,
-        parse_licences,
-        show_budget_probability,
-        show_met,
-        with_budget_probability,
-    )
     from advisor.core._clock import COMMAND_BEGAN
     from advisor.core._codec import Written, parse, parse_known, to_json, types_of
     from advisor.core._confidence_facts import (
@@ -118,7 +106,20 @@ if TYPE_CHECKING:
         CompressKeywords,
         DeviceBenchmarkKeywords,
     )
+    from advisor.core._integrations import integration, registered
     from advisor.core._keywords import takes_options
+    from advisor.core._limits import (
+        ON,
+        PERMISSIVE_WORD,
+        Limits,
+        allows,
+        is_floor,
+        licence_refusal,
+        parse_licences,
+        show_budget_probability,
+        show_met,
+        with_budget_probability,
+    )
     from advisor.core._metric import Metric
     from advisor.core._metrics import (
         BALANCED_ACCURACY,
@@ -147,11 +148,7 @@ if TYPE_CHECKING:
         SCHEMES,
         SQLITE,
         TPE,
-        integration,
-        registered,
         require_known,
-        without_password,
-        without_passwords,
     )
     from advisor.core._option import (
         CANDIDATES,
@@ -190,6 +187,7 @@ if TYPE_CHECKING:
     )
     from advisor.core._relaxation import Relaxation, excess_texts
     from advisor.core._row_rules import broken_rule
+    from advisor.core._secrets import without_password, without_passwords
     from advisor.core._task_facts import OwnCards, TaskFacts
     from advisor.core._tasks import DEFAULT_TASK, TASKS
     from advisor.core._timings import pool_timings
@@ -295,7 +293,6 @@ __all__ = [
     "BoxFacts",
     "BoxGuarantee",
     "BoxScores",
-    "Budget",
     "CalibrateKeywords",
     "CaptureAccuracy",
     "CardFacts",
@@ -326,6 +323,7 @@ __all__ = [
     "LatencyDistribution",
     "LeftOut",
     "LimitOptions",
+    "Limits",
     "Metric",
     "Mistake",
     "NewConditions",

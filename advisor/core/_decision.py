@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from advisor.core._budget import Budget
 from advisor.core._choosing import Chooser, costs_of, front
 from advisor.core._evaluation import Evaluation, Status
+from advisor.core._limits import Limits
 from advisor.core._posterior import Answers, Posterior, not_known
 from advisor.core._preference import Preference
 from advisor.core._preferences import BALANCED, PREFERENCES
@@ -83,7 +83,7 @@ class Decision:
 
 def decide(
     evaluations: Sequence[Evaluation],
-    budget: Budget,
+    limits: Limits,
     answers: Answers = not_known,
     preference: Preference = BALANCED,
     judged_first: bool = True,
@@ -97,11 +97,11 @@ def decide(
     known = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
-    feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
+    feasible = [evaluation for evaluation in known if limits.met_by(evaluation)]
     if not feasible:
-        return _pick_closest(known, budget)
+        return _pick_closest(known, limits)
     # Only now are the limits known to be reachable: a preference that is scaled by them ranks what meets them.
-    preference = preference.within(budget.limits)
+    preference = preference.within(limits.by_figure)
     chooser = Chooser(Posterior(known, answers), preference, judged_first)
     choice = chooser.choose(feasible)
     pick = choice.pick
@@ -111,14 +111,14 @@ def decide(
     return Decision(
         pick=pick,
         feasible=True,
-        reason=reason(choice, budget, preference),
+        reason=reason(choice, limits, preference),
         runner_up=runner_up,
         runner_up_reason=compare_with_pick(runner_up, pick) if runner_up else "",
         ties=tuple(e for e in choice.tied if e.variant != pick.variant),
         noise_points=choice.noise_points,
         unjudged=choice.unjudged,
         flips=_find_flips(feasible, pick, chooser),
-        loosenings=_find_loosenings(known, feasible, pick, budget, chooser),
+        loosenings=_find_loosenings(known, feasible, pick, limits, chooser),
         front=front(feasible),
         rule=preference.rule,
         why_not_faster=not_the_faster(choice, preference),
@@ -126,17 +126,17 @@ def decide(
     )
 
 
-def _pick_closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
+def _pick_closest(known: Sequence[Evaluation], limits: Limits) -> Decision:
     if not known:
         return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
-    pick = min(known, key=lambda e: (sum_overrun(e, budget), -e.accuracy_percent, e.configuration))
-    broken = " and ".join(excess_texts(pick, budget))
+    pick = min(known, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
+    broken = " and ".join(excess_texts(pick, limits))
     return Decision(
         pick=pick,
         feasible=False,
         reason=f"Nothing meets the budget; closest to the limits is {pick.describe_figures()}: {broken}.",
-        relaxations=list_relaxations(known, budget),
+        relaxations=list_relaxations(known, limits),
         front=front(known),
     )
 
@@ -157,17 +157,17 @@ def _find_flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Choos
 
 
 def _find_loosenings(
-    known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, chooser: Chooser
+    known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, limits: Limits, chooser: Chooser
 ) -> tuple[Relaxation, ...]:
     """Decide again with each limit a little looser; keep the smallest change that gives the best other pick."""
     loosenings = []
-    for limit, beyond in just_beyond(known, budget).items():
+    for limit, beyond in just_beyond(known, limits).items():
         other = chooser.pick([*feasible, *beyond])
         # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
         if admitted and other.variant != pick.variant and chooser.pick(admitted) == other:
             difference = compare_with_pick(other, pick, with_p90=limit == "latency")
-            loosenings.append(find_loosening(limit, other, difference, budget))
+            loosenings.append(find_loosening(limit, other, difference, limits))
     return tuple(loosenings)
 
 

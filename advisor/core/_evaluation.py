@@ -34,6 +34,9 @@ from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
 
 HOST = "host"
 
+NOTICEABLE = 1.05
+"""Ratio of two latencies, or of two sizes, from which an answer names the difference."""
+
 _QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
 
 _NAMES = {
@@ -235,6 +238,14 @@ class Evaluation:
     def size_bytes(self) -> float:
         """The bytes of the file, infinite where they are unknown."""
         return self.size.value if self.size else float("inf")
+
+    def is_noticeably_faster_than(self, other: Evaluation) -> bool:
+        """Return whether the median latency is so much shorter that an answer says so."""
+        return other.latency_ms >= NOTICEABLE * self.latency_ms
+
+    def is_noticeably_smaller_than(self, other: Evaluation) -> bool:
+        """Return whether the file is so much smaller that an answer says so."""
+        return other.size_bytes >= NOTICEABLE * self.size_bytes
 
     @property
     def in_unknown_conditions(self) -> bool:

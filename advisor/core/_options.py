@@ -118,7 +118,7 @@ class LimitOptions(TypedDict, total=False):
             "PERCENT",
             "Probability that a predicted latency meets the budget.",
             usual="90%",
-            parse=names.confidence,
+            parse=names.parse_confidence,
         ),
     ]
     prefer: Annotated[
@@ -389,7 +389,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             "Stop when a CPU hour more is expected to improve the answer by less than so many points of "
             "accuracy, or what --prefer counts like them: 0.5%, or never.",
             usual="2%; never if recipes, another sampler or phones of a fleet are named",
-            parse=names.stop_share,
+            parse=names.parse_stop_share,
             free=True,
         ),
     ]
@@ -412,7 +412,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             "Executor of the work: local, ray, ray://host:10001 (a Ray cluster), slurm or "
             "slurm://settings.yaml (a batch system).",
             names.LOCAL,
-            parse=names.executor_of,
+            parse=names.parse_executor,
             free=True,
         ),
     ]
@@ -437,7 +437,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             "PLACE",
             "Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database.",
             names.JOURNAL,
-            parse=names.check_storage,
+            parse=names.parse_storage,
             free=True,
         ),
     ]

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from advisor.core._budget import NAMES, Budget, show_budget_probability, show_met
 from advisor.core._choice import Choice
 from advisor.core._evaluation import (
     Evaluation,
     show_figure,
 )
+from advisor.core._limits import NAMES, Limits, show_budget_probability, show_met
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
 
-FASTER = 1.05
-"""Ratio of latencies or sizes from which a difference is named."""
+ALIKE = (0.95, 1.05)
+"""Ratios of latencies or sizes between which a comparison says that neither is better."""
 
 SHOWN_POINTS = 0.05
 """Points of accuracy that are not 0 with the one decimal that is shown."""
@@ -22,15 +22,15 @@ SHOWN_SAVING = 0.01
 """Points that a saving must be worth to be shown with its two decimals."""
 
 
-def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
+def reason(choice: Choice, limits: Limits, preference: Preference) -> str:
     """Return why a candidate was picked: one sentence, and one for each other file that would come first but for it."""
-    return " ".join((_main_reason(choice, budget, preference), *_instead(choice)))
+    return " ".join((_main_reason(choice, limits, preference), *_instead(choice)))
 
 
-def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
+def _main_reason(choice: Choice, limits: Limits, preference: Preference) -> str:
     pick = choice.pick
     best = choice.best
-    met = _describe_budget(choice.pick, budget)
+    met = _describe_limits_met(choice.pick, limits)
     behind = best.accuracy_percent - pick.accuracy_percent
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
         price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})" if behind > 0 else ""
@@ -78,9 +78,9 @@ def _describe_saving(choice: Choice, preference: Preference) -> str:
     best = choice.best
     pick = choice.pick
     savings = []
-    if best.latency_ms >= FASTER * pick.latency_ms:
+    if pick.is_noticeably_faster_than(best):
         savings.append(show_ms(best.latency_ms - pick.latency_ms))
-    if best.size_bytes >= FASTER * pick.size_bytes:
+    if pick.is_noticeably_smaller_than(best):
         savings.append(show_bytes(best.size_bytes - pick.size_bytes))
     if not savings:
         return ""
@@ -96,20 +96,19 @@ def _price_of(evaluation: Evaluation, preference: Preference) -> float:
     return float(preference.price(evaluation.latency_ms, evaluation.size_bytes))
 
 
-def _describe_budget(pick: Evaluation, budget: Budget) -> str:
-    """Say how the pick meets the latency budget, and with which probability what is uncertain."""
-    uncertain = "".join(
-        f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "
-        f"is {text}"
-        for limit, text in show_met(budget, pick).items()
-    )
-    if budget.latency_ms is None:
+def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
+    """Say how the pick meets the latency budget, and with which probability the limits of uncertain figures."""
+    uncertain = ""
+    for name, text in show_met(limits, pick).items():
+        figure = "of drop" if name == "drop" else NAMES[name]
+        uncertain += f"; the limit of {show_figure(name, limits.by_figure[name])} {figure} is {text}"
+    if limits.latency_ms is None:
         return uncertain
     if pick.budget_probability is not None:
-        sure = show_budget_probability(pick, budget.latency_ms)
+        sure = show_budget_probability(pick, limits.latency_ms)
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
-    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
+    return f" and meets the {show_ms(limits.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:
@@ -125,9 +124,9 @@ def not_the_faster(choice: Choice, preference: Preference) -> str:
     if not preference.accuracy_first:
         return ""
     fastest = min(choice.tied, key=lambda e: (e.latency_ms, -e.accuracy_percent, e.configuration))
-    ratio = pick.latency_ms / fastest.latency_ms
-    if ratio < FASTER or fastest.variant == pick.variant:
+    if fastest.variant == pick.variant or not fastest.is_noticeably_faster_than(pick):
         return ""
+    ratio = pick.latency_ms / fastest.latency_ms
     drawbacks = list(_drawbacks(fastest, choice, preference))
     if not drawbacks:
         drawbacks = ["other files replace it too often if the images are drawn again"]
@@ -138,13 +137,12 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     """Say why a tied file that is faster comes after the pick."""
     pick = choice.pick
     points = pick.accuracy_percent - other.accuracy_percent
-    larger = other.size_bytes / pick.size_bytes
     saved = _price_of(pick, preference) - _price_of(other, preference)
     # Otherwise the drawbacks below are why it did not run there, so that cannot be the reason.
     if choice.unjudged is not None and other.holdout_accuracy is None:
         yield "it did not run on the hold-out"
-    if larger >= FASTER:
-        yield f"it is {larger:.1f}x larger"
+    if pick.is_noticeably_smaller_than(other):
+        yield f"it is {other.size_bytes / pick.size_bytes:.1f}x larger"
     if points >= SHOWN_POINTS and saved <= points:
         worth = f"{saved:.2f} points" if saved >= SHOWN_SAVING else f"less than {SHOWN_SAVING} points"
         yield (
@@ -166,6 +164,6 @@ def _compare_size(reference: Evaluation, other: Evaluation) -> str:
 def _times(reference: float, value: float, better: str, worse: str) -> str:
     """Return a ratio in words; empty where the two are nearly equal."""
     ratio = reference / value
-    if 0.95 < ratio < 1.05:
+    if ALIKE[0] < ratio < ALIKE[1]:
         return ""
     return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core._budget import LICENCE, NAMES, ON, Budget, is_floor, licence_refusal, show_met
 from advisor.core._evaluation import Evaluation, show_figure
+from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor, licence_refusal, show_met
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
 from advisor.core._units import show_ms
@@ -29,42 +29,42 @@ class Relaxation:
     text: str  #: all of this in words
 
 
-def sum_overrun(evaluation: Evaluation, budget: Budget) -> float:
+def sum_overrun(evaluation: Evaluation, limits: Limits) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
     return sum(
-        NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, budget)), 1e-9)
-        for name, excess in budget.violations(evaluation).items()
+        NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, limits)), 1e-9)
+        for name, excess in limits.violations(evaluation).items()
     )
 
 
-def _limit_of(limit: str, budget: Budget) -> float:
+def _limit_of(limit: str, limits: Limits) -> float:
     """Return the value of a limit; that of a required device is the latency limit."""
-    return budget.limits.get("latency" if limit.startswith(ON) else limit, 1.0)
+    return limits.by_figure.get("latency" if limit.startswith(ON) else limit, 1.0)
 
 
-def list_relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+def list_relaxations(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
     """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
-    broken = {e.configuration.key: budget.violations(e) for e in known}
+    broken = {e.configuration.key: limits.violations(e) for e in known}
     changes = []
     for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
-        only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
+        only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, limits)]
         # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for. Of equal ones
         # it is the one that the answer names as closest.
         if only:
             nearest = min(
                 only, key=lambda e: (broken[e.configuration.key][limit], -e.accuracy_percent, e.configuration)
             )
-            changes.append(_relaxation((limit,), nearest, budget))
-    return tuple(changes) or _together(known, budget)
+            changes.append(_relaxation((limit,), nearest, limits))
+    return tuple(changes) or _together(known, limits)
 
 
-def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[Evaluation]]:
+def just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, list[Evaluation]]:
     """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`, the nearest first."""
     nearest: dict[str, list[tuple[float, Evaluation]]] = {}
     for evaluation in known:
-        violations = budget.violations(evaluation)
+        violations = limits.violations(evaluation)
         for limit, excess in violations.items():
-            allowed = _limit_of(limit, budget)
+            allowed = _limit_of(limit, limits)
             room = LOOSER * (100 - allowed if is_floor(limit) else allowed)
             if len(violations) == 1 and limit != LICENCE and excess <= room:
                 nearest.setdefault(limit, []).append((excess, evaluation))
@@ -75,43 +75,43 @@ def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[E
     return ordered
 
 
-def find_loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget) -> Relaxation:
+def find_loosening(limit: str, admitted: Evaluation, difference: str, limits: Limits) -> Relaxation:
     """Return the looser limit that admits a candidate, which would be the pick; ``difference`` compares the two."""
-    now, then = _step(limit, admitted, budget)
+    now, then = _step(limit, admitted, limits)
     return Relaxation(limit, now, then, admitted.configuration.key, f"{limit} {now} -> {then} admits {difference}")
 
 
-def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+def _together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
     """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
     # A figure that is not known meets no limit, however loose: such a candidate is no way out.
-    possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
+    possible = [e for e in known if all(_loosens(limit, e, limits) for limit in limits.violations(e))]
     if not possible:
         return ()
-    nearest = min(possible, key=lambda e: (sum_overrun(e, budget), -e.accuracy_percent, e.configuration))
-    return (_relaxation(tuple(budget.violations(nearest)), nearest, budget),)
+    nearest = min(possible, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
+    return (_relaxation(tuple(limits.violations(nearest)), nearest, limits),)
 
 
-def _loosens(limit: str, evaluation: Evaluation, budget: Budget) -> bool:
+def _loosens(limit: str, evaluation: Evaluation, limits: Limits) -> bool:
     """Return whether a looser limit would help: an unknown figure meets none."""
-    return limit == LICENCE or limit.startswith(ON) or budget.violations(evaluation)[limit] < math.inf
+    return limit == LICENCE or limit.startswith(ON) or limits.violations(evaluation)[limit] < math.inf
 
 
-def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -> Relaxation:
-    steps = [_step(limit, evaluation, budget) for limit in limits]
-    text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(limits, steps, strict=True))
+def _relaxation(names: Sequence[str], evaluation: Evaluation, limits: Limits) -> Relaxation:
+    steps = [_step(limit, evaluation, limits) for limit in names]
+    text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(names, steps, strict=True))
     now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
-    figures = evaluation.describe_figures(with_p90="latency" in limits)
-    return Relaxation(" and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {figures}")
+    figures = evaluation.describe_figures(with_p90="latency" in names)
+    return Relaxation(" and ".join(names), now, then, evaluation.configuration.key, f"{text} admits {figures}")
 
 
-def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]:
+def _step(limit: str, evaluation: Evaluation, limits: Limits) -> tuple[str, str]:
     """Return a limit as it is, and as it has to be to admit the evaluation."""
     if limit == LICENCE:
-        return ", ".join(budget.licence), evaluation.card_facts.licence or "not stated"
-    excess = budget.violations(evaluation)[limit]
+        return ", ".join(limits.licence), evaluation.card_facts.licence or "not stated"
+    excess = limits.violations(evaluation)[limit]
     if limit.startswith(ON) and excess == math.inf:
         return "required", "not required"
-    current = _limit_of(limit, budget)
+    current = _limit_of(limit, limits)
     wanted = current - excess if is_floor(limit) else current + excess
     figure = "latency" if limit.startswith(ON) else limit
     return show_figure(figure, current), show_figure(figure, _outward(figure, wanted))
@@ -134,15 +134,15 @@ def _outward(figure: str, value: float) -> float:
     return math.ceil(value / step) * step
 
 
-def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
+def excess_texts(evaluation: Evaluation, limits: Limits) -> list[str]:
     """Return a text for each limit that ``evaluation`` exceeds: the figure against the limit."""
-    return [_excess_text(evaluation, budget, limit, excess) for limit, excess in budget.violations(evaluation).items()]
+    return [_excess_text(evaluation, limits, limit, excess) for limit, excess in limits.violations(evaluation).items()]
 
 
-def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
+def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: float) -> str:
     if limit == LICENCE:
-        return licence_refusal(budget.licence, evaluation.card_facts.licence)
-    allowed = _limit_of(limit, budget)
+        return licence_refusal(limits.licence, evaluation.card_facts.licence)
+    allowed = _limit_of(limit, limits)
     device = limit.removeprefix(ON)
     if device != limit and excess == math.inf:
         known = (evaluation.required_figures or {}).get(device)
@@ -152,15 +152,15 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
     if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     if is_floor(limit) or limit == "drop":
-        return _excess_on_images(evaluation, budget, limit, allowed)
+        return _excess_on_images(evaluation, limits, limit, allowed)
     shown = f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against {show_figure(limit, allowed)}"
     probability = evaluation.budget_probability
     if limit != "latency" or probability is None:
         return shown
-    return f"{shown} ({show_probability(probability)} sure to meet it, {show_probability(budget.confidence)} required)"
+    return f"{shown} ({show_probability(probability)} sure to meet it, {show_probability(limits.confidence)} required)"
 
 
-def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowed: float) -> str:
+def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowed: float) -> str:
     """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
     robust = evaluation.capture.plain is not None
     if limit in METRICS:
@@ -174,5 +174,5 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
     figures = show_figure(limit, validated.value) if validated else ""
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
-    met = show_met(budget, evaluation).get(limit)
+    met = show_met(limits, evaluation).get(limit)
     return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"

@@ -7,7 +7,7 @@ from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 
-from advisor.core._names import load_entry_point
+from advisor.core._integrations import load_entry_point
 from advisor.core._task_facts import TaskFacts
 
 ROOM = "advisor.tasks"

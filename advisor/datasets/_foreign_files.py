@@ -23,7 +23,8 @@ ForeignKind = tuple[str, str]
 SUFFIXES_OF_BOXES = frozenset({".xml", ".json", ".yaml"})
 FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 MOST_FILES = 2000  # Of a folder that are looked at
-DICOM_MARK = b"DICM"  # Behind 128 bytes
+DICOM_MARK = b"DICM"
+DICOM_MARK_AT = 128
 _BATCH = re.compile(r"data_batch_\d+|test_batch|batches\.meta|train|test|meta")  # CIFAR's pickles
 _IDX = re.compile(r".+[-.]idx[123][-.]ubyte(\.gz)?", re.IGNORECASE)
 PICKLE_MARK = b"\x80"
@@ -92,7 +93,7 @@ KINDS = {
 NAMES_THAT_TELL_NOTHING = frozenset({"thumbs.db", "desktop.db"})
 
 
-def foreign_kind(file: Path) -> ForeignKind | None:
+def find_foreign_kind(file: Path) -> ForeignKind | None:
     """Return the kind of a file that holds images or labels and is not read; None for another file."""
     name = file.name.casefold()
     if name in NAMES_THAT_TELL_NOTHING:
@@ -106,31 +107,33 @@ def foreign_kind(file: Path) -> ForeignKind | None:
     if kind is not None or (file.suffix and not _BATCH.fullmatch(name)):
         return kind
     head = _head(file)
-    if head[128:132] == DICOM_MARK:
+    if head[DICOM_MARK_AT:] == DICOM_MARK:
         return DICOM
     return PICKLE if head.startswith(PICKLE_MARK) and _BATCH.fullmatch(name) else None
 
 
 def _head(file: Path) -> bytes:
+    """Return the first bytes of a file; none if it cannot be read."""
     try:
         if not file.is_file():  # A pipe would never end
             return b""
         with file.open("rb") as content:
-            return content.read(132)
+            return content.read(DICOM_MARK_AT + len(DICOM_MARK))
     except OSError:
         return b""
 
 
-def foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
+def find_foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
     """Return the first file below a folder that holds images or labels and is not read; None if there is none."""
     for file in islice(_files_below(folder), MOST_FILES):
-        kind = foreign_kind(file)
+        kind = find_foreign_kind(file)
         if kind is not None:
             return file, kind
     return None
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder at any depth, in the order of their names, without those of operating systems."""
     for place, inner, names in walk_folder(folder):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
@@ -143,15 +146,15 @@ def is_annotation_name(name: str) -> bool:
     return PurePath(name).suffix.lower() in SUFFIXES_OF_BOXES
 
 
-def file_of_boxes(path: Path) -> Path | None:
+def find_box_file(path: Path) -> Path | None:
     """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
     with os.scandir(path) as entries:
         visible = [entry for entry in entries if not is_system_name(entry.name)]
         inner = sorted(entry.path for entry in visible if entry.is_dir())
     for folder in (path, *map(Path, inner)):
-        is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
+        holds_boxes = folder.name.casefold() in FOLDERS_OF_BOXES
         for file in sorted(folder.iterdir()):
             suffix = file.suffix.lower()
-            if suffix in SUFFIXES_OF_BOXES or (is_marks and suffix == ".txt"):
+            if suffix in SUFFIXES_OF_BOXES or (holds_boxes and suffix == ".txt"):
                 return file
     return None

@@ -20,7 +20,7 @@ from advisor.datasets._folders import (
     HINT,
     sole_folders,
 )
-from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind
+from advisor.datasets._foreign_files import find_box_file, find_foreign_file, find_foreign_kind
 from advisor.datasets._image_names import (
     LABEL_IN_NAME,
     compile_pattern,
@@ -135,7 +135,7 @@ def _without_classes(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
     named_as_tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
     tables = [entry for entry in named_as_tables if entry.is_file()]
-    foreign = None if scan.images else foreign_file(path)
+    foreign = None if scan.images else find_foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
         return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
@@ -165,11 +165,11 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan, fault: str = ""
     fault = fault or next(filter(None, map(fault_of, tables)), "")
     if fault:
         return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
-    foreign = foreign_file(path)
+    foreign = find_foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
         return UsageError(error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}")
-    marks = file_of_boxes(path.joinpath(*sole_folders(scan.images)))
+    marks = find_box_file(path.joinpath(*sole_folders(scan.images)))
     if marks:
         return UsageError(
             error.message,
@@ -271,7 +271,7 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         return list_archives(path, [path], listed, depth, chosen)
     if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, listed)
-    kind = foreign_kind(path)
+    kind = find_foreign_kind(path)
     if kind is not None:
         what, way_out = kind
         raise UsageError(f"--data: '{path}' is {what}", way_out)

@@ -1,4 +1,4 @@
-"""Make small versions of images for pages, as children do that read files of others."""
+"""Make small versions of images for pages. A child process decodes them: the files are not to be trusted."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ def read_thumbnail(path: Path, side: int, sha256: str = "") -> bytes:
     return b"" if isinstance(thumbnail, ReaderFailure) else bytes(thumbnail)
 
 
-def make_thumbnail(asked: tuple[Path, int, str]) -> bytes:
+def make_thumbnail(arguments: tuple[Path, int, str]) -> bytes:
     """Make a thumbnail in this process; see :func:`read_thumbnail`.
 
     The file is decoded and encoded again, so only its pixels reach the page.
     """
-    path, side, sha256 = asked
+    path, side, sha256 = arguments
     try:
         data, _ = read_bytes(path)
         if sha256 and hashlib.sha256(data).hexdigest() != sha256:
             return b""
-        return _small_jpeg(data, side)
+        return _encode_small_jpeg(data, side)
     except (*READ_ERRORS, StageError):
         return b""
 
 
-def _small_jpeg(data: bytes, side: int) -> bytes:
+def _encode_small_jpeg(data: bytes, side: int) -> bytes:
+    """Return an image as a JPEG of a side, upright, with the best of the :data:`QUALITIES` that is small enough."""
     from PIL import Image, ImageOps
 
     # Twice the side: a JPEG decoded at its final size has coarse edges.

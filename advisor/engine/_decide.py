@@ -16,9 +16,9 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped,un
 
 from advisor.core import (
     Answers,
-    Budget,
     Decision,
     Evaluation,
+    Limits,
     Provenance,
     Quantity,
     Relaxation,
@@ -145,7 +145,7 @@ def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> 
     return replace(again, reason=f"{again.reason} {sentence_of_refutation(refuted)}")
 
 
-def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Budget) -> list[Evaluation]:
+def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Limits) -> list[Evaluation]:
     """Return the evaluations with the loss on the hold-out where both a file and its float32 file ran there."""
     # Without a limit of the drop nobody reads this figure, and the files of answers are large.
     labels = _labels(run, HOLDOUT) if limits.max_drop_points is not None else ()

@@ -1,4 +1,4 @@
-"""End what a search does before its first job at its time limit: reading, comparing and dividing images."""
+"""What a search does before its first job: find and check the parts of its question, and end in time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from advisor.core import ExitCode, StageError
+from advisor.engine._history.loaded_run import continue_command
+from advisor.engine._history.manifest import keep_thread_counts, same_cards
+from advisor.engine._preview import refuse_too_short
+from advisor.engine._question import Execution, Request
+from advisor.engine._scheduling.storage import check_storage
+from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S
+from advisor.engine._space.question_images import Say
+from advisor.engine._space.resolved import Resolved, find_weights, require_installed, resolve_parts
+from advisor.isolation import sweep_folders, waiting_factor
+from advisor.store import RunFolder, require_cache
 
 AGAIN_S = 5.0  # Seconds until the work is ended again, if something caught the first end
+
+MOST_ANSWER_SHARE = 0.2  # Of a time limit, for the end of a command that was ended before its first job
 
 
 class OutOfTime(StageError):
@@ -23,6 +36,61 @@ class OutOfTime(StageError):
 def out_of_time(limit: str, before: str, hint: str) -> OutOfTime:
     """Return the error for a time limit that ended before something, such as "the first job"."""
     return OutOfTime(f"--time-limit {limit} ended before {before}: nothing is known", hint)
+
+
+def find_end_of_preparation(execution: Execution, started: float) -> float:
+    """Return when the work before the first job must end, by the monotonic clock; infinite without a limit.
+
+    The end of the command takes its time, too: more of it on a busy machine.
+    """
+    limit_s = execution.time_limit_s
+    if limit_s is None:
+        return math.inf
+    answer_s = max(ANSWER_S, ANSWER_CPU_S * waiting_factor())
+    return started + limit_s - min(answer_s, MOST_ANSWER_SHARE * limit_s)
+
+
+def require_time(execution: Execution, ends_at: float, run: RunFolder) -> None:
+    """Refuse to begin the first job of a run after ``ends_at`` of the monotonic clock.
+
+    Raises:
+        OutOfTime: the moment is over.
+    """
+    if time.monotonic() > ends_at:
+        raise out_of_time(execution.time_limit, "the first job", f"give it more time: {continue_command(run.path)}")
+
+
+def resolve_question(request: Request, resumed: RunFolder | None, say: Say, started: float) -> Resolved:
+    """Return a question with all its parts, checked: what cannot be searched is refused before anything is spent.
+
+    A time limit may read fewer images than the request names, and counts from ``started`` seconds of the monotonic
+    clock. A run that is ``resumed`` keeps its cards and thread counts.
+    """
+    require_installed(request)
+    if resumed is not None:
+        request = keep_thread_counts(resumed, request)
+    # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
+    ends_at = find_end_of_preparation(request.execution, started) if request.question.data else math.inf
+    with end_block_at(ends_at, request.execution.time_limit):
+        resolved = resolve_parts(request, say)
+    # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
+    require_cache()
+    sweep_folders()
+    if resumed is not None:
+        return replace(resolved, cards=same_cards(resumed, resolved))
+    _refuse_new_run(resolved, say)
+    return resolved
+
+
+def _refuse_new_run(resolved: Resolved, say: Say) -> None:
+    """Refuse a search that would fail after its run folder was made."""
+    execution = resolved.execution
+    if execution.time_limit_s is not None:
+        refuse_too_short(resolved)
+    if execution.offline:
+        # What is not here will not come.
+        find_weights(resolved, say)
+    check_storage(execution.storage)
 
 
 class _Ended(BaseException):

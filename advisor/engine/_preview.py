@@ -31,7 +31,7 @@ from advisor.engine._space.failed_downloads import read_failures
 from advisor.engine._space.forecast import CardForecast, Course, Forecast, PlanView
 from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
-from advisor.engine._targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor, LatencyEstimate
 from advisor.isolation import part_of_a_core
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _SearchSpace:
     candidates: Candidates
     downloads: Mapping[str, int | None]
     cached: Mapping[str, CachedResults]
-    prefilter: Prefilter
+    card_predictor: CardPredictor
     filtered: Mapping[Configuration, str]
 
     def has_time(self, limit_s: float | None) -> bool:
@@ -160,10 +160,12 @@ class _SearchSpace:
 
     def configurations(self) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
-        on_host = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
-        cards = self.plan.cards_by_name
-        worst = self.prefilter.worst_latency
-        latencies = {key: worst(cards[key[0]], key[1], estimate) for key, estimate in on_host.items()}
+        budget_ms = self.plan.workload.question.limits.latency_ms
+        latencies = {}
+        for key, here in latency_estimates(self.plan, self.cached, budget_ms).items():
+            name, recipe, _ = key
+            card = self.plan.cards_by_name[name]
+            latencies[key] = self.card_predictor.worst_latency(card, recipe, budget_ms, here)
         return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
@@ -243,14 +245,14 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
         card.name: lookup.of_card(card, plan.workload, remeasure) if card.name in materials.weights else unknown
         for card in plan.cards
     }  # cards without weights on this machine have no results
-    prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
-    rules = rules_of(plan, prefilter)
+    card_predictor = CardPredictor(resolved.targets, plan.cards_by_name, DevicePredictor())
+    rules = rules_of(plan, card_predictor)
     filtered = rule_out(plan, rules)
     for configuration in plan.configurations():
         reason = rules.reason(RuleNeeds.PREDICTION, configuration)
         if reason:
             filtered.setdefault(configuration, reason)
-    return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
+    return _SearchSpace(plan, candidates, downloads, cached, card_predictor, filtered)
 
 
 def _fetch_options(resolved: Resolved) -> FetchOptions:

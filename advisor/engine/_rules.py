@@ -6,21 +6,21 @@ from advisor.core import Configuration, licence_refusal, show_bytes, show_ms
 from advisor.engine._pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._space.plan import Plan
-from advisor.engine._targets.device_prediction import Prefilter
+from advisor.engine._targets.device_prediction import CardPredictor
 
 SCREEN_MARGIN = 6.0
 """Largest ratio of the float backbone's time (with all cores) to the budget at which a card is trained. int8 was
 measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so no good card is lost."""
 
 
-def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
+def rules_of(plan: Plan, card_predictor: CardPredictor) -> Rules:
     """Return the rules of a search, in the order in which they are asked; a rule that cannot apply is left out.
 
     To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
     """
     question = plan.workload.question
-    on_host = prefilter.targets.host
-    elsewhere = bool(prefilter.targets.devices)
+    on_host = card_predictor.targets.host
+    elsewhere = bool(card_predictor.targets.devices)
     images = question.data is not None
     threads = max(question.thread_counts)
     limited = question.limits.latency_ms is not None
@@ -31,7 +31,7 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
         RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
     ]
     if elsewhere:
-        rules.append(RejectionRule(RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason))
+        rules.append(RejectionRule(RuleNeeds.PREDICTION, StageName.PREDICT, card_predictor.explain_no_training))
     if images and on_host and limited:
         rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)))
     rules.append(RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, explain_needless))

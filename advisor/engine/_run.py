@@ -2,65 +2,46 @@
 
 import asyncio
 import contextlib
-import math
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from advisor.core import Evaluation, Status
 from advisor.engine._afterwards import when_answered
 from advisor.engine._decide import answering
-from advisor.engine._execution import Executor, LocalExecutor, executor_for, one_blas_thread
-from advisor.engine._history.loaded_run import continue_command, keep_inputs
-from advisor.engine._history.manifest import (
-    describe_run,
-    keep_thread_counts,
-    same_cards,
-    same_weights,
-    write_images,
-    write_manifest,
-)
+from advisor.engine._execution import Executor, LocalExecutor, Machine, executor_for, one_blas_thread
+from advisor.engine._history.loaded_run import keep_inputs
+from advisor.engine._history.manifest import describe_run, same_weights, write_images, write_manifest
+from advisor.engine._interruptible import run_interruptibly
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._pipeline.materials import Materials
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._pipeline.stage import Durations, EventKind, StageEvent
 from advisor.engine._pipeline.walker import Walker, Workers
-from advisor.engine._preparation import end_block_at, out_of_time
-from advisor.engine._preview import refuse_too_short
+from advisor.engine._preparation import find_end_of_preparation, require_time, resolve_question
 from advisor.engine._progress import Progress
 from advisor.engine._question import Request
-from advisor.engine._question.values import Execution
 from advisor.engine._rules import rules_of
 from advisor.engine._scheduling.search_loop import SearchLoop
 from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.stopping import COMPLETE, INTERRUPTED
-from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_storage
+from advisor.engine._scheduling.storage import explain_lost_connection, open_storage
 from advisor.engine._scheduling.study import Study
-from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, Plan, record_unevaluated, skip_ruled_out
-from advisor.engine._space.resolved import Candidates, Resolved, find_weights, require_installed, resolve_parts
-from advisor.engine._targets.device_prediction import Prefilter
+from advisor.engine._space.plan import Plan, record_unevaluated, skip_ruled_out
+from advisor.engine._space.resolved import Candidates, Resolved, find_weights
+from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
-from advisor.isolation import (
-    TRAINERS,
-    Load,
-    LoadReading,
-    Trainers,
-    cpu_s_of_tree,
-    part_of_a_core,
-    sweep_folders,
-    waiting_factor,
-)
-from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
+from advisor.isolation import TRAINERS, Load, LoadReading, Trainers, cpu_s_of_tree, part_of_a_core
+from advisor.store import ArtifactCache, RunFolder, limited_cache
 
 THREADS = 32
 """Threads that wait for child processes; more jobs than cores never run."""
-
-MOST_ANSWER_SHARE = 0.2  # Of a time limit, for the end of a command that was ended before its first job
 
 
 @dataclass(frozen=True)
@@ -86,56 +67,31 @@ def run_search(
     longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
     """
     began = time.monotonic() if started is None else started
-    if resume is None:
-        return _run_search(request, progress, None, verbose, began)
-    run = RunFolder.open(resume)
-    with contextlib.ExitStack() as early:
-        # Before anything that may wait for the process that has the run, such as a lock of the cache.
-        early.callback(run.hold().release)
-        return _run_search(request, progress, run, verbose, began)
-
-
-def _run_search(
-    request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
-) -> SearchResult:
-    """See :func:`run_search`; the caller holds the run that is ``resumed``."""
-    # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
-    load = Load(cpu_s_of_tree)
-    require_installed(request)
-    if resumed:
-        request = keep_thread_counts(resumed, request)
-    # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
-    ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
-    with end_block_at(ends_at, request.execution.time_limit):
-        resolved = resolve_parts(request, progress.say)
-    # From here on, `resolved` has the question that is answered: a time limit may read fewer images. The run folder
-    # keeps the request as it was written.
-    # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
-    require_cache()
-    sweep_folders()
-    if resumed:
-        run = resumed
-        resolved = replace(resolved, cards=same_cards(run, resolved))
-    else:
-        if request.execution.time_limit_s is not None:
-            refuse_too_short(resolved)
-        if request.execution.offline:
-            # What is not here will not come: refuse it before there is a run folder.
-            find_weights(resolved, progress.say)
-        # A database that cannot be reached is named here too, as long as nothing was written.
-        check_storage(request.execution.storage)
-    executor = executor_for(request.execution, lambda: None if verbose else run.place(run.log_file.name))
-    if not resumed:
+    resumed = None if resume is None else RunFolder.open(resume)
+    with contextlib.ExitStack() as held:
+        if resumed is not None:
+            # Before anything that may wait for the process that has the run, such as a lock of the cache.
+            held.callback(resumed.hold().release)
+        # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
+        load = Load(cpu_s_of_tree)
+        resolved = resolve_question(request, resumed, progress.say, began)
+        execution = resolved.execution
+        executor = executor_for(execution, lambda: None if verbose else run.place(run.log_file.name))
         # From here on there is a run, which --resume can continue: what can be refused without one was refused above.
-        run = RunFolder.create(request.folder, request.run_name)
-    with contextlib.closing(executor), contextlib.ExitStack() as held, _keeping_latest(run):
-        if not resumed:
-            keep_inputs(run, request.question)
-            run.write_request(request.written)
-        held.callback(run.hold().release)
-        cache = held.enter_context(limited_cache(request.execution.cache_size, run.path))
-        held.enter_context(progress.kept_in(run))
-        return _Search(resolved, run, cache, executor, progress, started, load.result()).result(held.pop_all())
+        run = resumed or RunFolder.create(request.folder, request.run_name)
+        with contextlib.closing(executor), _keeping_latest(run):
+            if resumed is None:
+                keep_inputs(run, request.question)
+                run.write_request(request.written)
+                held.callback(run.hold().release)
+            cache = held.enter_context(limited_cache(execution.cache_size, run.path))
+            held.enter_context(progress.kept_in(run))
+            calibration = _calibrate_costs(load.result(), executor.machine)
+            search = _Search(resolved, run, cache, executor, progress, began, calibration)
+            # The thread releases what is held: after a second interrupt it still writes.
+            work = partial(_work_and_release, search, held.pop_all())
+            interrupted = run_interruptibly(work, search.ask_to_stop, "advisor-search")
+            return SearchResult(run, INTERRUPTED if interrupted else search.stop)
 
 
 @contextlib.contextmanager
@@ -152,30 +108,11 @@ def _keeping_latest(run: RunFolder) -> Iterator[None]:
         raise
 
 
-def _end_of_preparation(execution: Execution, started: float) -> float:
-    """Return when the work before the first job must end, by the monotonic clock; infinite without a limit.
-
-    The end of the command takes its time, too: more of it on a busy machine.
-    """
-    limit_s = execution.time_limit_s
-    if limit_s is None:
-        return math.inf
-    answer_s = max(ANSWER_S, ANSWER_CPU_S * waiting_factor())
-    return started + limit_s - min(answer_s, MOST_ANSWER_SHARE * limit_s)
-
-
-def _require_time(execution: Execution, ends_at: float, run: RunFolder) -> None:
-    """Refuse to begin the first job of a run after ``ends_at`` of the monotonic clock.
-
-    Raises:
-        OutOfTime: the moment is over.
-    """
-    if time.monotonic() > ends_at:
-        raise out_of_time(execution.time_limit, "the first job", f"give it more time: {continue_command(run.path)}")
-
-
 class _Search:
-    """One search while it runs."""
+    """One search while it runs. ``stop`` says why it ended.
+
+    :meth:`work` does all of it in the thread that calls it. Another thread may call :meth:`ask_to_stop` meanwhile.
+    """
 
     def __init__(
         self,
@@ -185,134 +122,164 @@ class _Search:
         executor: Executor,
         progress: Progress,
         started: float,
-        load: LoadReading,
+        calibration: CostCalibration,
     ) -> None:
-        self._cache = cache
+        self.stop = COMPLETE
         self._resolved = resolved
         self._run = run
+        self._cache = cache
         self._executor = executor
         self._progress = progress
         self._started = started
-        self._stop = COMPLETE
-        # Other programs and a quota both leave less than the cores of the machine. The larger loss sets the price.
-        taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, executor.machine.cores)
-        self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
+        self._calibration = calibration
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._error: BaseException | None = None
-        self._waiting = threading.Event()
-        self._ended = threading.Event()
         machine = executor.machine
-        request = resolved.request
         # The loop, the evaluator and the progress share one calibration: what a stage took changes what others cost.
         self._search_loop = SearchLoop(
-            request, run, progress, started, machine.cores, self._calibration, machine.trainings
+            resolved.request, run, progress, started, machine.cores, calibration, machine.trainings
         )
 
-    def result(self, held: contextlib.ExitStack) -> SearchResult:
-        """Run the search in a thread and wait for it; the first interrupt stops it in order, the second does not wait.
+    def work(self) -> None:
+        """Search: first what needs no event loop, then the rest in one."""
+        self._begin_child()
+        if self._resolved.images is not None:
+            write_images(self._run, self._resolved.images)
+        candidates = self._fetch_candidates()
+        # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
+        with one_blas_thread():
+            asyncio.run(self._search_among(candidates))
 
-        The thread may still write then, so that it gives the run back itself, by ``held``.
-        """
-        threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True).start()
-        interrupted = False
+    def ask_to_stop(self) -> None:
+        """Let the search end in order; what is done is kept."""
+        self._progress.say("stopping; finished evaluations are kept")
         stopping = self._search_loop.stopping
-        try:
-            self._wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            self._progress.say("stopping; finished evaluations are kept")
-            # The thread has no loop yet, so nobody waits for the event: it can be set from here.
-            if self._loop is None:
-                stopping.set()
-            else:
-                # A loop that has just been closed has nothing left to stop.
-                with contextlib.suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(stopping.set)
-            self._wait()
-        if self._error is not None:
-            raise self._error
-        return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
+        # The search has no event loop yet, so nobody waits for the event: it can be set from here.
+        if self._loop is None:
+            stopping.set()
+            return
+        # A loop that has just been closed has nothing left to stop.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(stopping.set)
 
-    def _wait(self) -> None:
-        """Let the thread begin, which starts nothing that an interrupt would find unguarded, and wait for its end."""
-        self._waiting.set()
-        while not self._ended.wait(0.5):
-            pass
+    def _begin_child(self) -> None:
+        """Let a child that will convert begin: it takes seconds to import TensorFlow, while weights are fetched."""
+        converts = any(card.needs_converter for card in self._resolved.cards)
+        if converts and isinstance(self._executor, LocalExecutor):
+            self._executor.begin()
 
-    def _work(self, held: contextlib.ExitStack) -> None:
-        """Run the search, and store an error for the caller's thread."""
-        self._waiting.wait()
-        try:
-            with held:
-                converts = any(card.needs_converter for card in self._resolved.cards)
-                if converts and isinstance(self._executor, LocalExecutor):
-                    # TensorFlow takes seconds to import: the child begins with it while weights are still fetched.
-                    self._executor.begin()
-                if self._resolved.images is not None:
-                    write_images(self._run, self._resolved.images)
-                ends_at = _end_of_preparation(self._resolved.execution, self._started)
-                # Weights that lie here would be called late if the images have taken the whole limit.
-                _require_time(self._resolved.execution, ends_at, self._run)
-                candidates = find_weights(self._resolved, self._progress.say, ends_at)
-                _require_time(self._resolved.execution, ends_at, self._run)
-                same_weights(self._run, candidates)
-                # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
-                with one_blas_thread():
-                    asyncio.run(self._search(candidates))
-        except BaseException as error:  # the caller's thread raises it again
-            self._error = error
-        finally:
-            self._ended.set()
+    def _fetch_candidates(self) -> Candidates:
+        """Return the cards with their weights; refuse to go on where the time is over, or a resumed run had others."""
+        execution = self._resolved.execution
+        ends_at = find_end_of_preparation(execution, self._started)
+        # Weights that lie here would be called late if the images have taken the whole limit.
+        require_time(execution, ends_at, self._run)
+        candidates = find_weights(self._resolved, self._progress.say, ends_at)
+        require_time(execution, ends_at, self._run)
+        same_weights(self._run, candidates)
+        return candidates
 
-    async def _search(self, candidates: Candidates) -> None:
-        """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
+    async def _search_among(self, candidates: Candidates) -> None:
+        """Plan, evaluate, judge the finalists, do what is left with an answer, and note how the search went."""
+        self._enter_loop()
+        resolved = self._resolved
+        plan = resolved.plan(candidates, self._calibration.pace)
+        predictor = DevicePredictor()
+        rules = rules_of(plan, CardPredictor(resolved.targets, plan.cards_by_name, predictor))
+        done = skip_ruled_out(self._run, plan, rules)
+        with self._open_study(plan, done) as study:
+            # The manifest is written before the first job, so that a killed search can be continued and read.
+            self._write_manifest(candidates, plan, {}, {})
+            with contextlib.closing(self._executor):
+                walker = self._make_walker(candidates, plan)
+                evaluator = self._make_evaluator(walker, plan, rules, predictor)
+                scorer = self._make_scorer(walker, plan)
+                self._show_start(plan, done)
+                async with answering(self._run, self._progress.answer, self._executor.machine):
+                    began = time.monotonic()
+                    self.stop = await self._search_loop.evaluate_all(study, evaluator, plan, len(done), scorer)
+                    evaluating_s = time.monotonic() - began
+                    await self._finish_evaluations(evaluator, plan)
+                    await self._judge_finalists(evaluator, scorer)
+                    await self._use_time_left(scorer)
+                # A search that other work disturbed says nothing about this machine: its pace is not kept for the
+                # next one.
+                self._calibration.keep(disturbed=_was_disturbed(self._run.evaluations()))
+                if self._search_loop.stopping.is_set():
+                    self.stop = INTERRUPTED
+                durations = self._list_durations(evaluating_s)
+                self._write_manifest(candidates, plan, durations, self._describe_end(evaluator))
+
+    def _enter_loop(self) -> None:
+        """Note the event loop that runs, and give it threads for the jobs that wait."""
         self._loop = asyncio.get_running_loop()
         # The default executor has few threads on small machines, and each waiting job occupies one.
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
-        run = self._run
+
+    @contextlib.contextmanager
+    def _open_study(self, plan: Plan, done: Sequence[Evaluation]) -> Iterator[Study]:
+        """Open the study of the run, which has the results that are ``done``."""
         question = self._resolved.question
         execution = self._resolved.execution
-        limit_s = execution.time_limit_s
-        plan = self._resolved.plan(candidates, self._calibration.pace)
-        prefilter = Prefilter(self._resolved.targets, question.limits, plan.cards_by_name)
-        rules = rules_of(plan, prefilter)
-        done = skip_ruled_out(run, plan, rules)
         with (
-            open_storage(execution.storage, run) as (storage, name),
-            explain_lost_connection(execution.storage, run.path),
+            open_storage(execution.storage, self._run) as (storage, name),
+            explain_lost_connection(execution.storage, self._run.path),
         ):
-            study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
-            # The manifest is written before the first job, so that a killed search can be continued and read.
-            self._write_manifest(candidates, plan)
-            with contextlib.closing(self._executor):
-                evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
-                until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
-                self._progress.start(plan, [evaluation.configuration for evaluation in done], until_s)
-                async with answering(run, self._progress.answer, self._executor.machine):
-                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
-                    await self._search_loop.time_again(evaluator)
-                    # Last, because a longer timing can change which files are finalists, and the hold-out judges only
-                    # finalists.
-                    await self._search_loop.judge(scorer)
-                    stopping = self._search_loop.stopping
-                    say = self._progress.say
-                    answer_s = self._search_loop.answer_s
-                    await when_answered(scorer, run, stopping, execution, self._started, say, answer_s)
-                # A search that other work disturbed says nothing about this machine: its pace is not kept for the
-                # next one.
-                self._calibration.keep(disturbed=_was_disturbed(run.evaluations()))
-                if self._search_loop.stopping.is_set():
-                    self._stop = INTERRUPTED
-                self._write_manifest(candidates, plan, evaluating_s, evaluator)
+            yield Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
 
-    async def _evaluate(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
-    ) -> float:
-        """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
-        began = time.monotonic()
-        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
-        seconds = time.monotonic() - began
+    def _make_walker(self, candidates: Candidates, plan: Plan) -> Walker:
+        """Return what runs the stages of candidates."""
+        executor = self._executor
+        search_loop = self._search_loop
+        materials = replace(
+            self._resolved.materials(candidates, plan, executor.host),
+            cache=self._cache,
+            training_left_s=search_loop.training_left_s,
+            training_share=search_loop.training_share,
+        )
+        trainers = self._trainers()
+        if trainers is not None:
+            # Trainers say when they leave a GPU that failed.
+            trainers.tell = self._progress.say
+        workers = Workers(executor.machine, executor.pools, executor.on_device, search_loop.places)
+        listen = partial(self._note_event, materials, plan)
+        return Walker(materials, workers, listen, self._resolved.execution.remeasure)
+
+    def _note_event(self, materials: Materials, plan: Plan, event: StageEvent) -> None:
+        """Show an event of a stage, and learn from it what stages take."""
+        self._progress.stage(event)
+        self._durations.note(event)
+        if event.kind in (EventKind.DONE, EventKind.CACHED):
+            self._search_loop.finished.add(event.stage)
+        if event.stage.reads is not None:
+            self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
+        self._calibration.note(event, plan.costs.seconds(event.stage))
+
+    def _make_evaluator(
+        self, walker: Walker, plan: Plan, rules: Rules, predictor: DevicePredictor
+    ) -> MultiDeviceEvaluator:
+        """Return what evaluates configurations, on all devices of the question."""
+        resolved = self._resolved
+        targets = resolved.targets
+        here = Evaluator(walker, plan.workload, plan.cards_by_name, resolved.recipes, rules, self._run, targets.host)
+        return MultiDeviceEvaluator(
+            here, targets, predictor, resolved.question, self._run, self._executor, self._progress.doing
+        )
+
+    def _make_scorer(self, walker: Walker, plan: Plan) -> Scorer | None:
+        """Return what scores finalists on the hold-out; None without images."""
+        if self._resolved.images is None:
+            return None
+        return Scorer(walker, plan.workload, plan.cards_by_name, self._run, self._search_loop.judging)
+
+    def _show_start(self, plan: Plan, done: Sequence[Evaluation]) -> None:
+        """Show what the search is going to do, and how long it may take."""
+        limit_s = self._resolved.execution.time_limit_s
+        left_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
+        self._progress.start(plan, [evaluation.configuration for evaluation in done], left_s)
+
+    async def _finish_evaluations(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
+        """End what still runs, try again what deserves it, and record the cards that the search did not reach."""
         # What still runs would keep cores from the finalists.
         await evaluator.drop()
         # In this order: a timing that succeeds now can make the rescue of skipped configurations needless.
@@ -323,46 +290,20 @@ class _Search:
             self._progress.say(remark)
         # After an interrupt the cards without a result are not recorded: the resumed run still evaluates them.
         if not self._search_loop.stopping.is_set():
-            record_unevaluated(self._run, plan, self._stop.reason)
-        return seconds
+            record_unevaluated(self._run, plan, self.stop.reason)
 
-    def _evaluator(
-        self, candidates: Candidates, plan: Plan, rules: Rules, prefilter: Prefilter
-    ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
-        """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
-        executor = self._executor
-        resolved = self._resolved
-        cards = plan.cards_by_name
-        materials = resolved.materials(candidates, plan, executor.host)
-        loop = self._search_loop
-        materials = replace(
-            materials,
-            cache=self._cache,
-            training_left_s=loop.training_left_s,
-            training_share=loop.training_share,
-        )
+    async def _judge_finalists(self, evaluator: MultiDeviceEvaluator, scorer: Scorer | None) -> None:
+        """Time the finalists for longer, then score them on the hold-out."""
+        await self._search_loop.time_again(evaluator)
+        # Last, because a longer timing can change which files are finalists, and the hold-out judges only finalists.
+        await self._search_loop.judge(scorer)
 
-        def listen(event: StageEvent) -> None:
-            self._progress.stage(event)
-            self._durations.note(event)
-            if event.kind in (EventKind.DONE, EventKind.CACHED):
-                self._search_loop.finished.add(event.stage)
-            if event.stage.reads is not None:
-                self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
-            self._calibration.note(event, plan.costs.seconds(event.stage))
-
-        trainers = self._trainers()
-        if trainers is not None:
-            # Trainers say when they leave a GPU that failed.
-            trainers.tell = self._progress.say
-        workers = Workers(executor.machine, executor.pools, executor.on_device, self._search_loop.places)
-        walker = Walker(materials, workers, listen, resolved.execution.remeasure)
-        evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
-        devices = MultiDeviceEvaluator(
-            evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
-        )
-        scorer = Scorer(walker, plan.workload, cards, self._run, self._search_loop.judging)
-        return devices, scorer if resolved.images else None
+    async def _use_time_left(self, scorer: Scorer | None) -> None:
+        """Do what a search still can when it has its answer."""
+        stopping = self._search_loop.stopping
+        say = self._progress.say
+        answer_s = self._search_loop.answer_s
+        await when_answered(scorer, self._run, stopping, self._resolved.execution, self._started, say, answer_s)
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""
@@ -370,35 +311,52 @@ class _Search:
         return trainers if isinstance(trainers, Trainers) else None
 
     def _write_manifest(
-        self,
-        candidates: Candidates,
-        plan: Plan,
-        evaluating_s: float | None = None,
-        evaluator: MultiDeviceEvaluator | None = None,
+        self, candidates: Candidates, plan: Plan, durations: Mapping[str, float], more: Mapping[str, Any]
     ) -> None:
-        """Write the manifest; at the end of a search, with its durations."""
-        durations = {"search": round(time.monotonic() - self._started, 1)}
-        more: dict[str, Any] = {}
-        if evaluator is not None and evaluator.environments:
-            more["targets"] = evaluator.environments
-        if evaluator is not None and evaluator.remarks:
-            more["remarks"] = [*self._resolved.remarks, *evaluator.remarks]
-        if evaluating_s is not None:
-            durations["evaluating"] = round(evaluating_s, 1)
-            durations |= {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}
-            executor = self._executor
-            more |= {
-                "host": executor.host.to_json(),
-                "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
-                "stopped": {"why": self._stop.why, "text": self._stop.text},
-            }
-            trainers = self._trainers()
-            if trainers is not None and trainers.gpu_failed:
-                more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
-        wall = self._durations.by_card()
-        cpu = self._durations.by_card(cpu=True)
-        times = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
-        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
+        """Write the manifest, with the seconds since the search began; ``more`` replaces entries, or adds some."""
+        searched = {"search": round(time.monotonic() - self._started, 1)}
+        manifest = {
+            **describe_run(self._resolved, candidates, plan),
+            "durations": {**searched, **durations},
+            "durations_by_card": self._durations.by_card(),
+            "cpu_seconds_by_card": self._durations.by_card(cpu=True),
+        }
+        write_manifest(self._run, {**manifest, **more})
+
+    def _list_durations(self, evaluating_s: float) -> dict[str, float]:
+        """Return the seconds of the evaluations, and those of each stage."""
+        stages = {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}
+        return {"evaluating": round(evaluating_s, 1), **stages}
+
+    def _describe_end(self, evaluator: MultiDeviceEvaluator) -> dict[str, Any]:
+        """Return the entries of the manifest that are known only when a search has ended."""
+        executor = self._executor
+        entries: dict[str, Any] = {
+            "host": executor.host.to_json(),
+            "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
+            "stopped": {"why": self.stop.why, "text": self.stop.text},
+        }
+        if evaluator.environments:
+            entries["targets"] = evaluator.environments
+        if evaluator.remarks:
+            entries["remarks"] = [*self._resolved.remarks, *evaluator.remarks]
+        trainers = self._trainers()
+        if trainers is not None and trainers.gpu_failed:
+            entries["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
+        return entries
+
+
+def _work_and_release(search: _Search, held: contextlib.ExitStack) -> None:
+    """Search, and release what is ``held`` for the search."""
+    with held:
+        search.work()
+
+
+def _calibrate_costs(load: LoadReading, machine: Machine) -> CostCalibration:
+    """Return what stages cost on this machine while other programs use it as ``load`` says."""
+    taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, machine.cores)
+    # Other programs and a quota both leave less than the cores of the machine. The larger loss sets the price.
+    return CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
 
 
 def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:

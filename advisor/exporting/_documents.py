@@ -256,7 +256,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
         warnings=[risk for risk in all_risks if risk.warns],
         risks=[risk for risk in all_risks if not risk.warns],
         figures=list(_figures(run.question, evaluation)),
-        limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
+        limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.by_figure.items()],
         devices=devices_of(evaluation),
         latency=lambda device: f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown",
         share=lambda value: "none" if value is None else f"{100 * value:.0f} %",

@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from advisor.core import (
-    Budget,
     Evaluation,
+    Limits,
     StageError,
     Status,
     listed,
@@ -154,7 +154,7 @@ class Matrix:
     phones: tuple[Phone, ...]
     files: tuple[Evaluation, ...]
     rows: tuple[tuple[Evaluation, ...], ...]
-    limits: Budget
+    limits: Limits
 
     @cached_property
     def shares(self) -> Floats:
@@ -205,7 +205,7 @@ def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
     return evaluation.latency_distribution.below(limit_ms)
 
 
-def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
+def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limits) -> Matrix:
     """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
     scored = [evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None]
     files = tuple(evaluation for evaluation in scored if evaluation.artefact)
@@ -367,7 +367,7 @@ class _FleetQuestion:
     key: str
     fleet: Fleet = field(compare=False)
     evaluations: tuple[Evaluation, ...] = field(compare=False)
-    limits: Budget = field(compare=False)
+    limits: Limits = field(compare=False)
 
 
 @lru_cache(maxsize=2)

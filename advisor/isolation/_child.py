@@ -8,6 +8,8 @@ socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the c
 without a ``__main__`` guard would start the search inside every child.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import ctypes
@@ -35,7 +37,7 @@ from typing import Any
 from advisor.core import AdvisorError, StageError, first_line
 from advisor.isolation import _resources as scratch
 from advisor.isolation._pool import IMPORTS, NETWORK, WRITES_BELOW
-from advisor.isolation._process import MEMORY
+from advisor.isolation._process import ENDS_WITH_PARENT, MEMORY
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})
 """Keras imports them, where they are installed, for plots, data frames and wrappers: 1.1 s of 3.5 s, and 110 MB."""
@@ -65,10 +67,10 @@ _TRUNCATE_SINCE = 3
 
 def install_lean_imports() -> None:
     """Make later imports of TensorFlow and Keras lean in this process."""
-    sys.meta_path.insert(0, _Lean())
+    sys.meta_path.insert(0, _LeanFinder())
 
 
-class _Lean(MetaPathFinder):
+class _LeanFinder(MetaPathFinder):
     """Reports the optional packages as missing while Keras is being imported; other code can import them.
 
     Large packages are imported without collection of garbage.
@@ -83,11 +85,12 @@ class _Lean(MetaPathFinder):
             raise ModuleNotFoundError(f"Keras is imported without {fullname}", name=fullname)
         spec = PathFinder.find_spec(fullname, path) if fullname in LARGE and gc.isenabled() else None
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = partial(_execute, spec.loader)  # type: ignore[method-assign]
+            spec.loader.exec_module = partial(_import_uncollected, spec.loader)  # type: ignore[method-assign]
         return spec
 
 
-def _execute(loader: Loader, module: ModuleType) -> None:
+def _import_uncollected(loader: Loader, module: ModuleType) -> None:
+    """Run a module's code without collection of garbage, and leave its objects out of later collections."""
     gc.disable()
     try:
         type(loader).exec_module(loader, module)
@@ -175,6 +178,16 @@ def has_network() -> bool:
 def main() -> None:
     """Serve calls until the parent closes the connection."""
     # Before there is a second thread: the kernel moves and restricts one thread, not a process.
+    _give_up_rights()
+    atexit.register(scratch.remove_own)
+    install_lean_imports()
+    _end_with_parent(os.getppid())
+    _import_ahead()
+    _serve(Connection(int(sys.argv[1])))
+
+
+def _give_up_rights() -> None:
+    """Give up what the environment says that calls do not need: network, foreign folders, other programs, memory."""
     if not os.environ.get(NETWORK):
         leave_network()
     writes_below = os.environ.get(WRITES_BELOW)
@@ -183,22 +196,22 @@ def main() -> None:
     most_bytes = os.environ.get(MEMORY)
     if most_bytes:
         limit_memory(int(most_bytes))
-    atexit.register(scratch.remove_own)
-    install_lean_imports()
-    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
-    if os.environ.get("ADVISOR_CHILD_ENDS_WITH_PARENT"):
-        # Linux kills this process when its parent's thread ends: a paused process cannot watch its parent.
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _end_with_parent(os.getppid())
+
+
+def _import_ahead() -> None:
+    """Import the modules that the parent expects calls to need, while it prepares the first one."""
     for module in os.environ.get(IMPORTS, "").split():
         # If the module is missing, the call that needs it fails with the reason.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    # A closed connection is the usual end: the parent stops its children so.
+
+
+def _serve(connection: Connection[Any, Any]) -> None:
+    """Answer each call of the parent, until it closes the connection."""
     while True:
         try:
             name, arguments = connection.recv()
+        # A closed connection is the usual end: the parent stops its children so.
         except (EOFError, OSError):
             return
         connection.send(_answer(name, arguments))
@@ -222,6 +235,10 @@ def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
 
 def _end_with_parent(parent: int) -> None:
     """Exit when the parent is gone: a parent that was killed cannot stop its children."""
+    if ENDS_WITH_PARENT.items() <= os.environ.items():
+        # Linux kills this process when its parent's thread ends: a paused process cannot watch its parent.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -65,14 +65,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-class Limits(_Strict):
+class FactRange(_Strict):
     """A minimum of a fact, a maximum, or both."""
 
     least: float | None = None
     most: float | None = None
 
     @model_validator(mode="after")
-    def _require_sensible(self) -> Limits:
+    def _require_sensible(self) -> FactRange:
         if self.least is None and self.most is None:
             raise ValueError("write least, most or both")
         if self.least is not None and self.most is not None and self.least > self.most:
@@ -95,9 +95,10 @@ def _require_known_operator(value: object) -> object:
 
 
 Where = Annotated[
-    dict[str, Limits | Annotated[list[int | float | str], Field(min_length=1)]], BeforeValidator(_require_known_facts)
+    dict[str, FactRange | Annotated[list[int | float | str], Field(min_length=1)]],
+    BeforeValidator(_require_known_facts),
 ]
-"""Conditions on facts (:func:`_read_facts`): limits, or the allowed values."""
+"""Conditions on facts (:func:`_read_facts`): a range, or the allowed values."""
 
 
 class Operators(_Strict):
@@ -189,7 +190,7 @@ def _describe_accelerator_file() -> FileKind[Accelerator]:
     return FileKind(
         "description of an accelerator",
         Accelerator,
-        {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": Limits},
+        {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": FactRange},
         "see the shipped files for examples",
     )
 
@@ -235,7 +236,7 @@ def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
         name = fact.replace("_", " ")
         if value is None:
             continue
-        if not isinstance(wanted, Limits):
+        if not isinstance(wanted, FactRange):
             if value not in wanted:
                 # An empty list of axes has an empty text, which a reader would not see.
                 allowed = " or ".join(str(choice) or "none" for choice in wanted)

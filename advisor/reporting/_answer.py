@@ -17,7 +17,7 @@ from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableCol
 from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
-from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
+from advisor.reporting._phrases import counts, describe_limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
 from advisor.reporting._steps import ALSO, is_int8_next, list_rest, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
@@ -247,7 +247,7 @@ def make_headline(view: RunView) -> Iterator[Block]:
         yield Paragraph(decision.rule)
     yield from threshold_blocks(view)
     yield from list_warned_blocks(view)
-    question = [f"{label} {limit}" for label, limit in limits(view)]
+    question = [f"{label} {limit}" for label, limit in describe_limits(view)]
     yield Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
 
 

@@ -327,8 +327,8 @@ def metric_blocks(view: RunView) -> list[Block]:
         pick_figure, its = (row.metric_on_parts(name)[judged] if row else None for row in (pick, other))
         if pick_figure or its:
             counts = metric == view.counted
-            budget = view.budget
-            limit = budget.min_accuracy if counts else dict(budget.min_metrics).get(name)
+            limits = view.limits
+            limit = limits.min_accuracy if counts else dict(limits.min_metrics).get(name)
             marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
             label = f"{metric.label} ({marks})" if marks else metric.label
             remark = "; ".join(filter(None, (metric.meaning, metric_note(name, pick_figure))))

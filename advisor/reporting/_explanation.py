@@ -32,9 +32,6 @@ UNJUDGED = "; it did not run on the hold-out"
 WORTHLESS = "Not worth shipping yet. The best so far:"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
-SLOWER = 1.05
-"""Ratio of latencies from which a difference is named."""
-
 FEW_IMAGES = 100
 COUNT_ERROR = 0.02
 """Images below which right answers are counted in place of told as a share; and how far from a whole number a count may
@@ -110,14 +107,14 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     judged = [form for form in forms if form.status is Status.OK and form.accuracy and form.latency and form.size]
     if not judged:
         return f"was skipped: {forms[0].reason}" if forms else ""
-    int8 = max(judged, key=lambda form: (view.budget.met_by(form), form.accuracy_percent, -form.latency_ms))
-    if excess := excess_texts(int8, view.budget):
+    int8 = max(judged, key=lambda form: (view.limits.met_by(form), form.accuracy_percent, -form.latency_ms))
+    if excess := excess_texts(int8, view.limits):
         return f"breaks a limit: {', '.join(excess)}"
     points = round(pick.accuracy_percent - int8.accuracy_percent, 1)
     less = f"{points:.1f} points less accurate" if points > 0 else ""
     if int8.variant not in {tie.variant for tie in view.decision.ties}:
         return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
-    if int8.latency_ms >= SLOWER * pick.latency_ms:
+    if pick.is_noticeably_faster_than(int8):
         return f"takes {show_ms(int8.latency_ms)} in place of {show_ms(pick.latency_ms)}"
     return f"is {less}, and saves less than that is worth" if less else "comes after it by the rule"
 
@@ -233,7 +230,7 @@ def _time(view: RunView, pick: Evaluation) -> str:
     busy = f" while other programs used it{f' ({clock})' if clock else ''}" if pick.contended else ""
     phones = {}
     for (unit, phone), latency in _on_reference_phones(view).items():
-        phones[unit, f"{phone}{_compare_with_budget(latency, view.budget.latency_ms)}"] = latency
+        phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
     known = {**phones, (_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
     # One kind of processor for all places is said once.
@@ -268,7 +265,7 @@ def _latency(latency: Quantity) -> str:
 def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what a reader may take for known and is not."""
     if view.only_here:
-        held = "the budget was checked" if view.budget.latency_ms else "all was measured"
+        held = "the budget was checked" if view.limits.latency_ms else "all was measured"
         yield f"the latency on your device ({held} here; name yours: --device)"
     if view.unknown_conditions(pick) and not view.demonstration:
         yield "the accuracy on another visit, camera or day"

@@ -51,11 +51,11 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     """Yield the accuracies of an evaluation: validation, hold-out, boxes, new and capture conditions."""
     quantity = evaluation.accuracy
     judged = evaluation.holdout_accuracy
-    floor = view.budget.min_accuracy
+    floor = view.limits.min_accuracy
     if quantity is not None:
         sample = f" on {quantity.n} images" if quantity.n else ""
         required = f"at least {floor:g} % required" if floor is not None else ""
-        required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
+        required = ", ".join(filter(None, (required, show_met(view.limits, evaluation).get("accuracy"))))
         label = f"{view.task.heading} on validation" if judged else view.task.heading
         origin = f"{quantity.provenance.value}{sample}"
         remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
@@ -87,17 +87,17 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
 
 def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     """Yield latency, size and memory of an evaluation, each with its limit."""
-    budget = view.budget
+    limits = view.limits
     median = evaluation.latency
     file = evaluation.file_facts
     latency = evaluation.latency_p90 or median
-    limit = budget.latency_ms
+    limit = limits.latency_ms
     if latency is not None:
         middle = ""
         if median and evaluation.latency_p90:
             middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
         certain = show_budget_probability(evaluation, limit) if limit is not None else ""
-        percentile = f"with {show_probability(budget.confidence)} confidence" if certain else "90th percentile"
+        percentile = f"with {show_probability(limits.confidence)} confidence" if certain else "90th percentile"
         # A limit counts for the 90th percentile where there is one: the median is met by half of the runs only.
         label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
         provenance = text.provenance(latency, evaluation.configuration.target.device)
@@ -106,17 +106,17 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     downloads = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
     known = ", ".join(f"{show_bytes(size)} {name}" for name, size in downloads if size)
     for label, quantity, most, more in (
-        ("File size", evaluation.size, budget.size_bytes, f"to download {known}" if known else ""),
-        ("Peak memory", evaluation.memory, budget.memory_bytes, ""),
+        ("File size", evaluation.size, limits.size_bytes, f"to download {known}" if known else ""),
+        ("Peak memory", evaluation.memory, limits.memory_bytes, ""),
     ):
         if quantity is not None:
             remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
             yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
     drop = evaluation.drop
-    limit = budget.max_drop_points
+    limit = limits.max_drop_points
     if drop is not None and evaluation.configuration.compression != FLOAT:
         allowed = f"of {limit:g} allowed" if limit is not None else ""
-        allowed = ", ".join(filter(None, (allowed, show_met(budget, evaluation).get("drop"))))
+        allowed = ", ".join(filter(None, (allowed, show_met(limits, evaluation).get("drop"))))
         is_gain = drop.value < 0
         change = text.as_gain(drop) if is_gain else drop
         label = "Gained by compression" if is_gain else "Lost by compression"
@@ -303,7 +303,7 @@ def find_holdout_rival(view: RunView) -> Evaluation | None:
         # A few right answers are no reason to doubt a file that ran on many images.
         if (figure.n or 0) < (chosen.n or 0):
             continue
-        if figure.value > best.value and view.budget.met_by(row):
+        if figure.value > best.value and view.limits.met_by(row):
             best = figure
             rival = row
     return rival if best.value - chosen.value > _noise_between(best, chosen) / STANDARD_ERRORS else None
@@ -391,7 +391,7 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
     if figures.reason or figures.latency_ms is None:
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
     p90_ms = figures.p90_ms or figures.latency_ms
-    limit = view.budget.latency_ms
+    limit = view.limits.latency_ms
     latency = f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
     compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
     return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)

@@ -251,7 +251,7 @@ def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.Da
 def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
     view, evaluation = item
     cells: dict[str, object] = {"role": _role(view, evaluation.configuration.key), "metric": view.metric}
-    cells["meets_budget"] = view.budget.met_by(evaluation)
+    cells["meets_budget"] = view.limits.met_by(evaluation)
     return {name: _read_known(evaluation, name) if path else cells[name] for name, path in map_columns().items()}
 
 

@@ -167,7 +167,7 @@ def _list_drawn_photos(view: RunView) -> list[pages.Photo]:
 
 
 def _devices(view: RunView) -> Variables | None:
-    if not view.by_device and not view.budget.must_run_on:
+    if not view.by_device and not view.limits.must_run_on:
         return None
     pick = view.decision.pick
     results = device_results(view, pick) if pick else ()
@@ -307,7 +307,7 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
         scripts=[asset("unpack.js"), asset("report.js")],
         packed_scripts=[plotly_script()],
         view=view,
-        limits=phrases.limits(view),
+        limits=phrases.describe_limits(view),
         sections=[(section, body) for section, body in bodies if body is not None],
         data=pack_text(_script_data(view)),
         library=pack_text(plotly_script()),
@@ -377,7 +377,7 @@ def make_payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
     rows = phrases.rank_begun(view)
     licences = _licences(view)
-    budget = view.budget
+    limits = view.limits
     sources: dict[str, int] = {}
     positions = {row.configuration.key: index for index, row in enumerate(rows)}
     first = [row.configuration.key for row in (view.decision.pick, view.decision.runner_up) if row is not None]
@@ -388,7 +388,7 @@ def make_payload(view: RunView) -> dict[str, object]:
         "sources": list(sources),
         "families": _distinct([row.family for row in view.evaluations]),
         "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
-        "budget": {"latency": budget.latency_ms, "size": budget.size_bytes, "accuracy": budget.min_accuracy},
+        "budget": {"latency": limits.latency_ms, "size": limits.size_bytes, "accuracy": limits.min_accuracy},
         "log": {
             "latency": _is_wide(evaluation.p90_ms for evaluation in view.ok),
             "size": _is_wide(evaluation.size_bytes for evaluation in view.ok),
@@ -409,7 +409,7 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "pick": key == view.pick_key,
         "front": key in view.front_keys,
         "tie": key in view.tie_keys,
-        "meets": view.budget.met_by(evaluation),
+        "meets": view.limits.met_by(evaluation),
         "contended": evaluation.contended,
     }
     return {

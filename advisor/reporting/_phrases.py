@@ -52,20 +52,20 @@ class Step:
     reasons: tuple[tuple[str, int], ...] = ()
 
 
-def limits(view: RunView) -> tuple[tuple[str, str], ...]:
+def describe_limits(view: RunView) -> tuple[tuple[str, str], ...]:
     """Return every limit set, by its name, as text."""
-    budget = view.budget
+    limits = view.limits
     metrics = {name: metric.label for name, metric in METRICS.items()}
     labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
     numbers = [
         (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
-        for name, value in budget.limits.items()
+        for name, value in limits.by_figure.items()
     ]
     # What the user did not set is no limit to name.
     words = (
-        ("confidence", "" if budget.confidence == CONFIDENCE else show_probability(budget.confidence)),
-        ("licence", ", ".join(budget.licence)),
-        ("must run on", ", ".join(budget.must_run_on)),
+        ("confidence", "" if limits.confidence == CONFIDENCE else show_probability(limits.confidence)),
+        ("licence", ", ".join(limits.licence)),
+        ("must run on", ", ".join(limits.must_run_on)),
         ("prefer", str(view.request.written["prefer"])),
     )
     return (*numbers, *((label, value) for label, value in words if value))
@@ -86,7 +86,7 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "tie"
     if key in view.front_keys:
         return "front"
-    broken = [f"budget {name}" if name.startswith(ON) else name for name in view.budget.violations(evaluation)]
+    broken = [f"budget {name}" if name.startswith(ON) else name for name in view.limits.violations(evaluation)]
     return f"over {', '.join(broken)}" if broken else "dominated"
 
 
@@ -118,7 +118,7 @@ class ConfigurationCounts:
 def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
     view = _leave_out_required(view)
-    meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    meet = sum(view.limits.met_by(evaluation) for evaluation in view.ok)
     unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
     failed = len(view.with_status(Status.FAILED))
     skipped = view.with_status(Status.SKIPPED)
@@ -139,7 +139,7 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
 
 def _leave_out_required(view: RunView) -> RunView:
     """Return a run without the rows of devices that the pick must run on, too: they show figures, and are no choice."""
-    required = {*view.budget.must_run_on} - {*view.request.question.devices}
+    required = {*view.limits.must_run_on} - {*view.request.question.devices}
     if not required:
         return view
     rows = (row for row in view.evaluations if row.configuration.target.device not in required)
@@ -265,7 +265,7 @@ def rank_begun(view: RunView) -> tuple[Evaluation, ...]:
         key = row.configuration.key
         ok = row.status is Status.OK
         # The last group takes every row, so that each row has one.
-        groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
+        groups = (key == view.pick_key, key in front, view.limits.met_by(row), ok, True)
         return groups.index(True), -row.accuracy_percent
 
     return tuple(sorted((row for row in view.evaluations if row.was_begun), key=rank))
@@ -293,8 +293,8 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         left -= len(lost)
         reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
         steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
-    meets = sum(view.budget.met_by(row) for row in view.ok)
-    exceeded = Counter(f"over the {limit} limit" for row in view.ok for limit in view.budget.violations(row))
+    meets = sum(view.limits.met_by(row) for row in view.ok)
+    exceeded = Counter(f"over the {limit} limit" for row in view.ok for limit in view.limits.violations(row))
     steps.append(Step("meets the budget", meets, left - meets, tuple(exceeded.most_common())))
     if not view.decision.feasible:
         return tuple(steps)

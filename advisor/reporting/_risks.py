@@ -11,8 +11,8 @@ from advisor.core import (
     PERMISSIVE_WORD,
     ROBUST,
     TOP1,
-    Budget,
     Evaluation,
+    Limits,
     Provenance,
     Quantity,
     allows,
@@ -306,7 +306,7 @@ def _begin_sentence(some: Sized, classes: Sized) -> str:
     return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
 
 
-def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
+def _budget(limits: Limits, evaluation: Evaluation) -> Risk | None:
     """Return how far the latency is from its limit, and whether it was measured on the device; None without a limit."""
     limit = limits.latency_ms
     latency = evaluation.latency_p90 or evaluation.latency
@@ -400,7 +400,7 @@ def _unknown(evaluation: Evaluation) -> Risk | None:
     return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {CLEAR_AUROC:g}. {advice}")
 
 
-def _licence(limits: Budget, evaluation: Evaluation) -> Risk:
+def _licence(limits: Limits, evaluation: Evaluation) -> Risk:
     licence = evaluation.card_facts.licence
     if not licence:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")

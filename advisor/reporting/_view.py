@@ -17,11 +17,12 @@ from advisor.core import (
     HOST,
     METRICS,
     TOP1,
-    Budget,
     Decision,
     Evaluation,
+    Limits,
     Metric,
     Provenance,
+    Relaxation,
     Status,
     TaskFacts,
     integration,
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 REPORT_PARTS = "advisor.report_parts"
 """Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
+
+LIMIT_OPTIONS = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+"""Options that set upper limits, by the name of the limit."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class RunView:
         manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
             ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
             ``data_fingerprint``, ...; unknown entries are shown too.
-        budget: the limits in base units.
+        limits: the limits in base units.
         evaluations: all of them, whatever their status.
         decision: the answer; for several devices, one model for all of them.
         by_device: the answer for each device alone, where there are several.
@@ -147,7 +151,7 @@ class RunView:
     name: str
     request: Request
     manifest: Mapping[str, Any]
-    budget: Budget
+    limits: Limits
     evaluations: tuple[Evaluation, ...]
     decision: Decision
     by_device: Mapping[str, Decision] = field(default_factory=dict)
@@ -219,7 +223,7 @@ class RunView:
     @property
     def only_here(self) -> bool:
         """True if the question names no device, so that the limits were held against this machine."""
-        return self.request.question.devices == (HOST,) and not self.budget.must_run_on
+        return self.request.question.devices == (HOST,) and not self.limits.must_run_on
 
     @property
     def unfinished_sentence(self) -> str:
@@ -301,7 +305,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         name=run.name,
         request=run.request,
         manifest=run.manifest,
-        budget=run.question.limits,
+        limits=run.question.limits,
         evaluations=run.evaluations,
         decision=decision,
         by_device=run.by_device,
@@ -350,20 +354,10 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     typed = shlex.quote(folder)
     if pick is not None and not run.own_question:
         return f"advisor export {typed} --pick {pick.configuration.key} --to bundle"
-    options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
-    for relaxation in decision.relaxations:
-        if is_floor(relaxation.limit):
-            floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
-            floors[relaxation.limit] = relaxation.needed.replace(" ", "")
-            floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
-            return f"advisor report {typed} --min-accuracy {','.join(floor_texts)}"
-        # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
-        limits = relaxation.limit.split(" and ")
-        ends = relaxation.needed.split(" and ")
-        if options.keys() >= set(limits) and len(limits) == len(ends):
-            needed = [end.replace(" points", "pt").replace(" ", "") for end in ends]
-            wider = " ".join(f"{options[limit]} {value}" for limit, value in zip(limits, needed, strict=True))
-            return f"advisor search --request {typed}/request.yaml {wider}"
+    relaxing = (_relaxing_command(typed, run, relaxation) for relaxation in decision.relaxations)
+    command = next(filter(None, relaxing), "")
+    if command:
+        return command
     if run.question.data is None and decision.feasible:
         # Published weights alone cannot learn images: that part of the request does not hold with images.
         asked = run.request.written["training"]
@@ -371,6 +365,23 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         return f"advisor search --request {typed}/request.yaml --data YOUR_IMAGES{trained}"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return f"{opener} {typed}/report.html"
+
+
+def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
+    """Return the command that asks for the looser limits of a relaxation; empty if no option sets one of them."""
+    if is_floor(relaxation.limit):
+        floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
+        floors[relaxation.limit] = relaxation.needed.replace(" ", "")
+        floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
+        return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
+    # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
+    names = relaxation.limit.split(" and ")
+    ends = relaxation.needed.split(" and ")
+    if not LIMIT_OPTIONS.keys() >= set(names) or len(names) != len(ends):
+        return ""
+    values = (end.replace(" points", "pt").replace(" ", "") for end in ends)
+    options = (f"{LIMIT_OPTIONS[name]} {value}" for name, value in zip(names, values, strict=True))
+    return f"advisor search --request {folder}/request.yaml {' '.join(options)}"
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:

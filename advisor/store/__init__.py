@@ -11,10 +11,8 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.store._cache import (
         ArtifactCache,
-        Packages,
         cache_root,
         fill_folder,
-        install_package,
         limited_cache,
         require_cache,
     )
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
         sum_bytes,
         uses_of,
     )
+    from advisor.store._packages import Packages, install_package
     from advisor.store._protobuf import Schema, message_type
     from advisor.store._run_folder import REPORTS, RunFolder, answers_file
     from advisor.store._run_integrity import CHANGED, OLD, Problem, artefact_problem, integrity_problems, seal_problems

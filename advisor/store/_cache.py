@@ -1,14 +1,12 @@
-"""Cache the results of stages by the hash of their inputs, and packages that do not fit this environment."""
+"""Cache the results of stages by the hash of their inputs."""
 
 import contextlib
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from glob import escape
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from advisor.core import StageError, UsageError
-from advisor.isolation import TimedOut, run_program
 from advisor.store._files import (
     find_changed_file,
     full_disk,
@@ -32,10 +29,8 @@ from advisor.store._yamlfile import read_text
 _log = logging.getLogger(__name__)
 
 _TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache: one takes about 0.1 s
-_MOST_HOLDER_BYTES = 1000  # of the file that names the maker of a result
-_MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
-
-TIMEOUT_S = 600.0
+_MOST_HOLDER_BYTES = 1000  # Of the file that names the maker of a result
+_MAKING = ".making-"  # The beginning of the name of an unfinished result; its key follows
 
 
 def cache_root() -> Path:
@@ -47,7 +42,10 @@ def cache_root() -> Path:
 
 
 def require_cache() -> None:
-    """Make the folder of all caches; UsageError if it or files in it cannot be made, or its limit is no size."""
+    """Make the folder of all caches, and remove unfinished results that nobody makes any more.
+
+    UsageError: the folder or files in it cannot be made, or its limit is no size.
+    """
     root = cache_root()
     hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
     try:
@@ -57,11 +55,11 @@ def require_cache() -> None:
     if not os.access(root, os.W_OK | os.X_OK):
         raise UsageError(f"the cache '{root}' cannot be written to", hint)
     limit_bytes(root)
-    # Nobody makes them any more if their makers were killed.
-    for left in root.glob(f"artifacts/*/{_MAKING}*"):
-        key = left.name.removeprefix(_MAKING).rpartition("-")[0]
-        with contextlib.suppress(Timeout, OSError), FileLock(left.with_name(f"{key}.lock"), timeout=0):
-            shutil.rmtree(left, ignore_errors=True)
+    for unfinished in root.glob(f"artifacts/*/{_MAKING}*"):
+        key = unfinished.name.removeprefix(_MAKING).rpartition("-")[0]
+        # A result whose lock is free is made by nobody: its maker was killed.
+        with contextlib.suppress(Timeout, OSError), FileLock(unfinished.with_name(f"{key}.lock"), timeout=0):
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class ArtifactCache:
@@ -161,9 +159,9 @@ def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str
         if folder.is_dir() and find_changed_file(folder) is None:
             return folder
         shutil.rmtree(folder, ignore_errors=True)
-        for left in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
+        for abandoned in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
             # Its maker was killed: the lock is ours.
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(abandoned, ignore_errors=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f"{_MAKING}{folder.name}-", dir=folder.parent))
         try:
             make(unfinished)
@@ -201,64 +199,3 @@ def _hold_lock(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
         # In this order: after the release, the next holder writes its name into this file.
         holder.unlink(missing_ok=True)
         lock.release()
-
-
-# Install packages that do not fit those of this environment, with the user's pip and its index, proxy, certificates.
-#
-# Only wheels are installed, so that no set-up code of a package runs.
-
-
-@dataclass(frozen=True)
-class Packages:
-    """Packages in a folder of the cache, beside those of this environment."""
-
-    name: str  # of the folder, and in errors: the package that is wanted
-    # lines of a requirements file: every package with its exact version, and best with its hash
-    requirements: tuple[str, ...]
-    options: tuple[str, ...] = ()  # more options of ``pip install``, such as ``--no-deps``
-
-    @property
-    def are_installed(self) -> bool:
-        """The packages are in the cache already."""
-        return _folder_of(self).is_dir()
-
-    def import_path(self) -> str:
-        """Return the ``PYTHONPATH`` with which a child process finds the packages first; install them on first use."""
-
-        def fill(folder: Path) -> None:
-            listed = folder / "requirements.txt"
-            listed.write_text("\n".join(self.requirements) + "\n", encoding="utf-8")
-            hint = "check the connection to the package index; advisor uses your pip settings"
-            install_package(self.name, ["--target", str(folder), *self.options, "--requirement", str(listed)], hint)
-
-        installed = str(fill_folder(_folder_of(self), fill))
-        return os.pathsep.join(path for path in (installed, os.environ.get("PYTHONPATH", "")) if path)
-
-
-def _folder_of(packages: Packages) -> Path:
-    # Wheels with native code belong to one version of Python, which the tag names.
-    inputs = [packages.requirements, packages.options, sys.implementation.cache_tag]
-    return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
-
-
-def install_package(name: str, arguments: Sequence[str], hint: str, python: Path | None = None) -> None:
-    """Run ``pip install`` with this environment's pip, for another ``python`` if one is given.
-
-    ``name`` is what is installed. The UsageError has the last error that pip printed, and ``hint``.
-    """
-    for_python = ["--python", str(python)] if python else []
-    pip = [sys.executable, "-P", "-m", "pip", *for_python, "--disable-pip-version-check", "--no-input"]
-    command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
-    # The user's folder is no place for them.
-    environment = {**os.environ, "PIP_USER": "0"}
-    try:
-        done = run_program(command, timeout_s=TIMEOUT_S, environment=environment)
-    except TimedOut as error:
-        raise UsageError(
-            f"{name} cannot be installed: pip did not end within {TIMEOUT_S:g} s",
-            "check the connection to the package index",
-        ) from error
-    if done.status != 0:
-        errors = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
-        reason = (errors or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
-        raise UsageError(f"{name} cannot be installed: {reason[:300]}", hint)

@@ -6,14 +6,14 @@ from advisor.core import HEAD
 from advisor.tasks._counting_task import Counting
 
 COUNTING = Counting(
-    "object-counting",
-    "Object detector",
-    "F1",
-    "F1",
-    "F1 of a class's centres",
-    (HEAD,),
-    "images with boxes",
-    "A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
+    name="object-counting",
+    model_kind="Object detector",
+    metric="F1",
+    by_class="F1",
+    by_class_is="F1 of a class's centres",
+    default=(HEAD,),
+    needs="images with boxes",
+    right_if="A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
     side=320,
     cards=4,
     conditions=True,

@@ -94,7 +94,8 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     merged = merge_images(load_run(with_images.run), more)
     split = with_images.run.read_json("split.json")
     assert (merged.new_classes, merged.known, merged.returned) == (("coins",), 1, 1)
-    assert [path.name for path in merged.corrected] == [Path(_learnt(split)[1]["path"]).name]
+    learnt = [row for row in split["train"] if row["class"] == "astronaut"]
+    assert [path.name for path in merged.corrected] == [Path(learnt[1]["path"]).name]
     old = {image.path: image for image in merged.images if not image.new}
     assert {part: sum(image.part == part for image in old.values()) for part in PARTS} == {
         part: len(split[part]) for part in PARTS
@@ -103,10 +104,6 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
     assert 0 < len(merged.list_holdout(new=True)) <= 6
     assert merge_images(load_run(with_images.run), more) == merged, "the draw is the same each time"
-
-
-def _learnt(split: dict[str, list[dict[str, str]]]) -> list[dict[str, str]]:
-    return [row for row in split["train"] if row["class"] == "astronaut"]
 
 
 def test_a_folder_without_anything_new_is_refused(photos: Path, with_images: Searched) -> None:

@@ -27,7 +27,7 @@ from advisor.core import (
     without_passwords,
 )
 from advisor.core._form import Form
-from advisor.core._names import check_storage
+from advisor.core._names import parse_storage
 from tests.builders import configuration, evaluation, must_fail
 from tests.tables import read_table, with_cases
 
@@ -160,11 +160,11 @@ def test_passwords_are_taken_out_of_every_text_of_a_document() -> None:
 
 @pytest.mark.parametrize("storage", ["journal", "sqlite", "postgresql://me@host/db"])
 def test_a_valid_storage_is_returned_as_it_is(storage: str) -> None:
-    assert check_storage(storage) == storage
+    assert parse_storage(storage) == storage
 
 
 @with_cases
 def test_another_storage_is_refused_without_its_password(storage: str, words: str) -> None:
-    refused = must_fail(UsageError, "--storage", check_storage, storage)
+    refused = must_fail(UsageError, "--storage", parse_storage, storage)
     assert words in refused.message
     assert "hidden" not in refused.message

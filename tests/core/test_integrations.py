@@ -12,7 +12,7 @@ import pytest
 from advisor.api._answers import EXPERIMENT_LOGS, ExperimentLog
 from advisor.cli import IntegrationCommand
 from advisor.cli._options import INTEGRATIONS
-from advisor.core import EXECUTORS, TASKS, UsageError, _names as integrations, integration, registered
+from advisor.core import EXECUTORS, TASKS, UsageError, _integrations as integrations, integration, registered
 from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
 from advisor.devices._connections.protocol import EXPORTERS, Exporter
 from advisor.devices._profiles.runtimes import RUNTIMES

@@ -17,10 +17,10 @@ from advisor.core import (
     PLAN,
     RUNNING,
     SEARCH,
-    Budget,
     Evaluation,
     ImageAnswers,
     LatencyDistribution,
+    Limits,
     Option,
     PlanOptions,
     Provenance,
@@ -43,7 +43,7 @@ from tests.tables import with_cases
 from tests.zones import zone
 
 NORMAL = NormalDist()
-SITES = Budget(latency_ms=50.0, min_metrics=(("worst-group", 70.0),))
+SITES = Limits(latency_ms=50.0, min_metrics=(("worst-group", 70.0),))
 
 
 class MoreOptions(PlanOptions, total=False):
@@ -178,16 +178,16 @@ def test_a_prediction_meets_the_limit_where_its_chance_reaches_the_confidence(me
     found = with_budget_probability(predicted("one", median), 50.0, confidence)
     chance = spread(median).below(50.0)
     if abs(chance - confidence) > 1e-6:
-        assert Budget(latency_ms=50.0).met_by(found) == (chance >= confidence)
+        assert Limits(latency_ms=50.0).met_by(found) == (chance >= confidence)
 
 
 def test_another_confidence_picks_another_model_and_the_reason_says_how_sure_it_is() -> None:
     rows = [predicted("likely", 42, accuracy=90), predicted("sure", 20, accuracy=80)]
     for confidence, pick in ((0.7, "likely"), (0.95, "sure")):
-        decision = decide([with_budget_probability(row, 50.0, confidence) for row in rows], Budget(latency_ms=50.0))
+        decision = decide([with_budget_probability(row, 50.0, confidence) for row in rows], Limits(latency_ms=50.0))
         assert present(decision.pick).configuration.card == pick
     pick = with_budget_probability(predicted("one", 38), 50.0, 0.9)
-    reason = decide([pick], Budget(latency_ms=50.0)).reason
+    reason = decide([pick], Limits(latency_ms=50.0)).reason
     assert "predicted 38.0 ms [29.4-49.1]" in reason
     assert "91 % sure to meet 50.0 ms" in reason
 

@@ -7,10 +7,10 @@ from hypothesis import given, strategies as st
 
 from advisor.core import (
     BALANCED,
-    Budget,
     Configuration,
     Evaluation,
     ImageAnswers,
+    Limits,
     NewConditions,
     Preference,
     Provenance,
@@ -28,7 +28,7 @@ from advisor.core._preferences import PREFERENCES, parse_preference
 from tests.builders import evaluation, must_fail, present
 from tests.tables import with_cases
 
-BUDGET = Budget(latency_ms=50)
+LIMITS = Limits(latency_ms=50)
 
 ACCURATE = evaluation("accurate", accuracy=92, latency=20, size=9e6)
 FAST = evaluation("fast", accuracy=80, latency=2, size=4e6)
@@ -42,13 +42,13 @@ shares = st.floats(0, 1)
 
 @pytest.mark.parametrize(("name", "pick"), [("accuracy", ACCURATE), ("latency", FAST), ("size", SMALL)])
 def test_a_preference_for_one_figure_picks_its_best_within_the_budget(name: str, pick: Evaluation) -> None:
-    assert decide(ALL, BUDGET, preference=PREFERENCES[name]).pick == pick
-    assert decide(ALL, Budget(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
+    assert decide(ALL, LIMITS, preference=PREFERENCES[name]).pick == pick
+    assert decide(ALL, Limits(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
 
 
 def test_weights_choose_among_all_that_fit_and_the_default_is_balanced() -> None:
-    assert decide(ALL, BUDGET) == decide(ALL, BUDGET, preference=BALANCED)
-    decision = decide(ALL, BUDGET, preference=parse_preference("accuracy=0.5,latency=2"))
+    assert decide(ALL, LIMITS) == decide(ALL, LIMITS, preference=BALANCED)
+    decision = decide(ALL, LIMITS, preference=parse_preference("accuracy=0.5,latency=2"))
     assert decision.pick == FAST
     assert "accuracy=0.5,latency=2,size=0" in decision.reason
     assert "12.0 points behind the most accurate" in decision.reason
@@ -58,18 +58,18 @@ def test_weights_choose_among_all_that_fit_and_the_default_is_balanced() -> None
 def test_a_saved_share_of_a_limit_buys_that_share_of_a_point(
     limit: float, saved: float, more: float, figure: str
 ) -> None:
-    budget = Budget(latency_ms=limit, size_bytes=int(1e6 * limit))
+    limits = Limits(latency_ms=limit, size_bytes=int(1e6 * limit))
     costs = {"latency": 0.05 * limit, "size": 0.05e6 * limit}
     best = evaluation("best", accuracy=90, **{**costs, figure: costs[figure] * (1 + saved / 0.05)})
     for points, picked in ((saved + more, best.configuration.card), (saved - 0.05, "cheap")):
         cheap = evaluation("cheap", accuracy=90 - points, **costs)
-        assert present(decide([best, cheap], budget).pick).configuration.card == picked
+        assert present(decide([best, cheap], limits).pick).configuration.card == picked
 
 
 def test_a_size_budget_is_a_scale_too() -> None:
     large, small = evaluation("large", accuracy=90, size=4e6), evaluation("small", accuracy=89.5, size=1.5e6)
-    assert decide([large, small], BUDGET).pick == large
-    assert decide([large, small], Budget(latency_ms=50, size_bytes=4_500_000)).pick == small
+    assert decide([large, small], LIMITS).pick == large
+    assert decide([large, small], Limits(latency_ms=50, size_bytes=4_500_000)).pick == small
 
 
 def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
@@ -80,7 +80,7 @@ def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
 def test_the_reason_says_which_points_are_given_up_for_what() -> None:
     best = evaluation("best", accuracy=90.4, latency=20, size=9e6)
     cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
-    reason = decide([best, cheap], BUDGET).reason
+    reason = decide([best, cheap], LIMITS).reason
     assert "It gives up 0.4 points, and up to 2.2 points may be noise here" in reason
     assert "It is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less, in all worth 1.3 points)" in reason
 
@@ -88,14 +88,14 @@ def test_the_reason_says_which_points_are_given_up_for_what() -> None:
 def test_twice_the_weight_on_size_is_among_the_flips() -> None:
     quick = evaluation("quick", accuracy=90, latency=5, size=4e6)
     light = evaluation("light", accuracy=90, latency=12, size=3.4e6)
-    decision = decide([quick, light], BUDGET)
+    decision = decide([quick, light], LIMITS)
     assert decision.pick == quick
     assert any("size matters twice as much: light" in flip.text for flip in decision.flips)
 
 
 def test_a_preference_for_accuracy_says_what_it_cannot_tell_apart() -> None:
     best, near = evaluation("best", accuracy=90.5), evaluation("near", accuracy=90, latency=2)
-    decision = decide([best, near], BUDGET, preference=PREFERENCES["accuracy"])
+    decision = decide([best, near], LIMITS, preference=PREFERENCES["accuracy"])
     assert decision.pick == best
     assert "statistically tied with 1 other" in decision.reason
 
@@ -126,7 +126,7 @@ def test_any_weights_pick_from_the_front(rows: list[tuple[int, int, int]]) -> No
         evaluation(f"card{place}", accuracy=accuracy, latency=latency, size=size * 1e5)
         for place, (accuracy, latency, size) in enumerate(rows)
     ]
-    decision = decide(evaluations, BUDGET, preference=Preference(1.0, 0.7, 0.3))
+    decision = decide(evaluations, LIMITS, preference=Preference(1.0, 0.7, 0.3))
     assert decision.pick in decision.front
 
 
@@ -160,7 +160,7 @@ def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[
         for place, (board, phone, top1) in enumerate(figures)
         for device, latency in (("board", board), ("phone", phone))
     ]
-    decision = decide(worst_case(rows, ["board", "phone"]), Budget(latency_ms=50))
+    decision = decide(worst_case(rows, ["board", "phone"]), Limits(latency_ms=50))
     possible = [place for place, (board, phone, _) in enumerate(figures) if 1.1 * max(board, phone) <= 50]
     assert decision.feasible == bool(possible)
     if decision.feasible and decision.pick is not None:
@@ -172,7 +172,7 @@ def test_what_is_known_elsewhere_stands_beside_each_evaluation() -> None:
     (one, two) = with_required_figures(rows, {"phone": [on("phone", "one", 12)]})
     assert present(one.required_figures)["phone"].latency_ms == 12
     assert two.required_figures == {}
-    assert not Budget(must_run_on=("phone",)).met_by(two)
+    assert not Limits(must_run_on=("phone",)).met_by(two)
 
 
 def percent(value: float, half: float = 3.0) -> Quantity:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import (
-    Budget,
     CaptureAccuracy,
     Evaluation,
     ImageAnswers,
+    Limits,
     Provenance,
     Quantity,
     as_probabilities,
@@ -27,7 +27,7 @@ from advisor.engine._history.differences import FIGURES, compare_figure, compare
 from tests.builders import evaluation, must_fail, present
 from tests.tables import with_cases
 
-SEVENTY = Budget(min_accuracy=70.0)
+SEVENTY = Limits(min_accuracy=70.0)
 
 
 def test_wilson_gives_the_textbook_interval() -> None:
@@ -131,8 +131,8 @@ def test_a_hold_out_that_contradicts_the_limit_makes_it_unmet_and_the_answer_say
 
 
 def test_three_images_of_296_do_not_throw_out_a_form_and_a_large_loss_does() -> None:
-    assert not Budget(max_drop_points=1.0).met_by(replace(evaluation("one"), drop=lost(296, 12, 2)))
-    limits = Budget(max_drop_points=1.0)
+    assert not Limits(max_drop_points=1.0).met_by(replace(evaluation("one"), drop=lost(296, 12, 2)))
+    limits = Limits(max_drop_points=1.0)
     form = replace(evaluation("one"), drop=lost(296, 3))
     assert present(form.drop).value > 1.0
     assert limits.met_by(form)
@@ -168,16 +168,16 @@ def test_what_is_not_measured_is_held_as_it_is() -> None:
 
 @given(st.integers(0, 300), st.integers(0, 900), st.floats(1, 99))
 def test_a_limit_is_met_exactly_where_its_probability_is_at_least_a_half(right: int, held: int, limit: float) -> None:
-    one, budget = judged("one", (right, 300), (held, 900)), Budget(min_accuracy=limit)
-    probability = budget.probabilities(one)["accuracy"]
+    one, limits = judged("one", (right, 300), (held, 900)), Limits(min_accuracy=limit)
+    probability = limits.probabilities(one)["accuracy"]
     if abs(probability - 0.5) > 1e-3:
-        assert budget.met_by(one) == (probability > 0.5)
+        assert limits.met_by(one) == (probability > 0.5)
 
 
 @given(st.integers(0, 899), st.floats(1, 99))
 def test_a_better_hold_out_never_meets_a_limit_with_less_probability(held: int, limit: float) -> None:
-    budget = Budget(min_accuracy=limit)
-    worse, better = (budget.probabilities(judged("one", (200, 300), (n, 900)))["accuracy"] for n in (held, held + 1))
+    limits = Limits(min_accuracy=limit)
+    worse, better = (limits.probabilities(judged("one", (200, 300), (n, 900)))["accuracy"] for n in (held, held + 1))
     assert worse <= better + 0.02  # the interval is wider towards the middle
 
 

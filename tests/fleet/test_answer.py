@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.core import Budget, Evaluation
+from advisor.core import Evaluation, Limits
 from advisor.engine import load_run
 from advisor.fleet import read_fleet
 from advisor.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer, predict_matrix
@@ -28,11 +28,11 @@ VALUES = arrays(
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
     files = [replace(each, artefact=f"{i}.tflite", artefact_sha256=str(i)) for i, each in enumerate(rows())]
-    return predict_matrix(read_fleet(PHONES), files, Budget(latency_ms=20.0))
+    return predict_matrix(read_fleet(PHONES), files, Limits(latency_ms=20.0))
 
 
 def answer(matrix: Matrix, budget_ms: float = 17.5, fleet: str = PHONES) -> FleetAnswer:
-    return answer_for(read_fleet(fleet), replace(matrix, limits=Budget(latency_ms=budget_ms)))
+    return answer_for(read_fleet(fleet), replace(matrix, limits=Limits(latency_ms=budget_ms)))
 
 
 def names(files: tuple[Evaluation, ...]) -> list[str]:
@@ -90,7 +90,7 @@ def test_a_budget_that_nobody_meets_gives_the_floor_and_another_limit_keeps_a_fi
     assert found.option.sure_share == 0
     assert "no file is sure to meet 0.01 ms on any phone: the floor is mobilenet_v1_0.25_224" in found.notes[-1]
     assert "its slowest phone needs a budget of" in found.notes[-1]
-    limits = Budget(latency_ms=50.0, size_bytes=1_000_000)
+    limits = Limits(latency_ms=50.0, size_bytes=1_000_000)
     found = answer_for(read_fleet(PHONES), replace(matrix, limits=limits))
     served = {each.tier for each in found.options[-1].phones if each.sure}
     assert {names(found.options[-1].files)[tier] for tier in served} == {"mobilenet_v1_0.25_224"}

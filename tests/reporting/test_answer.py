@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core import Budget, CardFacts, Evaluation, HoldoutPart, OnAllImages, Provenance, Quantity, Status
+from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages, Provenance, Quantity, Status
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import CheckedLabels
 from advisor.engine._history.loaded_run import WrongLabel
@@ -151,7 +151,7 @@ def test_a_float_pick_says_why_its_int8_file_is_not_the_pick(
     int8 = replace(pick, configuration=variant, latency=latency, latency_p90=None, accuracy=accuracy)
     others = [row for row in view.evaluations if row.network != pick.network]
     decision = replace(view.decision, ties=(int8,) if tied else ())
-    view = replace(view, evaluations=(*others, pick, int8), decision=decision, budget=Budget(latency_ms=budget_ms))
+    view = replace(view, evaluations=(*others, pick, int8), decision=decision, limits=Limits(latency_ms=budget_ms))
     (line,) = [line for line in opening_lines(view) if line.startswith("Not compressed")]
     assert line.startswith(f"Not compressed: int8 of it {said}")
 
@@ -201,7 +201,7 @@ def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
     view = judged_view()
-    unknown = opening_lines(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
+    unknown = opening_lines(replace(view, limits=replace(view.limits, latency_ms=None)))[-1]
     assert "the latency on your device (all was measured here; name yours: --device)" in unknown
 
 

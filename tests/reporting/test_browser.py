@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from advisor.core import Budget, decide
+from advisor.core import Limits, decide
 from advisor.datasets import DEMO_NOTE
 from advisor.reporting import RunView
 from advisor.reporting._explanation import meeting_line
@@ -58,7 +58,7 @@ def opened(run_page: Opened) -> Iterator[Opened]:
     run_page.until(f"document.getElementById('shown').textContent.startsWith('{len(run_view().evaluations)} ')")
 
 
-@pytest.mark.parametrize("view", [empty_view(), run_view(budget=Budget(latency_ms=0.2, size_bytes=8e6), data=False)])
+@pytest.mark.parametrize("view", [empty_view(), run_view(limits=Limits(latency_ms=0.2, size_bytes=8e6), data=False)])
 def test_a_page_without_a_pick_is_quiet_and_refuses_a_foreign_script(open_page: Open, view: RunView) -> None:
     opened = open_page(view)
     opened.assert_quiet()
@@ -115,7 +115,7 @@ def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened
 def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
     view = run_view()
     opened.page.locator("input[name=only][value=meets]").check()
-    meets = [index for index, row in enumerate(rank_begun(view)) if view.budget.met_by(row)]
+    meets = [index for index, row in enumerate(rank_begun(view)) if view.limits.met_by(row)]
     assert sorted(shown_rows(opened)) == meets
     opened.page.get_by_role("button", name="Reset filters").click()
     opened.until(f"document.getElementById('shown').textContent.startsWith('{len(view.evaluations)} ')")
@@ -187,13 +187,13 @@ def test_details_are_folded_when_printed_until_a_link_opens_them(opened: Opened)
 
 def odd_view() -> RunView:
     """Return a run with odd names and a candidate far below the others."""
-    budget = Budget(latency_ms=5000.0, size_bytes=200_000_000)
-    view, rows = run_view(classes=ODD, budget=budget, card_suffix="<img src=x onerror=alert(3)>&<b>"), []
+    limits = Limits(latency_ms=5000.0, size_bytes=200_000_000)
+    view, rows = run_view(classes=ODD, limits=limits, card_suffix="<img src=x onerror=alert(3)>&<b>"), []
     last = max(view.ok, key=lambda row: row.latency.value)
     far = replace(last.accuracy, value=5.0, low=3.0, high=8.0)
     for row in view.evaluations:
         rows.append(replace(row, accuracy=far) if row is last else row)
-    return replace(view, evaluations=tuple(rows), decision=decide(rows, budget))
+    return replace(view, evaluations=tuple(rows), decision=decide(rows, limits))
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def wordy_view(case: str, folder: Path) -> RunView:
     if case in NAMES:
         return with_dataset(usual, images_per_class=dict.fromkeys(NAMES[case], 60))
     if case == "one candidate":
-        return replace(run_view(), evaluations=run_view().ok[:1], decision=decide(run_view().ok[:1], run_view().budget))
+        return replace(run_view(), evaluations=run_view().ok[:1], decision=decide(run_view().ok[:1], run_view().limits))
     if case == "stopped":
         return replace(usual, unfinished=replace(running.unfinished, running=False))
     others = {"running": running, "running, no result": running_view(0), "none": empty_view()}

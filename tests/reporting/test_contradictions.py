@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from advisor.core import Budget, Evaluation, Status, TuningFacts, decide
+from advisor.core import Evaluation, Limits, Status, TuningFacts, decide
 from advisor.core._preferences import parse_preference
 from advisor.engine import CheckedLabels, ExpectedTuning, StageName
 from advisor.engine._history.loaded_run import WrongLabel
@@ -40,9 +40,9 @@ def answers(draw: st.DrawFn) -> RunView:
                 row = _row(draw, f"card{card}", training, form, bits)
                 right[row.configuration] = tuple(float(bits >> image & 1) for image in range(IMAGES))
                 rows.append(row)
-    budget = Budget(latency_ms=draw(st.sampled_from([5.0, 20.0, 50.0])))
+    limits = Limits(latency_ms=draw(st.sampled_from([5.0, 20.0, 50.0])))
     prefer = draw(st.sampled_from(PREFERENCES))
-    decision = decide(rows, budget, lambda row: right[row.configuration], parse_preference(prefer))
+    decision = decide(rows, limits, lambda row: right[row.configuration], parse_preference(prefer))
     skipped = draw(st.integers(0, 3))
     others = [
         Evaluation(evaluation(f"later{n}").configuration, Status.SKIPPED, stage=StageName.STOP) for n in range(skipped)
@@ -50,7 +50,7 @@ def answers(draw: st.DrawFn) -> RunView:
     manifest = {"configurations": len(rows) + skipped + draw(st.integers(0, 100)), "stopped": {"why": "time_limit"}}
     tuning = ExpectedTuning(3.0, 1.0, 5.0, draw(st.integers(20, 4000)), "card0") if draw(st.booleans()) else None
     doubtful = (WrongLabel("glass/a b.jpg", "glass", "metal", 0.01, 0.9),) if draw(st.booleans()) else ()
-    view = replace(run_view(), evaluations=(*rows, *others), budget=budget, decision=decision, manifest=manifest)
+    view = replace(run_view(), evaluations=(*rows, *others), limits=limits, decision=decision, manifest=manifest)
     return replace(view, tuning=tuning, labels=CheckedLabels("card0", 400, doubtful), next_command=draw(NEXT))
 
 
@@ -87,7 +87,7 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
         parse(shlex.split(command))
     if not decision.feasible:
         return
-    within = [row for row in view.ok if view.budget.met_by(row)]
+    within = [row for row in view.ok if view.limits.met_by(row)]
     best = max(evaluation.accuracy_percent for evaluation in within)
     assert ("is the most accurate candidate" in decision.reason) <= (pick.accuracy_percent == best)
     rows = {row.configuration.key: row for row in view.ok}

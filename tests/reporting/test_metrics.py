@@ -31,7 +31,7 @@ from advisor.reporting._figures import key_figures, list_expectations, list_foun
 from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._frames import Rows
 from advisor.reporting._html import render_html
-from advisor.reporting._phrases import limits
+from advisor.reporting._phrases import describe_limits
 from advisor.reporting._risks import list_risks
 from tests.builders import must_fail
 from tests.reporting.views import HOSTILE, judged_view, run_view
@@ -68,12 +68,12 @@ def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluatio
     return replace(found, holdout_accuracy=known(5)[metric], holdout_answers=answers)
 
 
-def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **limits: object) -> RunView:
+def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **changes: object) -> RunView:
     """Return a run whose candidates were compared by a metric."""
     judged, view = view is None, view or judged_view()
-    budget = replace(view.budget, **limits)
+    limits = replace(view.limits, **changes)
     rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
-    return asking(replace(view, evaluations=rows, decision=decide(rows, budget), budget=budget), metric)
+    return asking(replace(view, evaluations=rows, decision=decide(rows, limits), limits=limits), metric)
 
 
 def asking(view: RunView, metric: str) -> RunView:
@@ -91,7 +91,7 @@ def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str])
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"
     assert "Right on 85 of 100 images like yours (95 %: 81 to 89). 75 % macro F1." in opening_lines(view)
-    limited = dict(limits(metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))))
+    limited = dict(describe_limits(metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))))
     assert (limited["macro F1"], limited["worst-group top-1"]) == ("≥ 50.0 %", "≥ 60.0 %")
     assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from advisor.core import (
-    Budget,
     CaptureAccuracy,
     CardFacts,
     ConditionAccuracy,
     Evaluation,
     HeadFacts,
     Interval,
+    Limits,
     OtherThings,
     Provenance,
     Quantity,
@@ -34,8 +34,8 @@ HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_imag
 DIFFER, RESEMBLE = "differ from the training images", "resemble the training images, or are easier by chance"
 
 
-def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
-    found = {risk.name: risk for risk in list_risks(run_view(budget=budget), row)}
+def level_of(name: str, row: Evaluation, limits: Limits | None = None) -> tuple[Level, str]:
+    found = {risk.name: risk for risk in list_risks(run_view(limits=limits), row)}
     return found[name].level, found[name].text
 
 

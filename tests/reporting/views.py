@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from advisor.core import (
-    Budget,
     Configuration,
     Evaluation,
     Interval,
+    Limits,
     Provenance,
     Quantity,
     Status,
@@ -71,7 +71,7 @@ def said(view: RunView, width: int = 140, encoding: str = "utf-8", brief: bool =
 @cache
 def run_view(
     classes: tuple[str, ...] = CLASSES,
-    budget: Budget | None = None,
+    limits: Limits | None = None,
     data: bool = True,
     threads: tuple[int, ...] = (1, 2),
     repeats: int = 1,
@@ -79,24 +79,22 @@ def run_view(
     card_suffix: str = "",
 ) -> RunView:
     """Return a finished run over all cards, recipes and thread counts, decided by the real decision."""
-    budget = budget or Budget(latency_ms=50.0, size_bytes=8_000_000, max_drop_points=2.0)
-    made = _evaluations(classes, data, threads, repeats, random.Random(0))
-    evaluations = tuple(replace(row, configuration=_renamed(row, card_prefix, card_suffix)) for row in made)
+    limits = limits or Limits(latency_ms=50.0, size_bytes=8_000_000, max_drop_points=2.0)
+    made = list(_evaluations(classes, data, threads, repeats, random.Random(0)))
+    cards = [f"{card_prefix}{row.configuration.card}{card_suffix}" for row in made]
+    named = [replace(row.configuration, card=card) for row, card in zip(made, cards, strict=True)]
+    evaluations = tuple(replace(row, configuration=name) for row, name in zip(made, named, strict=True))
     return RunView(
         name="20260131-1200-image-classification",
         folder="runs/20260131-1200-image-classification",
-        request=_request(budget, data),
+        request=_request(limits, data),
         manifest=_manifest(data),
-        budget=budget,
+        limits=limits,
         dataset=_dataset(classes) if data else None,
         evaluations=evaluations,
-        decision=decide(evaluations, budget),
+        decision=decide(evaluations, limits),
         next_command="advisor export runs/latest --to bundle",
     )
-
-
-def _renamed(row: Evaluation, prefix: str, suffix: str) -> Configuration:
-    return replace(row.configuration, card=f"{prefix}{row.configuration.card}{suffix}")
 
 
 def with_pick(view: RunView, **changes: Any) -> RunView:
@@ -116,7 +114,7 @@ def judged_view() -> RunView:
     decision = view.decision
     files = {e.artefact for e in (decision.pick, decision.runner_up, *decision.ties, *decision.front) if e}
     judged = tuple(_judged(e) if e.artefact in files else e for e in view.evaluations)
-    return replace(view, evaluations=judged, decision=decide(judged, view.budget))
+    return replace(view, evaluations=judged, decision=decide(judged, view.limits))
 
 
 def unknown_view(training: str = "head", **changes: object) -> RunView:
@@ -170,12 +168,12 @@ def running_view(evaluated: int = 34) -> RunView:
     """Return the run while its search is running; 0 for one without any result."""
     state = Unfinished(evaluated, 100, running=True, at="2026-01-31T12:00:00+00:00")
     view = replace(run_view(), unfinished=state, next_command="")
-    return view if evaluated else replace(view, evaluations=(), decision=decide((), view.budget))
+    return view if evaluated else replace(view, evaluations=(), decision=decide((), view.limits))
 
 
 def infeasible_view() -> RunView:
     """Return a run that nothing in it meets: the fastest candidate takes longer than the limit."""
-    return run_view(budget=Budget(latency_ms=0.2, size_bytes=8_000_000))
+    return run_view(limits=Limits(latency_ms=0.2, size_bytes=8_000_000))
 
 
 @cache
@@ -186,7 +184,7 @@ def empty_view() -> RunView:
         Evaluation(row.configuration, Status.FAILED, row.family, "the weights cannot be fetched", StageName.CONVERT)
         for row in view.evaluations
     )
-    return replace(view, evaluations=failed, decision=decide(failed, view.budget))
+    return replace(view, evaluations=failed, decision=decide(failed, view.limits))
 
 
 def _evaluations(
@@ -286,8 +284,8 @@ def _dataset(classes: Sequence[str]) -> DatasetSummary:
     )
 
 
-def _request(budget: Budget, data: bool) -> Request:
-    options = {"budget": f"{budget.latency_ms:g}ms", "size_budget": f"{budget.size_bytes / 1e6:g}MB"}
+def _request(limits: Limits, data: bool) -> Request:
+    options = {"budget": f"{limits.latency_ms:g}ms", "size_budget": f"{limits.size_bytes / 1e6:g}MB"}
     return resolve({**options, "data": "pictures" if data else None})
 
 

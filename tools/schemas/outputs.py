@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from advisor.core import Budget, Decision, DeviceFigures, Evaluation, FileFeatures, ImageAnswers, Target
+from advisor.core import Decision, DeviceFigures, Evaluation, FileFeatures, ImageAnswers, Limits, Target
 from advisor.core._codec import entries_of
 from advisor.core._evaluation import DETAILS, entry_name, merged_facts
 from advisor.datasets import Overview
@@ -122,7 +122,8 @@ ENTRIES: Mapping[type, Entries] = {
         "run": "name",
         "unfinished": "unfinished",
         "task": (str | None, "what the model does, such as image-classification; null in damaged runs"),
-        **_named("metric", "budget"),
+        "metric": "metric",
+        "budget": "limits",
         "prefer": (str, "what counted: balanced, accuracy, latency, size, or weights"),
         "feasible": "decision.feasible",
         "opening": (tuple[str, ...], "the answer in plain lines: file, accuracy, latency, what is not known"),
@@ -148,7 +149,7 @@ ENTRIES: Mapping[type, Entries] = {
         "devices": "by_device",
         "fleet": (Mapping[str, object] | None, "the files for a fleet of phones (docs/fleet.md); null without --fleet"),
     },
-    Budget: own(Budget),
+    Limits: own(Limits),
     Incumbent: {"evaluation": "evaluation", "picked": "picked", "switching_points": "points", "switching_part": "part"},
     ExpectedTuning: own(ExpectedTuning) | {"command": (str, "the search that does it")},
     Decision: {

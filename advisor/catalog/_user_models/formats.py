@@ -18,7 +18,7 @@ import numpy as np
 from advisor.catalog._cards import Conversion
 from advisor.catalog._user_models import keras_models, onnx_files, pt2
 from advisor.catalog._user_models.comparison import Original, OriginalLayer, compare_conversion
-from advisor.catalog._user_models.onnx_files import VERSION, Image
+from advisor.catalog._user_models.onnx_files import ONNX2TF_VERSION, ImageInput
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, message_of
 from advisor.store import Packages
@@ -31,7 +31,7 @@ _CONVERTED = "convert it to .tflite yourself, and add that file"
 PACKAGES = Packages(
     "onnx2tf",
     (
-        f"onnx2tf=={VERSION} --hash=sha256:98515924d59b22d530eb2e958fe660c5b2beef1863ef20b073ba385e78667be4",
+        f"onnx2tf=={ONNX2TF_VERSION} --hash=sha256:98515924d59b22d530eb2e958fe660c5b2beef1863ef20b073ba385e78667be4",
         "sng4onnx==2.0.1 --hash=sha256:3bcbdaf79c8c4f107a340802f9562620ac5b3c83b3b8e8d08a553276d754168f",
     ),
     # It pins other versions of packages that we have, and Python 3.12, which the part that is used here does not need.
@@ -84,7 +84,7 @@ class Format:
         return file.is_file() and file.suffix == self.suffix if self.suffix else file.is_dir()
 
 
-def _fix_graph(file: Path, size: int | None) -> tuple[ModelProto, Image]:
+def _fix_graph(file: Path, size: int | None) -> tuple[ModelProto, ImageInput]:
     model = onnx_files.read_checked(file)
     return model, onnx_files.fix_input(model, size, file)
 
@@ -169,9 +169,9 @@ def _convert_pt2(file: Path, size: int | None) -> bytes:
 class OnnxOriginal:
     """A fixed graph in ONNX Runtime, as the user gave it."""
 
-    converter = f"onnx2tf {VERSION}"
+    converter = f"onnx2tf {ONNX2TF_VERSION}"
 
-    def __init__(self, model: ModelProto, image: Image) -> None:
+    def __init__(self, model: ModelProto, image: ImageInput) -> None:
         self._model = model
         self._image = image
 

@@ -16,9 +16,9 @@ from advisor.catalog._user_models.keras_models import fix_side
 from advisor.core import UsageError, install_extra, message_of, nearest
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-VERSION = "2.6.9"
+ONNX2TF_VERSION = "2.6.9"
 """Version of onnx2tf."""
 
 MAX_BYTES = 2**31 - 1
@@ -40,6 +40,7 @@ _HARD_SWISH_SINCE = 14
 """Operator set of HardSwish. Up to there, the operators of a classifier changed by new types and defaults only."""
 
 _PATCHES = [0, 1, 3, 5, 2, 4]
+"""Order of axes by which a graph brings the pixels of each patch of an image together."""
 
 
 def read_checked(file: Path) -> ModelProto:
@@ -119,6 +120,7 @@ def _check_external(file: Path, model: ModelProto) -> None:
 
 
 def _check_node(file: Path, node: NodeProto) -> None:
+    """Refuse a node of a quantized model, and one that is none of ONNX's own operators."""
     import onnx
 
     output = node.output[0] if node.output else ""
@@ -154,6 +156,7 @@ def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
 
 
 def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield every tensor that a file holds: weights, constants in nodes, and the parts of sparse ones."""
     for part in _walk_parts(model):
         yield from getattr(part, "initializer", ())
         sparse = list(getattr(part, "sparse_initializer", ()))
@@ -165,7 +168,7 @@ def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 @dataclass(frozen=True)
-class Image:
+class ImageInput:
     """The input of a graph: (1, 3, S, S) with ``channels_first``, else (1, S, S, 3); ``side`` is S."""
 
     name: str
@@ -173,21 +176,21 @@ class Image:
     side: int
 
 
-def fix_input(model: ModelProto, size: int | None, file: Path) -> Image:
+def fix_input(model: ModelProto, size: int | None, file: Path) -> ImageInput:
     """Change a graph to one image, with float32 in place of float16, and return its input.
 
     ``size`` is the side of the input where the graph leaves it open. The output called ``probabilities`` is kept, or
     the only one.
     """
     _widen(model)
-    image = _find_input(model, size, file)
+    image = _fix_input_shape(_find_input(model, file), size, file)
     outputs = list(model.graph.output)
-    entries = [entry for entry in outputs if entry.name == PROBABILITIES] or outputs
-    if len(entries) != 1:
-        named = ", ".join(f"'{entry.name}'" for entry in outputs[:5])
+    chosen = [output for output in outputs if output.name == PROBABILITIES] or outputs
+    if len(chosen) != 1:
+        named = ", ".join(f"'{output.name}'" for output in outputs[:5])
         raise UsageError(f"{file}: it has {len(outputs)} outputs: {named}", _ONE_IMAGE)
     del model.graph.output[:]
-    model.graph.output.extend(entries)
+    model.graph.output.extend(chosen)
     # The shapes that the file states are those of an open batch.
     del model.graph.value_info[:]
     for output in model.graph.output:
@@ -215,7 +218,8 @@ def prepare_graph(model: ModelProto, file: Path) -> ModelProto:
     return model
 
 
-def _find_input(model: ModelProto, size: int | None, file: Path) -> Image:
+def _find_input(model: ModelProto, file: Path) -> ValueInfoProto:
+    """Return the only input of a graph, which takes float32."""
     from onnx import TensorProto
 
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -225,9 +229,14 @@ def _find_input(model: ModelProto, size: int | None, file: Path) -> Image:
         raise UsageError(f"{file}: it has {len(inputs)} inputs: {named}", _ONE_IMAGE)
     (entry,) = inputs
     kind = entry.type.tensor_type.elem_type
-    dims = entry.type.tensor_type.shape.dim
     if kind != TensorProto.FLOAT:
         raise UsageError(f"{file}: it takes {TensorProto.DataType.Name(kind).lower()}, not float32", _ONE_IMAGE)
+    return entry
+
+
+def _fix_input_shape(entry: ValueInfoProto, size: int | None, file: Path) -> ImageInput:
+    """Set the shape of an input to that of one image, and return the input."""
+    dims = entry.type.tensor_type.shape.dim
     shape = tuple(dim.dim_value or None for dim in dims)
     if len(shape) != 4 or not {3, None} & {shape[1], shape[3]}:
         raise UsageError(
@@ -240,9 +249,10 @@ def _find_input(model: ModelProto, size: int | None, file: Path) -> Image:
     side, _, _ = fix_side(in_nhwc, size, str(file))
     if shape[0] not in (None, 1):
         raise UsageError(f"{file}: its batch is fixed at {shape[0]}", "export it with a batch of one, or an open one")
-    for dim, value in zip(dims, (1, 3, side, side) if channels_first else (1, side, side, 3), strict=True):
-        dim.dim_value = value
-    return Image(entry.name, channels_first, side)
+    fixed_shape = (1, 3, side, side) if channels_first else (1, side, side, 3)
+    for dim, length in zip(dims, fixed_shape, strict=True):
+        dim.dim_value = length
+    return ImageInput(entry.name, channels_first, side)
 
 
 def _widen(model: ModelProto) -> None:
@@ -295,15 +305,9 @@ def _restore_hard_swish(model: ModelProto) -> None:
         readers.update(node.input)
         makers.update(dict.fromkeys(node.output, node))
     nodes: list[NodeProto] = []
-
-    # The sigmoid of a hard-swish is clip(x / 6 + 1 / 2, 0, 1).
-    def is_of_swish(node: NodeProto) -> bool:
-        alpha, beta = _slope(node)
-        return node.op_type == "HardSigmoid" and abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6
-
     for node in graph.node:
         factors = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
-        sigmoid = next((factor for factor in factors if is_of_swish(factor)), None)
+        sigmoid = next(filter(_is_of_hard_swish, factors), None)
         # Another reader of the sigmoid still needs it.
         if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
             nodes.remove(sigmoid)
@@ -313,9 +317,16 @@ def _restore_hard_swish(model: ModelProto) -> None:
     del graph.node[:]
     for node in nodes:
         graph.node.extend(_as_relu6(graph, node) if node.op_type == "HardSigmoid" else [node])
+    # An older operator set does not have HardSwish.
     for entry in model.opset_import:
         if entry.domain == "":
             entry.version = max(entry.version, _HARD_SWISH_SINCE)
+
+
+def _is_of_hard_swish(node: NodeProto) -> bool:
+    """Return whether a node is the sigmoid of a hard-swish: ``clip(x / 6 + 1 / 2, 0, 1)``."""
+    alpha, beta = _slope(node)
+    return node.op_type == "HardSigmoid" and abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6
 
 
 def _divide_patches(model: ModelProto) -> None:
@@ -351,6 +362,7 @@ def _slope(node: NodeProto) -> tuple[float, float]:
 
 
 def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
+    """Return the nodes ``ReLU6(6 a x + 6 b) / 6`` for a HardSigmoid, and add their constants to the graph."""
     from onnx import helper, numpy_helper
 
     relu6_nodes = []

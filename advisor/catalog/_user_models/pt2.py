@@ -21,7 +21,7 @@ import numpy as np
 from advisor.catalog._user_models.classifier import MAX_INPUT_SIZE
 from advisor.catalog._user_models.comparison import OriginalLayer
 from advisor.catalog._user_models.keras_models import objects_in
-from advisor.catalog._user_models.onnx_files import VERSION
+from advisor.catalog._user_models.onnx_files import ONNX2TF_VERSION
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, install_extra, message_of
 from advisor.store import UNREADABLE_ZIP
@@ -259,7 +259,7 @@ class TorchProgram:
             self.side = archive_facts.side
             self._program = _load_archive(copy, file, archive_facts.torch)
         self.runtime = f"torch {torch.__version__}"
-        self.converter = f"torch.onnx {torch.__version__}, onnx2tf {VERSION}"
+        self.converter = f"torch.onnx {torch.__version__}, onnx2tf {ONNX2TF_VERSION}"
 
     def write_onnx(self, target: Path) -> None:
         """Write the program as one ONNX file with the input ``image`` (1, 3, S, S) and the output ``scores``."""

@@ -28,8 +28,8 @@ from advisor.core import (
     DEFAULT_TASK,
     FLOAT,
     AmbiguousInput,
-    Budget,
     CompressKeywords,
+    Limits,
     StageError,
     UnsupportedRecipe,
     UsageError,
@@ -146,7 +146,7 @@ def ask(
     if limit is not None and images is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
     names = tuple(one.name for one in chosen)
-    limits = Budget(max_drop_points=limit)
+    limits = Limits(max_drop_points=limit)
     data_folder = None if images is None else Path(images)
     seed = bounded("seed", options["seed"])
     task = task_of(graph)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -100,7 +100,7 @@ class Changes:
         return {**entries, ENVIRONMENTS: dict(self.environments)} if self.environments else entries
 
 
-def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> Changes:
+def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     """Compare what a run's figures depended on with what they would depend on now.
 
     A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
@@ -116,7 +116,7 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
         devices = select_devices(names, run.question.profiles, "--device")
     except UsageError as error:
         return replace(changes, device_remark=f"the devices of the run cannot be read: {error.message}")
-    now = {device.label: environment_of(device, load_predictor) for device in devices}
+    now = {device.label: environment_of(device, predictor) for device in devices}
     changed = tuple(device for device in devices if then[device.label] != now[device.label])
     return replace(changes, devices=changed, environments={**then, **now})
 

@@ -103,7 +103,7 @@ class Devices:
 
     @cached_property
     def predictor(self) -> DevicePredictor:
-        """The predictor of latencies, loaded when it is first needed."""
+        """The predictor of latencies; all runs of the command share what it remembers."""
         return DevicePredictor()
 
 
@@ -179,7 +179,7 @@ class Session:
         """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""
         self.tell(f"{origin.path.name} on {selector}")
         start = self._start_of(origin, selector)
-        environment = environment_of(device, lambda: self.devices.predictor)
+        environment = environment_of(device, self.devices.predictor)
         # The hash holds all that the figures depend on. If it is equal, the same figures would come out.
         if start.environment == environment:
             return Reevaluation(start.path.name, selector)
@@ -210,7 +210,7 @@ class Session:
         require_proof(run)
         if run.too_early:
             return Reevaluation(run.name, HOST, error=run.too_early)
-        changes = find_changes(run, lambda: self.devices.predictor)
+        changes = find_changes(run, self.devices.predictor)
         causes = changes.causes
         remarks = changes.remarks
         if not changes.need_work:

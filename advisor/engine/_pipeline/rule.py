@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from advisor.core import Budget, Configuration, Status
+from advisor.core import Configuration, Limits, Status
 from advisor.engine._pipeline.stage import StageAborted, StageName
 
 
@@ -27,7 +27,7 @@ class Known:
     if it gave none.
     """
 
-    limits: Budget
+    limits: Limits
     backbone_ms: float = 0.0
     lighter: tuple[str, ...] = ()
     drops: Mapping[str, float | None] = field(default_factory=dict)
@@ -43,15 +43,15 @@ class RejectionRule(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The budget, and the rules of a search in the order in which they are asked."""
+    """The limits of a search, and its rules in the order in which they are asked."""
 
-    budget: Budget
+    limits: Limits
     listed: tuple[RejectionRule, ...] = ()
 
     @property
     def known(self) -> Known:
         """The facts that are known of every configuration."""
-        return Known(self.budget)
+        return Known(self.limits)
 
     def that_need(self, needs: RuleNeeds) -> tuple[RejectionRule, ...]:
         """Return the rules that are asked when something is known."""

@@ -21,7 +21,7 @@ from advisor.core import (
     ROBUST,
     TASKS,
     TOP1,
-    Budget,
+    Limits,
     Table,
     UsageError,
     choosable,
@@ -203,9 +203,9 @@ def _execution(written: Options) -> Execution:
     )
 
 
-def _limits(written: Options, metric: str) -> Budget:
+def _limits(written: Options, metric: str) -> Limits:
     min_accuracy, min_metrics = _floors(written, metric)
-    return Budget(
+    return Limits(
         latency_ms=written.parsed("budget"),
         size_bytes=written.parsed("size_budget"),
         max_drop_points=written.parsed("max_drop"),

@@ -20,9 +20,9 @@ from advisor.core import (
     NONE,
     PLAN,
     TOP1,
-    Budget,
     Costs,
     Guarantees,
+    Limits,
     Preference,
     Shares,
     Table,
@@ -97,7 +97,7 @@ class Question:
     devices: tuple[str, ...] = (HOST,)
     fleet: str = ""
     profiles: tuple[Path, ...] = ()
-    limits: Budget = field(default_factory=Budget)
+    limits: Limits = field(default_factory=Limits)
     preference: Preference = BALANCED
     metric: str = TOP1
     input_size: int = 0

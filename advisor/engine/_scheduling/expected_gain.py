@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, recipe_of
+from advisor.core import Evaluation, Limits, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Role
 from advisor.engine._scheduling.belief import (
@@ -29,7 +29,7 @@ from advisor.engine._scheduling.belief import (
     noise,
     read_evidence,
 )
-from advisor.engine._scheduling.losses import INFEASIBLE, FormCost, Losses, least
+from advisor.engine._scheduling.form_costs import INFEASIBLE, FormCost, FormCosts
 from advisor.engine._scheduling.prices import Prices, TimeLimit, share_of_gain
 from advisor.engine._space.plan import Plan
 
@@ -81,14 +81,14 @@ class Prospects:
     """The results of one search, and what it may expect of all that it has not evaluated.
 
     ``points_an_hour``: the points of accuracy, or what the preference counts like them, that a CPU hour must be
-    expected to gain. ``limit``: None for no time limit.
+    expected to gain. ``time_limit``: None for none.
     """
 
     def __init__(
-        self, plan: Plan, preference: Preference, budget: Budget, points_an_hour: float, limit: TimeLimit | None
+        self, plan: Plan, preference: Preference, limits: Limits, points_an_hour: float, time_limit: TimeLimit | None
     ) -> None:
         self.belief = AccuracyBelief.before(plan)
-        self.prices = Prices(plan, limit)
+        self.prices = Prices(plan, time_limit)
         # The forms that have a result, and those that will never have one.
         self.results = dict[FormStep, FormCost]()
         self.closed = set[FormStep]()
@@ -97,7 +97,7 @@ class Prospects:
             self.forms[step.network] = tuple(dict.fromkeys((*self.forms.get(step.network, ()), step.form)))
         self._plan = plan
         self._points_an_hour = points_an_hour
-        self._losses = Losses(plan, preference, budget)
+        self._costs = FormCosts(plan, preference, limits)
         # The loss of a point of accuracy: in itself, and because the images show it.
         self._point = float(preference.loss(1.0, 0.0, 0.0))
         self._shown = float(preference.loss(0.0, 1.0, 0.0))
@@ -108,7 +108,7 @@ class Prospects:
     def condition_on(self, evaluation: Evaluation) -> None:
         """Learn from a result. What was skipped or has failed is not tried again."""
         step = FormStep.of(evaluation.configuration)
-        cost = self._losses.note_result(evaluation)
+        cost = self._costs.note_result(evaluation)
         # A finished file may have learnt from the images that judge it.
         if cost is None or evaluation.card_facts.as_it_is:
             self.closed.add(step)
@@ -119,7 +119,7 @@ class Prospects:
             self.belief = self.belief.condition_on(self.belief.place[step.network], value, variance)
             self._images = self._images if self._is_share else images
         # Several configurations time one file, at other numbers of threads: the best of them is what the step brought.
-        self.results[step] = min(cost, self.results.get(step, cost), key=least)
+        self.results[step] = min(cost, self.results.get(step, cost), key=FormCost.net_loss)
 
     def expect_result(self, step: FormStep) -> None:
         """Take a step as evaluated, with the result that is expected of it."""
@@ -131,7 +131,7 @@ class Prospects:
         self.prices.finished.update(self.prices.missing(steps))
         for step in steps:
             self.expect_result(step)
-            cost = self._losses.expect_cost(step)
+            cost = self._costs.expect_cost(step)
             self.results[step] = cost._replace(chance=float(round(cost.chance)))
 
     def copy_for_later(self, begun_s: Callable[[], float]) -> Prospects:
@@ -186,7 +186,7 @@ class Prospects:
             mean = float(self.belief.mean[place])
             for step in (FormStep(network, form) for form in forms[1:]):
                 if self.is_open(step) and step not in begun and self.prices.share((step,)) > 0.0:
-                    cost = self._losses.expect_cost(step)
+                    cost = self._costs.expect_cost(step)
                     yield NetworkCandidate((step,), place, mean, cost, self.prices.seconds((step,)))
 
     def find_pick(self) -> Pick:
@@ -209,7 +209,7 @@ class Prospects:
         (first, *others) = candidate.steps
         is_further_form = not others and self.find_float(first.network) in self.results
         if is_further_form:
-            more = self._losses.spread(first) * np.array(QUANTILES)
+            more = self._costs.expect_loss_sd(first) * np.array(QUANTILES)
             gains = self._compute_gain(candidate.mean, candidate.cost, pick, more)
         else:
             sd = self._compute_spread(self.belief.covariance, candidate.place, pick.place)
@@ -276,7 +276,7 @@ class Prospects:
         """Return the least expected cost among the forms that a network gets anyway."""
         further = (FormStep(network, form) for form in ALWAYS if form in self.forms[network])
         wanted = {self.find_float(network), *further}
-        return min(map(self._losses.expect_cost, wanted), key=least)
+        return min(map(self._costs.expect_cost, wanted), key=FormCost.net_loss)
 
     def _find_least_log_error(self, network: CardTraining, pick: Pick) -> float:
         """Return the least logarithm of an error that is expected of a network."""
@@ -289,7 +289,8 @@ class Prospects:
     ) -> Floats:
         """Return the points, or what counts like them, by which results are better than the pick.
 
-        ``more`` is what they lose beyond their cost. A result over the budget gains nothing over a pick within it.
+        ``more`` is what they lose beyond their cost. A result that breaks a limit gains nothing over a pick that breaks
+        none.
         """
         import numpy as np
 

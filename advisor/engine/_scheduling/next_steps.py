@@ -21,7 +21,7 @@ import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, recipe_of
+from advisor.core import Evaluation, Limits, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._scheduling.belief import CardTraining, FormStep
@@ -57,18 +57,18 @@ class SearchRule:
     """The rule of one search.
 
     ``least``: the points of accuracy, or what the preference counts like them, that a CPU hour must be expected to
-    gain. ``limit``: None for no time limit.
+    gain. ``time_limit``: None for none.
     """
 
     def __init__(
-        self, plan: Plan, preference: Preference, budget: Budget, least: float, limit: TimeLimit | None = None
+        self, plan: Plan, preference: Preference, limits: Limits, least: float, time_limit: TimeLimit | None = None
     ) -> None:
-        self._is_limited = limit is not None
+        self._has_time_limit = time_limit is not None
         # Seconds within a limit are paid for anyway, so nearly every gain is worth them.
-        points_an_hour = least * (LIMITED_SHARE if self._is_limited else 1.0)
-        lowered = ", a hundredth within a time limit" if self._is_limited else ""
+        points_an_hour = least * (LIMITED_SHARE if self._has_time_limit else 1.0)
+        lowered = ", a hundredth within a time limit" if self._has_time_limit else ""
         self.stops_below = f"{points_an_hour:g} points (--stop-below{lowered})"
-        self.prospects = Prospects(plan, preference, budget, points_an_hour, limit)
+        self.prospects = Prospects(plan, preference, limits, points_an_hour, time_limit)
         self.planned = set[FormStep]()  # the steps that are expected to begin
 
     @property
@@ -173,7 +173,7 @@ class SearchRule:
         int8 file before another network begins. It waits for a fine-tuning whose time it would take, as long as what
         comes next leaves that time.
         """
-        if not self._is_limited:
+        if not self._has_time_limit:
             return self._choose_by_gain(begun)
         # Until there is a first file to ship, all cores work on it.
         if begun and not self.prospects.results:
@@ -236,7 +236,7 @@ class SearchRule:
             heads = [candidate for candidate in candidates if len(candidate.steps) == 1]
             by_price = [Information(net_gains[head] / head.price_s, head.steps[0]) for head in heads]
             informing = sorted(by_price, reverse=True)
-        earliest = self._find_earliest(net_gains, net_gains[plan]) if self._is_limited else plan
+        earliest = self._find_earliest(net_gains, net_gains[plan]) if self._has_time_limit else plan
         informing = [*informing, Information(0.0, earliest.steps[0])]
         sure = [gain for gain in informing if not gain.step.network.tuned and self.prices.is_sure(gain.step)]
         return sure or [Information(0.0, head) for head in self._find_cheapest_head()] or informing
@@ -245,7 +245,7 @@ class SearchRule:
         self, candidates: Sequence[NetworkCandidate], pick: Pick, base: float, planned: float
     ) -> Iterator[Information]:
         """Yield what each first step adds to the net gain of the plan for each second; only the steps that do."""
-        least = LEAST_INFORMATION if self._is_limited else ROUNDING
+        least = LEAST_INFORMATION if self._has_time_limit else ROUNDING
         for step in dict.fromkeys(candidate.steps[0] for candidate in candidates):
             if step.network.tuned or not self.prices.share((step,)):
                 continue

@@ -93,10 +93,10 @@ class Prices:
     equal searches do equal work anywhere.
     """
 
-    def __init__(self, plan: Plan, limit: TimeLimit | None) -> None:
+    def __init__(self, plan: Plan, time_limit: TimeLimit | None) -> None:
         self._plan = plan
-        self._limit = limit
-        self._costs = CostModel(plan.workload) if limit is None else plan.costs
+        self._time_limit = time_limit
+        self._costs = CostModel(plan.workload) if time_limit is None else plan.costs
         self._stages = dict[FormStep, tuple[Stage[Any], ...]]()
         self.finished = set[Stage[Any]]()
 
@@ -126,11 +126,11 @@ class Prices:
 
         A training that no plan may shorten begins only if all of it is expected to end in time.
         """
-        if self._limit is None:
+        if self._time_limit is None:
             return 1.0
         stages = self.missing(steps, before)
         earlier = self.missing(before)
-        left_s = self._limit.left_s() - self._takes_s(earlier)
+        left_s = self._time_limit.left_s() - self._takes_s(earlier)
         tuning_s = self._takes_s([stage for stage in stages if _tunes(stage)])
         others_s = self._takes_s([stage for stage in stages if not _tunes(stage)])
         if not tuning_s:
@@ -141,13 +141,13 @@ class Prices:
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""
-        limit = self._limit
-        return limit is None or SURE * self._takes_s(self.missing((step,))) <= limit.left_s()
+        time_limit = self._time_limit
+        return time_limit is None or SURE * self._takes_s(self.missing((step,))) <= time_limit.left_s()
 
     def may_end(self, step: FormStep) -> bool:
         """Return whether a step ends in time if other programs stop, without time for the hold-out."""
-        limit = self._limit
-        return limit is None or self._wall_s(self.missing((step,))) <= (limit.whole_s or limit.left_s)()
+        time_limit = self._time_limit
+        return time_limit is None or self._wall_s(self.missing((step,))) <= (time_limit.whole_s or time_limit.left_s)()
 
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
         """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
@@ -158,8 +158,8 @@ class Prices:
 
     def later(self, begun_s: Callable[[], float]) -> Prices:
         """Return these prices for work that comes ``begun_s()`` seconds later."""
-        limit = self._limit
-        moved = None if limit is None else replace(limit, left_s=lambda: limit.left_s() - begun_s())
+        time_limit = self._time_limit
+        moved = None if time_limit is None else replace(time_limit, left_s=lambda: time_limit.left_s() - begun_s())
         other = Prices(self._plan, moved)
         other.finished = set(self.finished)
         return other
@@ -187,13 +187,13 @@ class Prices:
 
     def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""
-        if self._limit is None:
+        if self._time_limit is None:
             return self._wall_s(stages)
-        return self._costs.chain_s(stages, self._plan.cores, self._limit.wall, self._limit.observed)
+        return self._costs.chain_s(stages, self._plan.cores, self._time_limit.wall, self._time_limit.observed)
 
     def _wall_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock of stages that wait for each other."""
-        return self._costs.chain_s(stages, self._plan.cores, self._limit.wall if self._limit else {})
+        return self._costs.chain_s(stages, self._plan.cores, self._time_limit.wall if self._time_limit else {})
 
 
 def _tunes(stage: Stage[Any]) -> bool:

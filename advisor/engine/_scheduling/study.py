@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from advisor.core import Budget, Configuration, Evaluation, Status, recipe_of
+from advisor.core import Configuration, Evaluation, Limits, Status, recipe_of
 from advisor.engine._scheduling.suggesting import Admits, also_shown, make_suggester, parameters
 from advisor.engine._space.plan import Plan
 
@@ -38,7 +38,7 @@ class Study:
         storage: BaseStorage,
         name: str,
         plan: Plan,
-        budget: Budget,
+        limits: Limits,
         sampler: str,
         seed: int,
         done: Iterable[Evaluation],
@@ -47,7 +47,7 @@ class Study:
 
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._plan = plan
-        self._budget = budget
+        self._limits = limits
         self.not_started = {
             configuration: None for configuration in plan.configurations() if configuration not in finished
         }
@@ -114,7 +114,7 @@ class Study:
         for key, value in self._attributes(evaluation).items():
             trial.set_user_attr(key, value)
         shown = values(evaluation)
-        for limit, excess in constraints(evaluation, self._budget).items() if shown else ():
+        for limit, excess in constraints(evaluation, self._limits).items() if shown else ():
             trial.set_constraint(limit, excess)
         self._study.tell(trial, shown, state=None if shown else _state(evaluation))
         self._suggester.add(evaluation)
@@ -179,7 +179,7 @@ class Study:
                     params={**parameters(configuration)},
                     distributions={**space},
                     user_attrs=self._attributes(evaluation),
-                    constraints=constraints(evaluation, self._budget) if shown else None,
+                    constraints=constraints(evaluation, self._limits) if shown else None,
                 )
                 self._study.add_trial(trial)
         again = (ended | interrupted) - waiting
@@ -223,9 +223,9 @@ def values(evaluation: Evaluation) -> list[float] | None:
     return shown if evaluation.status is Status.OK and len(shown) == len(METRICS) else None
 
 
-def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:
+def constraints(evaluation: Evaluation, limits: Limits) -> dict[str, float]:
     """Return by how much each limit is exceeded, below zero if it is met."""
-    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(evaluation.without_holdout()).items()}
+    return {limit: min(excess, LARGEST) for limit, excess in limits.excesses(evaluation.without_holdout()).items()}
 
 
 def _state(evaluation: Evaluation) -> TrialState:

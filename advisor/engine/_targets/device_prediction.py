@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from advisor.catalog import Card
 from advisor.core import (
     CONFIDENCE,
-    Budget,
     Configuration,
     Evaluation,
     LatencyDistribution,
@@ -53,23 +52,34 @@ MIN_BUDGET_PROBABILITY = 0.05
 """A candidate is rejected before training if it meets the latency budget with less than this probability."""
 
 
+class _LatencyModel:
+    """A fitted predictor, and the features of the networks that it knows."""
+
+    def __init__(self, predictor: Predictor | None) -> None:
+        from advisor.devices import device_predictor, load_features
+
+        self.predictor = predictor or device_predictor()
+        self.table = load_features()
+
+
 class DevicePredictor:
     """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
 
-    It is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half a second;
-    or ``predictor`` was fitted to others, to judge predictions.
+    It is fitted to the measurements of the shipped profiles and the team's own ones. This takes about half a second, so
+    it waits for the first prediction. Or ``predictor`` was fitted to others, to judge predictions.
     """
 
     def __init__(self, predictor: Predictor | None = None) -> None:
-        from advisor.devices import device_predictor, load_features
-
-        self._predictor = predictor or device_predictor()
-        self._table = load_features()
+        self._given = predictor
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
+
+    @cached_property
+    def _model(self) -> _LatencyModel:
+        return _LatencyModel(self._given)
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
         """Return the hash of everything that predictions for a target depend on."""
-        return sha256_json([profile.fingerprint(), target.name, self._predictor.data_hash])
+        return sha256_json([profile.fingerprint(), target.name, self._model.predictor.data_hash])
 
     def evaluate(
         self,
@@ -95,7 +105,7 @@ class DevicePredictor:
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
         """Return an evaluation with its prediction; skipped with the reason if there is none, or none to rely on."""
-        prediction = explain_rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        prediction = explain_rejection(evaluation, device) or self._prediction(device, *self._describe_file(evaluation))
         # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
         # judged by it.
         if isinstance(prediction, str) or (
@@ -117,12 +127,12 @@ class DevicePredictor:
         key = (device.profile.fingerprint(), device.target.name, form, model)
         if key not in self._known:
             try:
-                (self._known[key],) = self._predictor.predict(device.profile, device.target, form, [model])
+                (self._known[key],) = self._model.predictor.predict(device.profile, device.target, form, [model])
             except UsageError as error:
                 return error.message
         return self._known[key]
 
-    def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
+    def _describe_file(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
         """Return the form and the features of an artefact: from its file if it was read, else from its card."""
         from advisor.devices import model_features
 
@@ -130,7 +140,7 @@ class DevicePredictor:
         card = evaluation.card_facts
         file = evaluation.file_features
         if file is not None:
-            return file.form, model_features(file, configuration.card, evaluation.family, self._table)
+            return file.form, model_features(file, configuration.card, evaluation.family, self._model.table)
         features = self._features(configuration.card, evaluation.family, card.macs, card.params, card.input_size)
         return form_of(configuration.compression).name, features
 
@@ -139,13 +149,13 @@ class DevicePredictor:
     ) -> ModelFeatures | None:
         if not macs or not params or not input_size:
             return None
-        return self._table.features(card, family, float(macs), float(params), input_size)
+        return self._model.table.features(card, family, float(macs), float(params), input_size)
 
 
-def environment_of(device: TargetDevice, predictor: Callable[[], DevicePredictor]) -> str:
+def environment_of(device: TargetDevice, predictor: DevicePredictor) -> str:
     """Return the hash of everything that latencies on a device depend on, measured here or predicted."""
     if device.runtime is None:
-        return predictor().environment(device.profile, device.target)
+        return predictor.environment(device.profile, device.target)
     versions = device.runtime.versions(device.target)
     return sha256_json([device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint])
 
@@ -225,19 +235,17 @@ class LatencyEstimate:
 
 
 @dataclass(frozen=True)
-class Prefilter:
-    """Predictions for cards that have no file yet; runtimes of this machine are measured and reject a form only."""
+class CardPredictor:
+    """Predicts cards that have no file yet on the devices of a question.
+
+    Runtimes of this machine are measured, so they are not predicted: they reject a form only.
+    """
 
     targets: TargetDevices
-    limits: Budget
     cards: Mapping[str, Card]
+    predictor: DevicePredictor
 
-    @cached_property
-    def predictor(self) -> DevicePredictor:
-        """The predictor, which is loaded when a device needs it."""
-        return DevicePredictor()
-
-    def reason(self, candidate: Configuration, _known: Known) -> str:
+    def explain_no_training(self, candidate: Configuration, known: Known) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
 
         It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
@@ -245,52 +253,53 @@ class Prefilter:
         """
         card = self.cards[candidate.card]
         recipe = candidate.compression
-        required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
+        limits = known.limits
+        required = [device for device in self.targets.devices if device.label in limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
-        reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
+        reasons = {}
+        for device in (*required, *others):
+            reasons[device.label] = self._explain_on(device, card, recipe, limits.latency_ms)
         # One required device is enough to reject; of the others, all must reject.
         rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
         if rejected or self.targets.host or not all(reasons[device.label] for device in others):
             return rejected
         return "; ".join(reasons[device.label] for device in others)
 
-    def worst_latency(self, card: Card, recipe: str, here: LatencyEstimate) -> LatencyEstimate:
-        """Return the latency on the slowest device of the question, and the least budget probability.
+    def worst_latency(self, card: Card, recipe: str, budget_ms: float | None, here: LatencyEstimate) -> LatencyEstimate:
+        """Return the latency on the slowest device of the question, and the least probability to meet the budget.
 
         ``here``, the estimate for this machine, counts if this machine is a device of the question, or if nothing can
         be predicted for the others.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
         predictions = [self.predictor.predict_card(card, recipe, device) for device in predicted]
-        limit = self.limits.latency_ms
-        known = [
-            LatencyEstimate(prediction.latency, None if limit is None else prediction.probability(limit))
-            for prediction in predictions
-            if not isinstance(prediction, str)
-        ]
+        estimates = []
+        for prediction in predictions:
+            if not isinstance(prediction, str):
+                chance = None if budget_ms is None else prediction.probability(budget_ms)
+                estimates.append(LatencyEstimate(prediction.latency, chance))
         if self.targets.host:
-            known.append(here)
-        if not known:
+            estimates.append(here)
+        if not estimates:
             return LatencyEstimate(here.latency, None)
-        slowest = max((estimate.latency for estimate in known), key=lambda latency: latency.value)
-        return LatencyEstimate(
-            slowest, min((estimate.chance for estimate in known if estimate.chance is not None), default=None)
-        )
+        slowest = max((estimate.latency for estimate in estimates), key=lambda latency: latency.value)
+        chances = [estimate.chance for estimate in estimates if estimate.chance is not None]
+        return LatencyEstimate(slowest, min(chances, default=None))
 
-    def _rejected(self, card: Card, recipe: str, device: TargetDevice) -> str:
+    def _explain_on(self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None) -> str:
+        """Return why one device rejects a card; empty if it does not."""
         reason = card_rejection(card, recipe, device)
         if reason or device.runtime is not None:
             return reason
         prediction = self.predictor.predict_card(card, recipe, device)
-        limit_ms = self.limits.latency_ms
-        if isinstance(prediction, str) or limit_ms is None:
+        if isinstance(prediction, str) or budget_ms is None:
             # If nothing can be predicted for the card, its file decides later.
             return ""
         # A device that is connected is measured.
         if prediction.unlike and device.profile.connection is None:
             return f"{device.label}: {prediction.unlike}: not trained"
-        probability = prediction.probability(limit_ms)
+        probability = prediction.probability(budget_ms)
         if probability >= MIN_BUDGET_PROBABILITY:
             return ""
-        sure = f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
+        sure = f"{show_probability(probability)} sure to meet {show_ms(budget_ms)}"
         return f"{show_latency(prediction.latency)} on {device.label}, {sure}: not trained"

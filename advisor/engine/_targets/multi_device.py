@@ -33,8 +33,8 @@ from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, memor
 from advisor.engine._pipeline.walker import Walker
 from advisor.engine._question.values import Question
 from advisor.engine._targets.beside import BesideSearch
-from advisor.engine._targets.device_prediction import Prefilter, before_measuring, environment_of
-from advisor.engine._targets.target_devices import TargetDevice, arena_too_large
+from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of
+from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, arena_too_large
 from advisor.measurement import MicroCheck
 from advisor.store import RunFolder
 
@@ -143,7 +143,8 @@ class MultiDeviceEvaluator:
     def __init__(
         self,
         evaluator: Evaluator,
-        prefilter: Prefilter,
+        targets: TargetDevices,
+        predictor: DevicePredictor,
         question: Question,
         run: RunFolder,
         executor: Executor,
@@ -152,10 +153,10 @@ class MultiDeviceEvaluator:
         self._executor = executor
         self._doing = doing
         self._evaluator = evaluator
-        self._targets = prefilter.targets
+        self._targets = targets
+        self._predictor = predictor
         self._question = question
         self._run = run
-        self._prefilter = prefilter
         self._beside = BesideSearch(run)
         self._other_devices: dict[Variant, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
@@ -193,9 +194,7 @@ class MultiDeviceEvaluator:
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""
-        return {
-            device.label: environment_of(device, lambda: self._prefilter.predictor) for device in self._targets.devices
-        }
+        return {device.label: environment_of(device, self._predictor) for device in self._targets.devices}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
@@ -253,7 +252,7 @@ class MultiDeviceEvaluator:
                 return before
             return await measure_here(walker, before, stages.measured_in(device.local))
         limits = self._question.limits
-        (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
+        (predicted,) = self._predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK:
             return predicted
         # The computed arena, which costs nothing, has rejected files before: only the others run in the interpreter.

@@ -49,8 +49,11 @@ class BoundedJob(SlurmJob[Any]):  # type: ignore[misc]
 
     def cancel(self, check: bool = True) -> None:
         """Cancel the job; ``check``: raise what ``scancel`` says."""
-        with contextlib.nullcontext() if check else contextlib.suppress(AdvisorError):
+        try:
             run_program([self._cancel_command, self.job_id], timeout_s=LOOK_S)
+        except AdvisorError:
+            if check:
+                raise
 
 
 class BoundedExecutor(submitit.SlurmExecutor):  # type: ignore[misc]
@@ -62,11 +65,11 @@ class BoundedExecutor(submitit.SlurmExecutor):  # type: ignore[misc]
         name = uuid.uuid4().hex
         script = JobPaths.get_first_id_independent_folder(self.folder) / f".submission_file_{name}.sh"
         script.write_text(self._make_submission_file_text(command, name), encoding="utf-8")
-        done = run_program(self._make_submission_command(script), timeout_s=SUBMIT_S)
-        if done.status != 0:
-            raise RuntimeError(done.complaint)
+        outcome = run_program(self._make_submission_command(script), timeout_s=SUBMIT_S)
+        if outcome.status != 0:
+            raise RuntimeError(outcome.complaint)
         tasks = list(range(self._num_tasks()))
-        job = BoundedJob(self.folder, self._get_job_id_from_submission_command(done.stdout), tasks)
+        job = BoundedJob(self.folder, self._get_job_id_from_submission_command(outcome.stdout), tasks)
         job.paths.move_temporary_file(script, "submission_file", keep_as_symlink=True)
         self._write_job_id(job.job_id, name)
         self._set_job_permissions(job.paths.folder)

@@ -6,12 +6,12 @@ from advisor.core import HEAD
 from advisor.tasks.anomaly._task import Anomaly
 
 ANOMALY = Anomaly(
-    "anomaly",
-    "Anomaly detector",
-    "AUROC",
-    "Found",
-    "share of the images of a kind of fault that are found",
-    (HEAD,),
-    "images of good things",
+    name="anomaly",
+    model_kind="Anomaly detector",
+    metric="AUROC",
+    by_class="Found",
+    by_class_is="share of the images of a kind of fault that are found",
+    default=(HEAD,),
+    needs="images of good things",
     cards=4,
 )

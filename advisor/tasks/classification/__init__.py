@@ -6,12 +6,12 @@ from advisor.core import DEFAULT, METRICS, OwnCards
 from advisor.tasks.classification._task import Classification
 
 CLASSIFICATION = Classification(
-    "image-classification",
-    "Image classifier",
-    "top-1",
-    "Recall",
-    "share of a class's images that were recognised",
-    DEFAULT,
+    name="image-classification",
+    model_kind="Image classifier",
+    metric="top-1",
+    by_class="Recall",
+    by_class_is="share of a class's images that were recognised",
+    default=DEFAULT,
     metrics=tuple(name for name, metric in METRICS.items() if not metric.of_boxes),
     published=True,
     guarantees=("--min-precision", "--min-recall", "--min-coverage"),

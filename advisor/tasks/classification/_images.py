@@ -79,7 +79,10 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images that have classes, and images of other things."""
+    """Return the images of the classes, divided, with those of other things if the question names some.
+
+    AmbiguousInput: they cannot be read as images of classes, and may be those of another task.
+    """
     path = question.require_data()
     try:
         # Blur and light cost time, and only the check of the images shows them.

@@ -39,7 +39,7 @@ class Classification(Task):
         return OwnClassifiers()
 
     def read(self, question: Question, say: Say) -> Images:
-        """Return images that have classes, and images of other things."""
+        """Return the images of the classes, divided, with those of other things if the question names some."""
         from advisor.tasks.classification._images import read
 
         return read(question, say)
@@ -56,9 +56,8 @@ class Classification(Task):
 
         if not workload.images:
             return cut(card, PROBABILITIES)
-        return (finetune_card if recipe_of(training).tunes_backbone else join_trained_head)(
-            card, training, purpose, workload
-        )
+        make_model = finetune_card if recipe_of(training).tunes_backbone else join_trained_head
+        return make_model(card, training, purpose, workload)
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes the probabilities of the classes."""

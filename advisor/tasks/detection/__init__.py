@@ -6,14 +6,14 @@ from advisor.core import FINETUNE_ALL, HEAD, METRICS, Gain, OwnCards
 from advisor.tasks.detection._task import Detection
 
 DETECTION = Detection(
-    "object-detection",
-    "Object detector",
-    "mAP@0.5",
-    "AP@0.5",
-    "average precision of a class's boxes at an overlap of 0.5",
-    (HEAD, FINETUNE_ALL),
-    "images with boxes",
-    "A box is right if it overlaps a true one of its class by half.",
+    name="object-detection",
+    model_kind="Object detector",
+    metric="mAP@0.5",
+    by_class="AP@0.5",
+    by_class_is="average precision of a class's boxes at an overlap of 0.5",
+    default=(HEAD, FINETUNE_ALL),
+    needs="images with boxes",
+    right_if="A box is right if it overlaps a true one of its class by half.",
     metrics=tuple(name for name, metric in METRICS.items() if metric.of_boxes),
     side=320,
     cards=4,

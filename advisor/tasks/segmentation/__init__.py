@@ -6,13 +6,13 @@ from advisor.core import FINETUNE_ALL, HEAD, Gain
 from advisor.tasks.segmentation._task import Segmentation
 
 SEGMENTATION = Segmentation(
-    "segmentation",
-    "Image segmenter",
-    "mean IoU",
-    "IoU",
-    "pixels of a class in both masks, over those in either",
-    (HEAD, FINETUNE_ALL),
-    "images with masks",
+    name="segmentation",
+    model_kind="Image segmenter",
+    metric="mean IoU",
+    by_class="IoU",
+    by_class_is="pixels of a class in both masks, over those in either",
+    default=(HEAD, FINETUNE_ALL),
+    needs="images with masks",
     side=256,
     cards=4,
     conditions=True,

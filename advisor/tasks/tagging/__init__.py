@@ -6,13 +6,13 @@ from advisor.core import DEFAULT, Gain, OwnCards
 from advisor.tasks.tagging._task import Tagging
 
 TAGGING = Tagging(
-    "image-tagging",
-    "Image tagger",
-    "mAP",
-    "AP",
-    "average precision of the images by the score of a label",
-    DEFAULT,
-    "images with labels",
+    name="image-tagging",
+    model_kind="Image tagger",
+    metric="mAP",
+    by_class="AP",
+    by_class_is="average precision of the images by the score of a label",
+    default=DEFAULT,
+    needs="images with labels",
     conditions=True,
     robust=True,
     linear=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from advisor.training._features import Augmentation
 MOST_EPOCHS = 24  # of few images: each ends with a validation and a checkpoint
 
 CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
+"""How training images are changed unless a recipe says otherwise."""
 
 WHOLE_SHARE = 0.95
+"""Share of the seconds of a whole fine-tuning from which on all of its layers are trained."""
 
 LAYERS_IN_TIME = ((0.8, 0.5), (0.65, 0.35), (0.0, 0.2))
 """Least share of the seconds of a whole fine-tuning on cached maps, and the share of the layers whose training takes
@@ -75,8 +78,8 @@ class Finetuning:
 
     def for_images(self, images: int) -> Finetuning:
         """Return the hyperparameters for so many training images: few of them get more epochs."""
-        # A ceiling in whole numbers: -(-a // b).
-        needed = min(MOST_EPOCHS, -(-self.least_steps // max(1, -(-images // self.batch))))
+        steps_in_epoch = max(1, math.ceil(images / self.batch))
+        needed = min(MOST_EPOCHS, math.ceil(self.least_steps / steps_in_epoch))
         epochs = max(self.epochs, needed)
         return replace(self, epochs=epochs, patience=self.patience * epochs // self.epochs)
 

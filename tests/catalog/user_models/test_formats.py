@@ -14,7 +14,7 @@ from advisor.catalog import load_catalogue
 from advisor.catalog._user_models.comparison import compare_conversion
 from advisor.catalog._user_models.formats import PACKAGES, OnnxOriginal, as_tflite
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
-from advisor.catalog._user_models.onnx_files import Image
+from advisor.catalog._user_models.onnx_files import ImageInput
 from advisor.core import UsageError
 from advisor.tflite import Model, read
 from tests.builders import must_fail
@@ -93,7 +93,7 @@ def test_a_classifier_computes_the_same_in_nhwc_and_another_number_of_scores_is_
     assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
     shorter = network(nodes=NODES[:5], outputs=("f",))
     with pytest.raises(UsageError, match="it gives 8 scores an image, and 5 after the conversion"):
-        compare_conversion(OnnxOriginal(shorter, Image("image", True, SIDE)), plain, "net.onnx")
+        compare_conversion(OnnxOriginal(shorter, ImageInput("image", True, SIDE)), plain, "net.onnx")
 
 
 def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_difference_names_the_layer_where_it_begins(plain: bytes, name: str, o
     place = ("first", "", "second", "classifier").index(name)
     tensor = other.graph.initializer[place]
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1.5), tensor.name))
-    original = OnnxOriginal(other, Image("image", True, SIDE))
+    original = OnnxOriginal(other, ImageInput("image", True, SIDE))
     with pytest.raises(UsageError, match=f"more than 0.001: it begins at the layer '{name}' \\({operator}\\)"):
         compare_conversion(original, plain, "net.onnx")
 

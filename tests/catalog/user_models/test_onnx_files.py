@@ -11,7 +11,7 @@ from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
 from advisor.catalog._user_models import onnx_files
 from advisor.catalog._user_models.formats import OnnxOriginal
-from advisor.catalog._user_models.onnx_files import Image, fix_input, prepare_graph, read_checked
+from advisor.catalog._user_models.onnx_files import ImageInput, fix_input, prepare_graph, read_checked
 from advisor.core import UsageError
 from tests.builders import must_fail
 from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved
@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 )
 def test_an_open_batch_or_size_is_fixed(shape: tuple[Any, ...], size: int | None) -> None:
     model = network(shape)
-    assert fix_input(model, size, FILE) == Image("image", True, SIDE)
+    assert fix_input(model, size, FILE) == ImageInput("image", True, SIDE)
     dims = model.graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_value for dim in dims] == [1, 3, SIDE, SIDE]
 
@@ -35,7 +35,7 @@ def test_an_open_batch_or_size_is_fixed(shape: tuple[Any, ...], size: int | None
 def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_probabilities_is_kept() -> None:
     turn = helper.make_node("Transpose", ["pixels"], ["image"], perm=[0, 3, 1, 2])
     model = network(("n", SIDE, SIDE, 3), nodes=(turn, *NODES), inputs=("pixels",))
-    image = Image("pixels", False, SIDE)
+    image = ImageInput("pixels", False, SIDE)
     assert fix_input(model, None, FILE) == image
     assert OnnxOriginal(model, image).scores(np.zeros((2, SIDE, SIDE, 3), np.float32)).shape == (2, CLASSES)
     softmax = helper.make_node("Softmax", ["scores"], ["probabilities"])
@@ -67,7 +67,7 @@ def test_float16_is_widened() -> None:
 
 def outputs(model: Any) -> Any:
     images = RNG.normal(size=(2, SIDE, SIDE, 3)).astype(np.float32)
-    return lambda given: OnnxOriginal(given, Image("image", True, SIDE)).scores(images)
+    return lambda given: OnnxOriginal(given, ImageInput("image", True, SIDE)).scores(images)
 
 
 def test_batch_normalisation_joins_its_convolution() -> None:

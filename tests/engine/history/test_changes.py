@@ -53,10 +53,10 @@ def test_unknown_changes_are_told(tmp_path: Path, cards: object, request_: dict[
 
 
 def test_new_cards_are_evaluated_only_where_nothing_has_to_be_trained(tmp_path: Path) -> None:
-    without = changes.find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor)
+    without = changes.find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor())
     assert without.new_cards == (OTHER, NAME)
     assert without.remarks == ()
-    with_images = changes.find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor)
+    with_images = changes.find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor())
     assert with_images.new_cards == ()
     assert f"{OTHER}, {NAME} would have to be trained" in with_images.remarks[0]
     assert "advisor search --request" in with_images.remarks[0]

@@ -29,7 +29,7 @@ def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
     (place,) = select_devices([KIOSK], [devices], "--device")
     predictor = DevicePredictor()
-    manifest = {**host_manifest({}), ENVIRONMENTS: {place.label: environment_of(place, lambda: predictor)}}
+    manifest = {**host_manifest({}), ENVIRONMENTS: {place.label: environment_of(place, predictor)}}
     found: list[Evaluation] = [*rows(), *predictor.evaluate(rows(), place, 150.0)]
     request = {"budget": "150ms", "device": f"host,{KIOSK}", "profiles": [str(devices)]}
     return write_run(tmp_path / "runs", found, request=request, manifest=manifest)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import TASKS, Budget, Costs, UsageError
+from advisor.core import TASKS, Costs, Limits, UsageError
 from advisor.core._preferences import PREFERENCES
 from advisor.engine import Execution, Question, Request, resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
@@ -24,10 +24,10 @@ PHOTOS = {"data": "photos"}
 PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
     ({}, {"question.thread_counts": tuple(sorted({1, usable_cores()})), "question.tuning_limited": False}),
     ({}, {"question.devices": ("host",), "question.trainings": ("none",), "execution.stop_below": None}),
-    ({"budget": "0.05s"}, {"question.limits": Budget(latency_ms=50.0), "written.budget": "0.05s"}),
-    ({"size_budget": "5MB", "memory_budget": "1GB"}, {"question.limits": Budget(size_bytes=5e6, memory_bytes=1e9)}),
-    ({"max_drop": "1.5pt", **PHOTOS}, {"question.limits": Budget(max_drop_points=1.5)}),
-    ({"confidence": "95%"}, {"question.limits": Budget(confidence=0.95)}),
+    ({"budget": "0.05s"}, {"question.limits": Limits(latency_ms=50.0), "written.budget": "0.05s"}),
+    ({"size_budget": "5MB", "memory_budget": "1GB"}, {"question.limits": Limits(size_bytes=5e6, memory_bytes=1e9)}),
+    ({"max_drop": "1.5pt", **PHOTOS}, {"question.limits": Limits(max_drop_points=1.5)}),
+    ({"confidence": "95%"}, {"question.limits": Limits(confidence=0.95)}),
     ({"time_limit": "10min"}, {"execution.time_limit_s": 600.0, "written.time_limit": "10min"}),
     ({"effort": "quick"}, {"execution.time_limit_s": 120.0, "execution.time_limit": "2min (--effort quick)"}),
     (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core import BALANCED, Budget, Evaluation, Status
+from advisor.core import BALANCED, Evaluation, Limits, Status
 from advisor.core._preferences import parse_preference
 from advisor.engine import Question, StageName
 from advisor.engine._scheduling import next_steps
@@ -34,8 +34,8 @@ ACCURACIES = st.fixed_dictionaries({CardTraining(card, each): st.floats(30.0, 10
                                     for each in PLAN.trainings})  # fmt: skip
 
 
-def rule(plan: Plan = PLAN, left_s: float | None = None, budget: Budget = NO_LIMIT, least: float = 2.0) -> SearchRule:
-    return SearchRule(plan, BALANCED, budget, least, None if left_s is None else TimeLimit(lambda: left_s))
+def rule(plan: Plan = PLAN, left_s: float | None = None, limits: Limits = NO_LIMIT, least: float = 2.0) -> SearchRule:
+    return SearchRule(plan, BALANCED, limits, least, None if left_s is None else TimeLimit(lambda: left_s))
 
 
 def told(made: SearchRule, plan: Plan = PLAN, **accuracies: float) -> SearchRule:
@@ -180,13 +180,13 @@ def test_more_is_evaluated_where_less_must_be_gained() -> None:
 
 
 def test_a_result_over_the_budget_is_no_pick_and_cards_that_break_it_come_last() -> None:
-    made = rule(HEADS, budget=Budget(latency_ms=20.0))
+    made = rule(HEADS, limits=Limits(latency_ms=20.0))
     made.condition_on(result(HEADS, HEADS.configuration(OTHER, "float32", 1), 99.0, slower=100.0))
     assert made.prospects.find_pick().place == made.prospects.belief.place[CardTraining(OTHER, "head")]
     made.condition_on(result(HEADS, HEADS.configuration(WEAK, "float32", 1), 60.0, slower=0.01))
     assert made.prospects.find_pick().place == made.prospects.belief.place[CardTraining(WEAK, "head")]
     plan = of_cards(HEADS, BEST, WEAK, EXPENSIVE)
-    heads = Search(plan, budget=Budget(latency_ms=15.0)).finish().heads
+    heads = Search(plan, limits=Limits(latency_ms=15.0)).finish().heads
     assert heads
     assert EXPENSIVE not in heads[:2]
 

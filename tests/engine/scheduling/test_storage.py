@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import AdvisorError, Budget, UsageError
+from advisor.core import AdvisorError, Limits, UsageError
 from advisor.engine import Progress, resolve, run_search
 from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_journal, open_storage
 from advisor.engine._scheduling.study import Study
@@ -39,7 +39,7 @@ def studied(storage: str, out: Path) -> str:
     check_storage(storage)
     run = RunFolder.create(out, "same-name")
     with open_storage(storage, run) as (kept, name):
-        study = Study(kept, name, PLAN, Budget(latency_ms=50), "advisor", 0, done=())
+        study = Study(kept, name, PLAN, Limits(latency_ms=50), "advisor", 0, done=())
         while (configuration := study.ask()) is not None:
             study.tell(replace(evaluation(), configuration=configuration))
     return name

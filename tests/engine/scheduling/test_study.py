@@ -21,9 +21,9 @@ from advisor.core import (
     NSGA2,
     RANDOM,
     TPE,
-    Budget,
     Configuration,
     Evaluation,
+    Limits,
     Provenance,
     Quantity,
     Status,
@@ -52,7 +52,7 @@ def plan() -> Plan:
 
 
 def study(file: Path, plan: Plan, sampler: str = "advisor", done: tuple[Evaluation, ...] = ()) -> Study:
-    return Study(open_journal(file), "advisor", plan, Budget(latency_ms=50), sampler, seed=0, done=done)
+    return Study(open_journal(file), "advisor", plan, Limits(latency_ms=50), sampler, seed=0, done=done)
 
 
 def result(configuration: Configuration) -> Evaluation:
@@ -123,9 +123,9 @@ def asked(of: Study) -> Configuration:
 
 def test_a_search_that_goes_on_does_not_look_at_the_hold_out() -> None:
     refuted = replace(evaluation("one"), holdout_accuracy=Quantity(50.0, "%", Provenance.MEASURED, 49.0, 51.0, n=500))
-    budget = Budget(min_accuracy=70.0)
-    assert not budget.met_by(refuted)
-    assert constraints(refuted, budget) == constraints(replace(refuted, holdout_accuracy=None), budget)
+    limits = Limits(min_accuracy=70.0)
+    assert not limits.met_by(refuted)
+    assert constraints(refuted, limits) == constraints(replace(refuted, holdout_accuracy=None), limits)
 
 
 def trials(file: Path) -> list[optuna.trial.FrozenTrial]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import HEAD_SUBSET, Budget, Evaluation, Status, UsageError
+from advisor.core import HEAD_SUBSET, Evaluation, Limits, Status, UsageError
 from advisor.engine import Images, Progress, Question, Request, Role, StageName, resolve, run_search
 from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._pipeline.rule import Rules
@@ -202,7 +202,7 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
 
 
 def test_a_run_that_goes_on_begins_them_and_tries_a_failure_again(run: RunFolder) -> None:
-    assert [e.configuration for e in skip_ruled_out(run, PLAN, Rules(Budget()))] == [
+    assert [e.configuration for e in skip_ruled_out(run, PLAN, Rules(Limits()))] == [
         PLAN.configuration(EVALUATED, "float32", 1)
     ]
 

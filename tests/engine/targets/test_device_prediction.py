@@ -7,12 +7,11 @@ from functools import cache
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import AmbiguousInput, Provenance, Quantity
+from advisor.core import AmbiguousInput, Limits, Provenance, Quantity
 from advisor.devices import ConnectionSettings
 from advisor.engine import DevicePredictor, resolve
 from advisor.engine._pipeline.rule import Known
-from advisor.engine._targets import device_prediction
-from advisor.engine._targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.engine._targets.device_prediction import CardPredictor, LatencyEstimate
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import configuration, must_fail
 
@@ -24,18 +23,24 @@ def one_predictor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache of the module's own, and one predictor for all: fitting it takes half a second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(device_prediction, "DevicePredictor", cache(DevicePredictor))
         yield
+        predictor.cache_clear()
 
 
 @cache
-def outlook(device: str, must_run_on: tuple[str, ...] = ()) -> Prefilter:
+def predictor() -> DevicePredictor:
+    return DevicePredictor()
+
+
+@cache
+def outlook(device: str, must_run_on: tuple[str, ...] = ()) -> CardPredictor:
     question = resolve({"budget": "50ms", "device": device, "must_run_on": must_run_on}).question
-    return Prefilter(select_targets(question), question.limits, load_catalogue())
+    return CardPredictor(select_targets(question), load_catalogue(), predictor())
 
 
-def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
-    return found.reason(configuration(card, recipe), Known(found.limits))
+def reason(found: CardPredictor, card: str, recipe: str = "float32", must_run_on: tuple[str, ...] = ()) -> str:
+    limits = Limits(latency_ms=50.0, must_run_on=must_run_on)
+    return found.explain_no_training(configuration(card, recipe), Known(limits))
 
 
 def test_a_name_of_several_phones_is_a_question_that_keeps_the_other_devices() -> None:
@@ -53,7 +58,8 @@ def test_a_chance_below_five_percent_on_every_device_is_not_worth_training_unles
     assert reason(found, SMALL) == ""
     for devices in ("raspberry-pi-4,galaxy-s24", "host,raspberry-pi-4"):
         assert reason(outlook(device=devices), LARGE) == ""
-    assert "on raspberry-pi-4" in reason(outlook(device="galaxy-s24", must_run_on=("raspberry-pi-4",)), LARGE)
+    board = ("raspberry-pi-4",)
+    assert "on raspberry-pi-4" in reason(outlook(device="galaxy-s24", must_run_on=board), LARGE, must_run_on=board)
 
 
 def test_a_device_like_no_other_meets_no_budget_unless_it_is_connected() -> None:
@@ -76,9 +82,9 @@ def test_a_form_that_the_device_does_not_take_is_said(recipe: str) -> None:
 def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
     card = load_catalogue()[LARGE]
     here = LatencyEstimate(Quantity(1.0, "ms", Provenance.ESTIMATED), 1.0)
-    both = outlook(device="raspberry-pi-4,galaxy-s24").worst_latency(card, "float32", here)
-    board = outlook(device="raspberry-pi-4").worst_latency(card, "float32", here)
-    with_host = outlook(device="host,raspberry-pi-4").worst_latency(card, "float32", here)
+    both = outlook(device="raspberry-pi-4,galaxy-s24").worst_latency(card, "float32", 50.0, here)
+    board = outlook(device="raspberry-pi-4").worst_latency(card, "float32", 50.0, here)
+    with_host = outlook(device="host,raspberry-pi-4").worst_latency(card, "float32", 50.0, here)
     assert both == board == with_host
     assert both.chance is not None
     assert both.chance < 0.05

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from advisor import devices
 from advisor.catalog import load_catalogue
 from advisor.core import Evaluation, FileFeatures, Provenance, Quantity, StageError, Status, UsageError
 from advisor.devices import DeviceProfile, DeviceTarget, features_of, local_runtimes
 from advisor.devices._profiles import DeviceLimits
-from advisor.engine import Machine, Question, Scope, StageName, TargetDevice, resolve
+from advisor.engine import DevicePredictor, Machine, Question, Scope, StageName, TargetDevice, resolve
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
 from advisor.engine._pipeline.rule import Known
 from advisor.engine._pipeline.stages import other_runtimes
 from advisor.engine._pipeline.stages.other_runtimes import measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
-from advisor.engine._targets import device_prediction
 from advisor.engine._targets.device_prediction import (
+    CardPredictor,
     LatencyEstimate,
-    Prefilter,
     before_measuring,
     card_rejection,
     environment_of,
@@ -44,7 +44,7 @@ def unpredictable(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise AssertionError("nothing is predicted for a runtime of this machine")
 
-    monkeypatch.setattr(device_prediction, "DevicePredictor", refuse)
+    monkeypatch.setattr(devices, "device_predictor", refuse)
 
 
 def targets_of(device: str, **options: object) -> tuple[TargetDevice, ...]:
@@ -70,33 +70,32 @@ def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_
         targets_of("host:onxruntime")
 
 
-def _prefilter(question: Question) -> Prefilter:
-    return Prefilter(select_targets(question), question.limits, load_catalogue())
+def _predictor(question: Question) -> CardPredictor:
+    return CardPredictor(select_targets(question), load_catalogue(), DevicePredictor())
 
 
 @pytest.mark.usefixtures("unpredictable")
 def test_nothing_is_predicted_before_training_and_a_form_that_no_device_runs_is_rejected() -> None:
     question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
-    found, here = _prefilter(question), LatencyEstimate(Quantity(3.0, "ms", Provenance.ESTIMATED), 0.5)
+    found, here = _predictor(question), LatencyEstimate(Quantity(3.0, "ms", Provenance.ESTIMATED), 0.5)
     card = load_catalogue()["mobilenet_v1_0.25_224"]
-    assert found.reason(configuration(card.name, "float32"), Known(question.limits)) == ""
-    assert found.worst_latency(card, "float32", here) == here
+    assert found.explain_no_training(configuration(card.name, "float32"), Known(question.limits)) == ""
+    assert found.worst_latency(card, "float32", question.limits.latency_ms, here) == here
     question = resolve({"device": ONNX}).question
-    reason = _prefilter(question).reason(configuration(card.name, "dynamic_int8"), Known(question.limits))
+    candidate = configuration(card.name, "dynamic_int8")
+    reason = _predictor(question).explain_no_training(candidate, Known(question.limits))
     assert reason.endswith("not dynamic_int8")
 
 
+@pytest.mark.usefixtures("unpredictable")
 def test_a_file_of_another_form_is_skipped_and_a_new_version_of_the_runtime_is_another_environment() -> None:
     found = before_measuring(made(small_models.dynamic_int8(small_models.classifier())), on_onnx())
     assert (found.status, found.stage, found.latency) == (Status.SKIPPED, StageName.PREDICT, None)
     assert found.configuration.target.device == ONNX
     device = on_onnx()
     newer = replace(device, target=replace(device.target, version="99.0"))
-    assert environment_of(device, unexpected) == environment_of(device, unexpected) != environment_of(newer, unexpected)
-
-
-def unexpected() -> device_prediction.DevicePredictor:
-    raise AssertionError("nothing is predicted for a runtime of this machine")
+    now, then = environment_of(device, DevicePredictor()), environment_of(newer, DevicePredictor())
+    assert environment_of(device, DevicePredictor()) == now != then
 
 
 @pytest.mark.integration

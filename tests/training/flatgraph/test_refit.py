@@ -24,17 +24,14 @@ def graph() -> Graph:
     return read_graph(build.finish({"image": image}, {"probabilities": build.head(build.mean(last), 4)}))
 
 
-def _biases(graph: Graph) -> dict[int, int]:
-    return {step.inputs[1]: step.inputs[2] for step in graph.nodes if len(step.inputs) > 2}
-
-
 def _features(graph: Graph, found: dict[int, Refitted], fitted: bool) -> np.ndarray:
     """The features with kernels thinned, refitted or as they were."""
     weights: dict[int, np.ndarray] = {}
+    biases = {step.inputs[1]: step.inputs[2] for step in graph.nodes if len(step.inputs) > 2}
     for index, one in found.items():
         weights[index] = one.kernel if fitted else graph.constants[index] * one.keep
         if fitted:
-            weights[_biases(graph)[index]] = one.bias
+            weights[biases[index]] = one.bias
     return _level(graph, weights)
 
 

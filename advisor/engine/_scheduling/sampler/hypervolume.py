@@ -21,6 +21,8 @@ _CHUNK = 2_000_000
 """Points times boxes that are computed at a time."""
 _WORK = 200_000
 """Points times boxes that a step of :func:`compute_expected_gain` may score."""
+_FEWEST_SCORED = 8
+"""Points that each step scores at least."""
 _COARSE_FRONTS = (6, 12, 24)
 """Points of the front in each step."""
 _SPREAD = 48
@@ -58,7 +60,7 @@ def pareto_mask(points: ArrayLike) -> NDArray[np.bool_]:
     return keep
 
 
-def columns(front: ArrayLike, reference: ArrayLike) -> Columns:
+def cut_columns(front: ArrayLike, reference: ArrayLike) -> Columns:
     """Cut the space below the reference into boxes over which ``front`` (m, d) has one level in the last objective."""
     ref = np.asarray(reference, dtype=float)
     values = _matrix(front, len(ref))
@@ -82,7 +84,7 @@ def columns(front: ArrayLike, reference: ArrayLike) -> Columns:
 def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
     """Return the hypervolume of (n, d) minimised points, d being 2 or 3, below the reference (d,)."""
     worst = np.asarray(reference, dtype=float)[-1]
-    boxes = columns(points, reference)
+    boxes = cut_columns(points, reference)
     covered = boxes.level < worst
     area = np.prod(boxes.upper[covered] - boxes.lower[covered], axis=1)
     return float((area * (worst - boxes.level[covered])).sum())
@@ -90,7 +92,7 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
 
 def hypervolume_improvement(points: ArrayLike, front: ArrayLike, reference: ArrayLike) -> Floats:
     """Return (n,): what each of the (n, d) points alone would add to the hypervolume of ``front`` (m, d)."""
-    boxes = columns(front, reference)
+    boxes = cut_columns(front, reference)
     gains = [
         (boxes.overlap(part[:, :-1]) * np.maximum(boxes.level - part[:, -1:], 0.0)).sum(axis=1)
         for part in _chunks(_matrix(points), len(boxes.level))
@@ -108,17 +110,21 @@ def compute_expected_gain(points: Floats, sd: Floats, front: Floats, weight: Flo
     reference = np.ones(points.shape[1])
     front = front[pareto_mask(front)]
     front = front[np.argsort(front[:, 0], kind="stable")]
-    sizes = [size for size in _COARSE_FRONTS if size < len(front)] + [len(front)] * exact
+    sizes = [size for size in _COARSE_FRONTS if size < len(front)]
+    if exact or not sizes:
+        sizes.append(len(front))
     gain = np.zeros(len(points))
-    left = np.arange(len(points))
-    for i, size in enumerate(sizes or [len(front)]):
+    scored = np.arange(len(points))
+    for step, size in enumerate(sizes):
         subset = front[np.unique(np.linspace(0, len(front) - 1, size).astype(int))] if len(front) else front
-        boxes = columns(subset, reference)
-        affordable = max(_WORK // len(boxes.level), 8)
-        if i and len(left) > affordable:
-            left = left[np.argpartition(-(gain * weight)[left], affordable)[:affordable]]
-        gain[left] = _gain_over(points[left], sd[left], boxes)
-        gain = np.minimum(gain, gain[left].max())
+        boxes = cut_columns(subset, reference)
+        affordable = max(_WORK // len(boxes.level), _FEWEST_SCORED)
+        # The first step scores all points: nothing is known yet of which are the best.
+        if step and len(scored) > affordable:
+            scored = scored[np.argpartition(-(gain * weight)[scored], affordable)[:affordable]]
+        gain[scored] = _gain_over(points[scored], sd[scored], boxes)
+        # A coarser front dominates less, so the gains of the other points are too high. They may not come first.
+        gain = np.minimum(gain, gain[scored].max())
     return gain
 
 

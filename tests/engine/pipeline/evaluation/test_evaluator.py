@@ -13,10 +13,10 @@ from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
 from advisor.core import (
     HEAD,
-    Budget,
     Configuration,
     Evaluation,
     HeadFacts,
+    Limits,
     NewConditions,
     Provenance,
     Quantity,
@@ -103,10 +103,10 @@ class Detecting(Prepared):
 
 
 def evaluated(
-    walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
+    walker: Prepared, recipe: str, tmp_path: Path, limits: Limits | None = None, named: tuple[str, ...] = (),
     screening: bool = True, timed: bool = True, task: str = CLASSIFICATION.name,
 ) -> Evaluation:  # fmt: skip
-    question = Question(task, limits=limits or Budget(), compressions=named)
+    question = Question(task, limits=limits or Limits(), compressions=named)
     workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
@@ -148,7 +148,7 @@ def test_a_failed_stage_is_named_in_the_evaluation(tmp_path: Path) -> None:
 
 def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
     walker = Prepared(tmp_path, {"float32": 4}, screen_ms=SCREEN_MARGIN * 50 + 1)
-    found = evaluated(walker, "float32", tmp_path, Budget(latency_ms=50.0))
+    found = evaluated(walker, "float32", tmp_path, Limits(latency_ms=50.0))
     assert (found.status, found.stage) == (Status.SKIPPED, "screen")
     assert "over 6 times the budget 50.0 ms" in found.reason
     assert walker.asked == ["screen"]
@@ -157,7 +157,7 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("screening", "timed"), [(False, True), (True, False)])
 def test_nothing_is_screened_if_that_is_off_or_no_device_is_here(tmp_path: Path, screening: bool, timed: bool) -> None:
     walker = Prepared(tmp_path, {"float32": 4}, screen_ms=1e6)
-    found = evaluated(walker, "float32", tmp_path, Budget(latency_ms=50.0), screening=screening, timed=timed)
+    found = evaluated(walker, "float32", tmp_path, Limits(latency_ms=50.0), screening=screening, timed=timed)
     assert found.status is Status.OK
     assert (found.latency is not None) == timed
     assert ("timing float32" in walker.asked) == timed
@@ -170,7 +170,7 @@ def test_a_heavier_recipe_waits_for_lighter_ones_to_lose_too_much_unless_it_is_n
     tmp_path: Path, int8: int | None, named: tuple[str, ...], status: Status
 ) -> None:
     walker = Prepared(tmp_path, {"float32": 4, "mixed_int8": 4} | ({} if int8 is None else {"int8": int8}))
-    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=named)
+    found = evaluated(walker, "mixed_int8", tmp_path, Limits(max_drop_points=1.0), named=named)
     assert (found.status, found.stage) == (status, "compress" if status is Status.SKIPPED else "")
     assert ("compress mixed_int8" in walker.asked, "compress int8" in walker.asked) == (status is Status.OK, not named)
 

@@ -35,7 +35,7 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Budget:
+class Limits:
     """The limits that a pick must meet; None or empty means no limit."""
 
     latency_ms: float | None = None  #: upper limit of the 90th percentile of the latency, milliseconds
@@ -50,7 +50,7 @@ class Budget:
     confidence: float = CONFIDENCE  #: the probability with which a predicted latency must meet the limit
 
     @property
-    def limits(self) -> dict[str, float]:
+    def by_figure(self) -> dict[str, float]:
         """The limits of the figures that are set, by the figure's name."""
         values = {
             "latency": self.latency_ms,
@@ -64,7 +64,7 @@ class Budget:
     @property
     def floors(self) -> dict[str, float]:
         """The lower limits that are set: of the accuracy and of other metrics."""
-        return {name: value for name, value in self.limits.items() if is_floor(name)}
+        return {name: value for name, value in self.by_figure.items() if is_floor(name)}
 
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
@@ -84,7 +84,7 @@ class Budget:
             "memory": evaluation.memory,
             **self._beliefs(evaluation),
         }
-        excesses = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
+        excesses = {name: _excess(name, figures[name], limit) for name, limit in self.by_figure.items()}
         if self.licence:
             excesses[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
         known = evaluation.required_figures or {}
@@ -100,8 +100,8 @@ class Budget:
         shares = {}
         for name, belief in self._beliefs(evaluation).items():
             # A measured figure holds a limit or does not: there is no probability to tell.
-            if name in self.limits and belief is not None and not belief.certain:
-                shares[name] = belief.below(self.limits[name])
+            if name in self.by_figure and belief is not None and not belief.certain:
+                shares[name] = belief.below(self.by_figure[name])
         return {name: round(1 - share if is_floor(name) else share, 4) for name, share in shares.items()}
 
     def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
@@ -183,9 +183,9 @@ def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
     return "" if probability is None else f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
 
 
-def show_met(budget: Budget, evaluation: Evaluation) -> dict[str, str]:
+def show_met(limits: Limits, evaluation: Evaluation) -> dict[str, str]:
     """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
     return {
         name: f"met with {show_probability(share)} probability"
-        for name, share in budget.probabilities(evaluation).items()
+        for name, share in limits.probabilities(evaluation).items()
     }
