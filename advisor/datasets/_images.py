@@ -9,7 +9,7 @@ import math
 import stat
 import struct
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -403,13 +404,29 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
         ) from error
 
 
-def decode_images(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
-    """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
+def decode_images(images: Sequence[Path], size: int) -> Sequence[NDArray[np.uint8]]:
+    """Return the decoded images. Few of them are kept for the next file, as forms of one side come in a row; each of
+    many is decoded when it is asked for.
+    """
     if len(images) * size * size * 3 > KEPT_BYTES:
-        return (load(path, size) for path in images)
+        return LazyImages(images, size)
     # A file that is missing has no stamp; reading it says what is wrong.
     stamps = tuple(map(_stamp, images))
     return _keep_decoded(tuple(images), size, stamps)
+
+
+class LazyImages(Sequence[NDArray[np.uint8]]):
+    """Images that are decoded when they are asked for, see :func:`load`."""
+
+    def __init__(self, paths: Sequence[Path], size: int) -> None:
+        self._paths = paths
+        self._size = size
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, place: Any) -> Any:
+        return load(self._paths[place], self._size)
 
 
 @lru_cache(maxsize=1)

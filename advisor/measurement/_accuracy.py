@@ -51,13 +51,15 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Float
 
 
 def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
-    """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB, as :func:`predict` does."""
-    if not isinstance(pixels, Sequence):
-        return predict_arrays(model, (view.normalise(image) for image in pixels))
+    """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB, as :func:`predict` does.
+
+    Many images are divided among threads.
+    """
+    images = pixels if isinstance(pixels, Sequence) else list(pixels)
     first = Classifier(model)
-    classifiers = [first, *(Classifier(model) for _ in range(1, count_threads(len(pixels))))]
+    classifiers = [first, *(Classifier(model) for _ in range(1, count_threads(len(images))))]
     runs = [partial(_classify, classifier, view) for classifier in classifiers]
-    answers = run_in_threads(runs, pixels)
+    answers = run_in_threads(runs, images)
     return np.stack(answers) if answers else np.zeros((0, first.classes), np.float32)
 
 
