@@ -147,7 +147,7 @@ class Card:
 
     @property
     def _own_cards(self) -> OwnCards | None:
-        """What the task says of cards of users' own files; None if this is no such card."""
+        """The task's words on cards of users' own files; None if this is no such card."""
         return OWN_FILES[self.architecture].own_cards if self.own_file else None
 
     @property

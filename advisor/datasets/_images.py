@@ -70,7 +70,6 @@ READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError,
 _SMALLEST_DRAFT = 8  # Pixels of a JPEG for each one at its smallest scale
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
-MOST_THREADS = 4  # That decode images for one job, at most: on a machine with more cores, other jobs run beside it
 
 
 def is_candidate(path: Path) -> bool:
@@ -431,7 +430,7 @@ class LazyImages(Sequence[NDArray[np.uint8]]):
 
 @lru_cache(maxsize=1)
 def _keep_decoded(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
-    with ThreadPoolExecutor(usable_cores(MOST_THREADS)) as pool:
+    with ThreadPoolExecutor(usable_cores(for_job=True)) as pool:
         return list(pool.map(lambda path: load(path, size), images))
 
 

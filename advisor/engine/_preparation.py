@@ -1,4 +1,4 @@
-"""What a search does before its first job: find and check the parts of its question, and end in time."""
+"""Prepare a search before its first job: find and check the parts of its question, and end in time."""
 
 from __future__ import annotations
 

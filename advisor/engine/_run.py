@@ -261,9 +261,9 @@ class _Search:
         """Return what evaluates configurations, on all devices of the question."""
         resolved = self._resolved
         targets = resolved.targets
-        here = Evaluator(walker, plan.workload, plan.cards_by_name, resolved.recipes, rules, self._run, targets.host)
+        on_host = Evaluator(walker, plan.workload, plan.cards_by_name, resolved.recipes, rules, self._run, targets.host)
         return MultiDeviceEvaluator(
-            here, targets, predictor, resolved.question, self._run, self._executor, self._progress.doing
+            on_host, targets, predictor, resolved.question, self._run, self._executor, self._progress.doing
         )
 
     def _make_scorer(self, walker: Walker, plan: Plan) -> Scorer | None:

@@ -39,17 +39,20 @@ _PREFIX = "advisor-scratch-"
 _NEW_S = 60.0
 """Age in seconds below which a folder may not be locked yet, though the process that made it lives."""
 
+_JOB_THREADS = 4
+"""Threads of one job at most: on a machine with more cores other jobs run beside it, and each thread takes memory."""
 
-def usable_cores(most: int | None = None) -> int:
+
+def usable_cores(for_job: bool = False) -> int:
     """Return how many processors this process may use: an affinity mask or a quota can grant fewer than exist.
 
-    ``most`` is the largest number that is of use; None for no limit. A job that is one among many has a small one.
-    A part of a processor counts as one: a quota of 1.5 lets two jobs run side by side, a quota of 0.5 one.
+    A job that runs beside others takes a few of them (``for_job``). A part of a processor counts as one: a quota of 1.5
+    lets two jobs run side by side, a quota of 0.5 one.
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = _read_quota_cores()
     granted = there if allowed is None else min(there, math.ceil(allowed))
-    return granted if most is None else min(granted, most)
+    return min(granted, _JOB_THREADS) if for_job else granted
 
 
 def waiting_factor() -> float:

@@ -35,8 +35,6 @@ EDGE = 1e-6
 KEPT = 0.05
 # Images for which a further thread is worth loading the file once more.
 LEAST_PART = 32
-# Threads of one job at most: on a machine with more cores, other jobs run beside it.
-MOST_THREADS = 4
 # Distance in places, down and across, within which only the centre with the highest score of a class counts.
 NEAR = 2
 
@@ -69,7 +67,7 @@ def _classify(classifier: Classifier, view: InputSpec, pixels: Pixels) -> Floats
 
 def count_threads(images: int) -> int:
     """Return how many threads a file is run in over so many images: at most one for each core, and few."""
-    return max(1, min(usable_cores(MOST_THREADS), images // LEAST_PART))
+    return max(1, min(usable_cores(for_job=True), images // LEAST_PART))
 
 
 def run_in_threads(runs: Sequence[Callable[[Item], Answer]], items: Sequence[Item]) -> list[Answer]:

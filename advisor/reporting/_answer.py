@@ -53,7 +53,7 @@ BUSY_MARKS = {
 """The meaning of the marks beside a latency. No clock tells the CPU time of several threads."""
 
 TIMES = {"*": "CPU times (*)", "†": "shortest times (†)", "": "medians (no mark)"}
-"""What the latencies with a mark are, and those without one."""
+"""The kinds of latencies by their mark; those without one are medians."""
 
 _WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
 

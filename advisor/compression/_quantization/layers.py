@@ -31,9 +31,6 @@ _SAME = 0
 LEAST_CHANNEL = 1e-3
 """Least ratio of a channel's greatest weight to the median channel's; too small to change an answer."""
 
-MOST_THREADS = 4
-"""Threads of one job at most: on a machine with more cores, other jobs run beside it."""
-
 MOST_OF_BIAS = 2**30
 """Half the range of 32 bits, so that a bias still fits after its correction."""
 
@@ -188,7 +185,7 @@ def correct_model(
         return (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
 
     # The order of additions must not depend on the machine. Layers do not depend on each other.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(usable_cores(MOST_THREADS)) as pool:
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(usable_cores(for_job=True)) as pool:
         for corrected in pool.map(correct_layer, find_layers(model)):
             for index, values in corrected.items():
                 content = np.asarray(values, "<f4").tobytes()

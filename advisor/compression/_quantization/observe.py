@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._quantization.layers import MOST_THREADS, Layer, find_layers
+from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
 from advisor.isolation import usable_cores
 from advisor.tflite import Model, editable, open_model, pack, real_values
@@ -196,7 +196,7 @@ def _run(
         return
     interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
-    recorders = usable_cores(MOST_THREADS)
+    recorders = usable_cores(for_job=True)
     with ThreadPoolExecutor(recorders) as pool:
         recording: list[Future[None]] = []
         for sample in zip(*arrays, strict=True):

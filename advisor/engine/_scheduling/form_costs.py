@@ -1,4 +1,4 @@
-"""What the forms of networks cost an answer: latency, size and points against float32, measured or expected."""
+"""Costs of the forms of networks in an answer: latency, size and points against float32, measured or expected."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from advisor.training._features import Augmentation
 MOST_EPOCHS = 24  # of few images: each ends with a validation and a checkpoint
 
 CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
-"""How training images are changed unless a recipe says otherwise."""
+"""Changes of training images unless a recipe states others."""
 
 WHOLE_SHARE = 0.95
 """Share of the seconds of a whole fine-tuning from which on all of its layers are trained."""

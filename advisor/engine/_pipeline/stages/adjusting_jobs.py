@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 MATCHED_IMAGES = 400
 """Images on which logits are matched: on TrashNet and groceries, 800 gave the same accuracy, 200 a little less."""
 
-MOST_THREADS = 4
-"""Threads of one job at most: on a machine with more cores, other jobs run beside it, and each loads the file."""
-
 SHIPS_FILE = "ships.npz"
 RANGE_ROWS = 256
 """The head that ships, beside the compared file whose backbone it shares, and the features that give its ranges. It
@@ -127,7 +124,7 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
     probed = path.with_suffix(".probe")
     probed.write_bytes(with_probe(model.read_bytes(), model.name, logits))
     # Each thread runs a part of the images by itself: the features of an image do not depend on the others.
-    threads = usable_cores(MOST_THREADS)
+    threads = usable_cores(for_job=True)
     parts = [given.paths[first::threads] for first in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
         features = list(pool.map(lambda part: extract_features(probed, part, spec), parts))
