@@ -57,7 +57,7 @@ test-slow: $(VENV)/.dev ## Run every test, the slow ones too (an hour and a half
 lint: $(VENV)/.dev ## Check style, types, the direction of imports and generated files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/mypy -n auto
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tools.checks
 	@$(BIN)/python -m tools.audit

@@ -1,8 +1,6 @@
 """Measure how much stands in a line and in a function, and what its functions are called."""
 
 import ast
-import io
-import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile
 
@@ -26,7 +24,7 @@ SHORTEST_REGULAR = 5
 
 def measure_density(modules: Sequence[Module]) -> dict[str, Figure]:
     """Return the figures of the lines and the functions of a package."""
-    comments = sum(len(_list_comment_lines(module)) for module in modules)
+    comments = sum(len(module.comment_lines) for module in modules)
     code = sum(_count_code_lines(module) for module in modules)
     nodes = [node for module in modules for node in module.nodes if not isinstance(node, ast.Load | ast.Store)]
     comprehensions = sum(isinstance(node, COMPREHENSIONS) for node in nodes)
@@ -91,19 +89,9 @@ def _is_participle(word: str) -> bool:
     return word in PARTICIPLES or (word.endswith("ed") and len(word) >= SHORTEST_REGULAR)
 
 
-def _list_comment_lines(module: Module) -> list[int]:
-    """Return the numbers of the lines that hold a comment and nothing else."""
-    tokens = tokenize.generate_tokens(io.StringIO(module.text).readline)
-    return [
-        token.start[0]
-        for token in tokens
-        if token.type == tokenize.COMMENT and token.line[: token.start[1]].strip() == ""
-    ]
-
-
 def _count_code_lines(module: Module) -> int:
     """Return how many lines hold code: not empty, not a comment, not of a docstring."""
-    others = set(_list_comment_lines(module))
+    others = set(module.comment_lines)
     for node in module.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             others.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))

@@ -1,6 +1,8 @@
 """Read the modules of a package: their text, their syntax trees and what they import from its rooms."""
 
 import ast
+import io
+import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,6 +57,16 @@ class Module:
     def lines(self) -> Sequence[str]:
         """The lines of the text."""
         return self.text.splitlines()
+
+    @cached_property
+    def comment_lines(self) -> Sequence[int]:
+        """The numbers of the lines that hold a comment and nothing else."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        return [
+            token.start[0]
+            for token in tokens
+            if token.type == tokenize.COMMENT and token.line[: token.start[1]].strip() == ""
+        ]
 
     @cached_property
     def functions(self) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
