@@ -47,16 +47,13 @@ def pinned(folder: Path, *names: str) -> Path:
     return path
 
 
-def test_a_known_vulnerability_is_named_with_its_fix(
+def test_a_known_vulnerability_is_named_with_its_fix_and_dependencies_without_one_pass(
     tmp_path: Path, database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert audit.main(["--osv-url", database], pinned(tmp_path, "fine", "known-bad")) == 1
     said = capsys.readouterr()
     assert said.err == "known-bad 1.0: PYSEC-0000-1 (fixed in 1.2)\n"
     assert said.out == "audit: 2 dependencies, known vulnerabilities: 1\n"
-
-
-def test_dependencies_without_one_pass(tmp_path: Path, database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.main(["--osv-url", database], pinned(tmp_path, "fine")) == 0
     assert capsys.readouterr().out == "audit: 1 dependencies, known vulnerabilities: 0\n"
 

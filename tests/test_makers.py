@@ -13,13 +13,9 @@ def _write(folder: Path) -> None:
     (folder / "model.bin").write_bytes(b"weights")
 
 
-def _make(folder: Path) -> None:
-    make_once(folder, _write)
-
-
 def test_two_processes_make_it_once(starts_processes: None, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_make, args=(tmp_path / "thing",)) for _ in range(2)]
+    processes = [context.Process(target=make_once, args=(tmp_path / "thing", _write)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:

@@ -22,6 +22,7 @@ from advisor.measurement import session
 from tests.builders import must_fail
 from tests.datasets.folders import make
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 
 def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,10 +55,7 @@ def photos(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("cleaned.txt", "is not named as a CSV file"), ("there.csv", "exists"), ("none/a.csv", "does not exist")],
-)
+@with_cases
 def test_a_manifest_that_cannot_be_written_is_refused_before_the_check(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "there.csv").write_text("")
     must_fail(UsageError, message, check_data, tmp_path / "no images here", fix=tmp_path / name)

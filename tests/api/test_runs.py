@@ -33,6 +33,7 @@ from advisor.reporting import _files as files
 from advisor.store import RunFolder
 from tests.builders import evaluation, must_fail
 from tests.run_folders import candidates, write_run
+from tests.tables import with_cases
 
 OPTIONS = [name for name in inspect.signature(plan).parameters if name != "request"]
 
@@ -137,9 +138,7 @@ def test_a_folder_that_is_no_run_is_refused(function: Callable[[Path], object], 
     must_fail(UsageError, "is not a run folder", function, tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    ("wall_s", "cpu_s", "limit"), [(3, 4, "1min45s"), (8, 4, "3min30s"), (400, 4, "5min15s"), (9, 0.01, "1min45s")]
-)
+@with_cases
 def test_a_demonstration_takes_longer_where_drawing_waited(wall_s: float, cpu_s: float, limit: str) -> None:
     assert choose_demo_limit(wall_s, cpu_s) == limit
 

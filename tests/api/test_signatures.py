@@ -19,14 +19,12 @@ FOR_COMMANDS = {"State", "choices", "demonstrate", "experiment_log", "judge", "m
 FOR_COMMANDS |= {"write_request"}
 """What the face of the room offers to the command line alone."""
 
+CATALOG = ("add", "check", "fetch", "list_cards", "show", "to_frame")
 DEVICES = ("add", "calibrate", "list_devices", "remove", "show", "to_frame")
 PUBLIC = [name for name in api.__all__ if name not in FOR_COMMANDS]
 FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(api, name) for name in PUBLIC if inspect.isfunction(getattr(api, name))},
-    **{
-        f"catalog.{name}": getattr(catalog, name)
-        for name in ("add", "check", "fetch", "list_cards", "show", "to_frame")
-    },
+    **{f"catalog.{name}": getattr(catalog, name) for name in CATALOG},
     **{f"devices.{name}": getattr(devices, name) for name in DEVICES},
 }
 OPTIONS = {name: option.default for name, option in PLAN.items() if option.kept}

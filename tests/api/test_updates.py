@@ -16,6 +16,7 @@ from advisor.engine import images_folder, load_run
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.makers.searches import Searched
+from tests.tables import with_cases
 
 
 def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, added: tuple[str, ...] = ()) -> Update:
@@ -29,24 +30,12 @@ def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, adde
     return compare_answers("run", "runs/new", merged, before.split(), after.split())
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "ship", "reason"),
-    [
-        ("a " * 40 + "b " * 20, "a " * 60, True, "ship the new file: +100.0 points (+66.3 to +100.0) on 20 new images"),
-        ("a " * 60, "a " * 60, False, "keep the old file: the images show no gain"),
-        ("a " * 56 + "b " * 4, "a " * 60, False, "the images show no gain: +20.0 points (-4.1 to +20.0)"),
-        (
-            "a " * 40 + "b " * 20,
-            "b " * 12 + "a " * 48,
-            False,
-            "keep the old file: the new one loses on what was learnt",
-        ),
-    ],
-)
+@with_cases
 def test_the_new_file_ships_if_it_gains_and_the_old_images_show_no_loss(
-    before: str, after: str, ship: bool, reason: str
+    before: dict[str, int], after: dict[str, int], ship: bool, reason: str
 ) -> None:
-    answer = judged(["a"] * 40, ["a"] * 20, before, after)
+    texts = ("".join(f"{label} " * count for label, count in answers.items()) for answers in (before, after))
+    answer = judged(["a"] * 40, ["a"] * 20, *texts)
     assert (answer.ship, reason in answer.reason) == (ship, True), answer.reason
 
 

@@ -15,15 +15,9 @@ import pytest
 
 from tests.makers.commands import Advisor, ended
 from tests.processes import PATIENCE_S
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
-ANSWERS = (
-    ("Task:", "image-clasification"),
-    ("Task:", ""),
-    ("Folder of labelled images", "my photos"),
-    ("Latency limit", "30ms"),
-    ("Device to ship on", "pixel-4"),
-)
+ANSWERS = read_table(__file__, "texts.yaml")["answers"]
 """Questions in their order, and what is typed."""
 
 

@@ -13,10 +13,6 @@ from tests.makers.commands import Advisor, refused
 from tests.tables import with_cases
 
 
-def fill(folder: Path) -> None:
-    (folder / "a").write_bytes(bytes(2_000_000))
-
-
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that used one of two results of a cache; the other one is older."""
@@ -26,7 +22,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True)
     hold = Lease(root, folder)
     for stage, own in (("features-3", hold), ("head-5", None)):
-        made = ArtifactCache(root / "artifacts", own).get(stage, {}, fill)
+        made = ArtifactCache(root / "artifacts", own).get(
+            stage, {}, lambda result: (result / "a").write_bytes(bytes(2_000_000))
+        )
         os.utime(made, (time.time() - 3600, time.time() - 3600 * (1 if own else 2)))
     (root / "weights" / "abc").mkdir(parents=True)
     (root / "weights" / "abc" / "file").write_bytes(bytes(1_000_000))

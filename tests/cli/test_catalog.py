@@ -102,11 +102,7 @@ def test_a_model_of_ones_own_is_added_listed_planned_and_mirrored(alone: Advisor
     asked = ("--candidates", "net", "--compressions", "float32", "--threads", "1", "--json")
     (planned,) = alone("plan", *asked).document["candidates"]
     assert planned["accuracy"]["value"] == 61
-    a_copied_cache_is_a_mirror(alone, tmp_path)
-
-
-def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
-    """Assert that a cache gives others the weights of an added model after its file is gone."""
+    # A cache gives others the weights of an added model after its file is gone.
     assert alone("catalog", "fetch", "net", "--offline").code == 0
     (tmp_path / "config" / "models" / "net.tflite").unlink()
     elsewhere = {"ADVISOR_CACHE_DIR": str(tmp_path / "elsewhere")}

@@ -124,9 +124,7 @@ def test_nothing_changed_ends_with_zero(advisor: Advisor, run_of_reevaluate: Pat
     assert "nothing changed since" in ended(advisor("reevaluate", "runs/latest")).out
 
 
-@pytest.mark.parametrize(
-    "command", ["report {early}", "compare {good} {early}", "reevaluate {early} --device raspberry-pi-4"]
-)
+@with_cases
 def test_a_run_without_a_result_ends_with_three(advisor: Advisor, tmp_path: Path, command: str) -> None:
     good = write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({})).path
     early = write_run(tmp_path / "runs", [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}}).path

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import CardFacts, DeviceFigures, Evaluation, Limits, Status, TuningFacts, decide
@@ -22,17 +22,10 @@ NO_LIMIT, WIDE = Limits(), Limits(latency_ms=100)
 points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
 
 
-@pytest.mark.parametrize(
-    ("pick", "other"),
-    [
-        (evaluation("more-accurate", accuracy=92, latency=20), evaluation("faster", accuracy=80, latency=2)),
-        (evaluation("four-points", accuracy=92, latency=10), evaluation("a-little-faster", accuracy=88, latency=9)),
-        (evaluation("steady", accuracy=80, latency=45, p90=49), evaluation("tail", accuracy=95, latency=40, p90=60)),
-    ],
-    ids=lambda each: each.configuration.card,
-)
-def test_accuracy_comes_before_speed_and_the_p90_meets_the_budget(pick: Evaluation, other: Evaluation) -> None:
-    assert decide([pick, other], LIMITS).pick == decide([other, pick], LIMITS).pick == pick
+@with_cases
+def test_accuracy_comes_before_speed_and_the_p90_meets_the_budget(pick: dict[str, Any], other: dict[str, Any]) -> None:
+    better, worse = evaluation("better", **pick), evaluation("worse", **other)
+    assert decide([better, worse], LIMITS).pick == decide([worse, better], LIMITS).pick == better
 
 
 def test_among_ties_the_cheaper_one_is_picked_and_the_other_is_named() -> None:
@@ -224,8 +217,10 @@ def test_one_lone_answer_is_no_proof() -> None:
     assert _pick([cheap, sure]) == sure[0]
 
 
-def _stays_when_it_improves(rows: list[Row], image: int, faster: float, smaller: float = 1.0) -> bool:
-    """Return whether the pick is picked again if it is right on one image more, faster and smaller."""
+@settings(max_examples=15)
+@given(scored(), st.integers(0, IMAGES - 1), st.floats(0.5, 1), st.floats(0.5, 1))
+def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster: float, smaller: float) -> None:
+    """It is right on one image more, faster and smaller."""
     pick = _pick(rows)
     right = {made.configuration: answers for made, answers in rows}[pick.configuration]
     better = tuple(1.0 if place == image else value for place, value in enumerate(right))
@@ -237,13 +232,7 @@ def _stays_when_it_improves(rows: list[Row], image: int, faster: float, smaller:
         size=replace(size, value=smaller * size.value),
     )
     others = [(made, answers) for made, answers in rows if made.configuration != pick.configuration]
-    return _pick([*others, (improved, better)]) == improved
-
-
-@settings(max_examples=15)
-@given(scored(), st.integers(0, IMAGES - 1), st.floats(0.5, 1), st.floats(0.5, 1))
-def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster: float, smaller: float) -> None:
-    assert _stays_when_it_improves(rows, image, faster, smaller)
+    assert _pick([*others, (improved, better)]) == improved
 
 
 @given(scored(), st.sampled_from(["balanced", "accuracy", "latency", "accuracy=1,latency=1,size=1"]))

@@ -93,17 +93,11 @@ def test_a_damaged_detail_leaves_the_others_as_they_are(name: str) -> None:
         assert {key: value for key, value in read.items() if key not in touched} == expected, damage
 
 
-@pytest.mark.parametrize(
-    "boxes",
-    [
-        {**BOXES, "threshold": None},
-        {**BOXES, "by_class": {"glass": {}}},
-        {**BOXES, "worst": [{}]},
-        {**BOXES, "worst": [{**IMAGE, "true": [[0, 0.1, 0.2]]}]},
-        {**BOXES, "worst": [{**IMAGE, "width": "wide"}]},
-    ],
-)
-def test_damaged_facts_of_boxes_are_not_known(boxes: object) -> None:
+@with_cases
+def test_damaged_facts_of_boxes_are_not_known(damage: dict[str, Any], of_image: dict[str, Any]) -> None:
+    boxes = BOXES | damage
+    if of_image:
+        boxes |= {"worst": [IMAGE | of_image]}
     assert evaluation_from_json(line({"boxes": boxes, "confusion": [[1]]})).answers == ImageAnswers(confusion=((1,),))
 
 

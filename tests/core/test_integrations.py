@@ -78,9 +78,7 @@ def install_toy(folder: Path, group: str, code: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("group", [RUNTIMES, "advisor.tasks"])
-@pytest.mark.parametrize(
-    "line", ["from advisor.catalog.catalogue import Card", "from advisor.catalog import gone_name"]
-)
+@pytest.mark.parametrize("line", ["from advisor.catalog.catalogue import Card", "from advisor.catalog import gone"])
 def test_a_package_for_older_paths_is_told_what_moved(
     forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, line: str
 ) -> None:

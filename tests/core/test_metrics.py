@@ -34,6 +34,7 @@ from advisor.tasks.classification import CLASSIFICATION
 from tests.builders import evaluation, must_fail
 from tests.tables import with_cases
 
+NO_TEMPERATURES = (0.0, -1.0, math.inf, math.nan, "warm")
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PART = Interval(0.03, 0.02, 0.05)
 ONE = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
@@ -102,18 +103,10 @@ def test_they_are_read_as_this_version_and_an_older_one_wrote_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        *({"coverage": {"at": {"images": images}}} for images in (-1, 101)),
-        *({"temperature": value} for value in (0.0, -1.0, math.inf, math.nan, "warm")),
-    ],
-    ids=str,
+    ("temperature", "images"), [*((value, 82) for value in NO_TEMPERATURES), (0.8, -1), (0.8, 101)]
 )
-def test_an_impossible_temperature_or_number_of_answers_is_unknown(damage: dict[str, Any]) -> None:
+def test_an_impossible_temperature_or_number_of_answers_is_unknown(temperature: object, images: int) -> None:
     document = written()
     facts = document["details"]["confidence"]
-    if "coverage" in damage:
-        facts["coverage"]["at"] |= damage["coverage"]["at"]
-    else:
-        facts |= damage
+    facts["temperature"], facts["coverage"]["at"]["images"] = temperature, images
     assert evaluation_from_json(document).answers.confidence is None

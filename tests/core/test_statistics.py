@@ -85,14 +85,7 @@ def test_a_difference_needs_images_in_common(compare: Callable[..., object]) -> 
     must_fail(ValueError, "2 and 1 images", compare, [True, False], [True])
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ([2.0, -1.0], [1 / (1 + np.exp(-3)), 1 / (1 + np.exp(3))]),
-        ([900.0, 3.0], [1.0, 0.0]),
-        *((row, row) for row in ([0.25, 0.75], [0.0, 0.996], [0.5, 0.508])),
-    ],
-)
+@with_cases
 def test_logits_get_a_softmax_and_probabilities_stay_as_they_are(row: list[float], expected: list[float]) -> None:
     assert as_probabilities(np.array([row])) == pytest.approx(np.array([expected]), abs=1e-6)
     assert as_probabilities(np.zeros((0, 3))).shape == (0, 3)

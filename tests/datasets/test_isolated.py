@@ -19,13 +19,7 @@ from tests.datasets.test_sources import PICTURES, arrow_stream, jpeg, parquet
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def reads_in_a_child(monkeypatch: pytest.MonkeyPatch, starts_processes: None) -> None:
-    """This process is no child."""
-    monkeypatch.delenv(IN_CHILD)
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("reads_in_children")]
 
 
 def write_table(path: Path) -> Path:

@@ -54,16 +54,8 @@ def test_lines_of_json_have_lists(images: Path) -> None:
         ("path,labels", lambda number: "one" if number == 5 else "", r"'one' \(1\)"),
         ("path,labels", lambda _: "all", r"too few images lack them: 'all' \(60\)"),
         ("path,width", lambda number: str(100 + number), "has no column of labels, and none of 1 and 0, but 'path'"),
-        (
-            "path,r",
-            lambda number: "perhaps" if number == 5 else str(number % 2),
-            "row 7 of .* has 'perhaps' in the column",
-        ),
-        (
-            "path,labels",
-            lambda number: "|".join(f"{n}" for n in range(number * 20, number * 20 + 20)),
-            "has 1,200 labels",
-        ),
+        ("path,r", lambda n: "perhaps" if n == 5 else str(n % 2), "row 7 of .* has 'perhaps' in the column"),
+        ("path,labels", lambda n: "|".join(map(str, range(n * 20, n * 20 + 20))), "has 1,200 labels"),
     ],
 )
 def test_tables_that_say_too_little_are_refused(

@@ -13,15 +13,9 @@ from advisor.datasets import ReaderFailure, Rejected, _reading as reading, read_
 from advisor.isolation import IN_CHILD, CallLimits
 from tests.datasets.folders import fill, make
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("reads_in_children")]
 
 CRASH, WAIT, FILL = "crash", "wait", "fill"
-
-
-@pytest.fixture(autouse=True)
-def reads_in_children(monkeypatch: pytest.MonkeyPatch, starts_processes: None) -> None:
-    """This process is no child."""
-    monkeypatch.delenv(IN_CHILD)
 
 
 def read_badly(item: str) -> tuple[str, int]:

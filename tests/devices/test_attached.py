@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from advisor.core import StageError, UsageError
 from advisor.devices import ConnectionSettings, Profiles
 from advisor.devices._connections.attached import ANY_PHONE, TWICE, find_serial, parse_answers, read_phone, states_of
@@ -12,6 +10,7 @@ from advisor.devices._connections.tool import check_tool, find_tool
 from advisor.devices._profiles.attached import describe_phone
 from tests.builders import must_fail
 from tests.makers.phones import PIXEL_8, Phone, write_facts
+from tests.tables import with_cases
 
 CONNECTION = ConnectionSettings("adb", "R58M12ABCDE")
 NOTHING = parse_answers("R58M12ABCDE", [""] * 5)
@@ -74,15 +73,7 @@ def test_a_phone_with_another_instruction_set_has_no_tool(phone: Phone) -> None:
     must_fail(UsageError, "runs x86_64", find_tool, phone.serial)
 
 
-@pytest.mark.parametrize(
-    ("head", "words"),
-    [
-        (b"<!doctype html>", "is a web page"),
-        (b"PK\x03\x04", "is an app"),
-        (b"\x7fELF" + bytes(14) + b"\x3e\0", "is a program for x86_64, the phone runs arm64-v8a"),
-        (b"\x7fELF" + bytes(14) + b"\xff\0", "processor number 255"),
-    ],
-)
-def test_what_no_phone_runs_is_no_tool(tmp_path: Path, head: bytes, words: str) -> None:
-    (tmp_path / "tool").write_bytes(head)
+@with_cases
+def test_what_no_phone_runs_is_no_tool(tmp_path: Path, head: str, processor: int, words: str) -> None:
+    (tmp_path / "tool").write_bytes(head.encode().ljust(18, b"\0") + bytes([processor, 0]))
     must_fail(UsageError, words, check_tool, tmp_path / "tool", "arm64-v8a")

@@ -1,6 +1,5 @@
 """Choosing models, measuring them over a connection, what they change, and writing the profile."""
 
-import math
 import pickle
 import sys
 from collections.abc import Mapping
@@ -324,13 +323,6 @@ def test_the_clock_is_named_where_it_is_cpu_time() -> None:
 def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
     found = calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
     assert found.governor == governor
-
-
-def test_errors_are_expected_of_predictions(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
-    target, model = board.target("cpu-x1"), features.models["mobilenet_v2_1.0_224"]
-    after = with_measurements(board, target, {(model.name, "float32"): 6.5})
-    assert 0 < calibration.estimate_error(predictor, board, target, "float32", [model]) < 2
-    assert math.isnan(calibration.estimate_error(predictor, after, target, "float32", [model]))
 
 
 def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profiles: Profiles, tmp_path: Path) -> None:

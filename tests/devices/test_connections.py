@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import AdvisorError, StageError, UsageError
+from advisor.core import StageError, UsageError
 from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent_arguments, timings_of_agent
 from advisor.devices._connections.agent import _key, _name_files
 from advisor.isolation import sweep_folders
@@ -129,24 +128,16 @@ def test_what_is_no_host_is_refused(destination: str) -> None:
     must_fail(UsageError, "is not a valid host", SshConnection, destination)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "error", "words"),
-    [
-        ("{server.folder}/known_hosts", "{folder}/wrong", UsageError, "the host key has changed"),
-        ("{server.folder}/known_hosts", "{folder}/empty", UsageError, "the host key is not known: connect once"),
-        ("{server.folder}/user", "{server.folder}/host", UsageError, "permission denied"),
-        ("Port {server.port}", "Port 1", StageError, "lost the connection to"),
-    ],
-)
+@with_cases
 def test_a_host_that_is_not_trusted_or_does_not_let_in_or_answer_is_told(
-    ssh_server: SshServer, model: Path, tmp_path: Path, before: str, after: str, error: type[AdvisorError], words: str
+    ssh_server: SshServer, model: Path, tmp_path: Path, before: str, after: str, usage: bool, words: str
 ) -> None:
     other = (ssh_server.folder / "user.pub").read_text().split()[:2]
     (tmp_path / "wrong").write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join(other)}\n")
     old, new = (text.format(server=ssh_server, folder=tmp_path) for text in (before, after))
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(old, new))
-    with pytest.raises(error) as told:
+    with pytest.raises(UsageError if usage else StageError) as told:
         ssh(ssh_server, program=client_of(config), retries=0).measure(MeasurementJob((model,), effort=BRIEF))
     assert words in f"{told.value.message}: {told.value.hint}"
 
@@ -160,7 +151,7 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path,
         f'case "$*" in *model0.tflite.part*) if [ $(grep -c model0.tflite.part {calls}) -eq 1 ]; then\n'
         f'echo "Connection reset by peer" >&2; exit 255; fi;; esac\nexec {ssh_server.client} "$@"\n'
     )
-    client.chmod(client.stat().st_mode | stat.S_IXUSR)
+    client.chmod(0o700)
     (timing,) = ssh(ssh_server, program=str(client)).measure(MeasurementJob((model,), effort=BRIEF))
     assert timing.median_ms > 0
     sent = calls.read_text()
@@ -175,7 +166,7 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     """The client kills the process that started it."""
     client, temporary = tmp_path / "ssh", tmp_path / "tmp"
     client.write_text("#!/bin/sh\nkill -9 $PPID\n")
-    client.chmod(client.stat().st_mode | stat.S_IXUSR)
+    client.chmod(0o700)
     temporary.mkdir()
     measure = (
         "import sys\nfrom pathlib import Path\n"

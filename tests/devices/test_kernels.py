@@ -94,7 +94,9 @@ def timed_here(
     """Time operators on one thread, by default on this machine in float32."""
     wanted = [(work, form) for work in works for form in forms or ("float32",)]
     board = host_profile().target("cpu-x1")
-    return list(timing.time_kernels(connection or HostConnection(), board, wanted, folder, tell or silent))
+    return list(
+        timing.time_kernels(connection or HostConnection(), board, wanted, folder, tell or (lambda _text: None))
+    )
 
 
 @pytest.mark.integration
@@ -120,10 +122,6 @@ def test_a_device_that_times_nothing_fails_soon(tmp_path: Path) -> None:
     must_fail(StageError, "no runtime here", timed_here, works, tmp_path, connection=HostConnection(agent))
 
 
-def silent(_text: str) -> None:
-    """Show no progress."""
-
-
 def timed(rounds_ns: list[int], cpu_ns: list[int] | None = None) -> Timing:
     blocks = [{"wall_ns": [time_ns], "cpu_ns": cpu_ns} for time_ns in rounds_ns]
     return Timing(Path(sys.executable), 1, 1.0, 8, 1.0, 1.0, "runtime", details={"blocks": blocks})
@@ -137,11 +135,8 @@ def test_the_usual_round_counts_in_cpu_time_where_it_is_known_and_the_second_bes
     assert rounds_us(replace(timed([]), details={"blocks": blocks})) == (2.0, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("details", "expected"),
-    [({"min_ms": 0.9}, (1000.0, 900.0)), ({"min_ms": 0.2}, (1000.0, 200.0)), ({}, (1000.0, 1000.0))],
-)
-def test_a_tool_without_rounds_gives_its_median(details: Mapping[str, Any], expected: tuple[float, float]) -> None:
+@with_cases
+def test_a_tool_without_rounds_gives_its_median(details: Mapping[str, Any], expected: list[float]) -> None:
     found = Timing(Path("a"), 1, 1.0, 8, 1.0, 1.0, "tflite benchmark_model", details=details)
     assert rounds_us(found) == pytest.approx(expected)
 
@@ -151,8 +146,8 @@ class Disturbed:
 
     label = "host"
 
-    def __init__(self, rounds_ns: list[int], **changes: Any) -> None:
-        self._first, self._others = replace(timed(rounds_ns), **changes), timed([1000] * 3)
+    def __init__(self, rounds_ns: list[int], waited_share: float | None) -> None:
+        self._first, self._others = replace(timed(rounds_ns), waited_share=waited_share), timed([1000] * 3)
         self._disturbed = ""
 
     def measure(self, job: Any) -> tuple[Timing, ...]:
@@ -161,15 +156,11 @@ class Disturbed:
         return tuple(replace(timings.get(model.name, self._others), model=model) for model in job.models)
 
 
-@pytest.mark.parametrize(
-    ("connection", "reason"),
-    [
-        (Disturbed([1000, 1000, 4000, 4000, 4000]), "the rounds differ by a factor of 4.0"),
-        (Disturbed([1000] * 3, waited_share=0.45), "its threads waited 45% of the time for a processor"),
-    ],
-)
-def test_a_disturbed_kernel_is_left_out_with_one_line(tmp_path: Path, connection: Disturbed, reason: str) -> None:
-    (part,) = timed_here(LARGER, tmp_path, connection=connection)
+@with_cases
+def test_a_disturbed_kernel_is_left_out_with_one_line(
+    tmp_path: Path, rounds_ns: list[int], waited_share: float | None, reason: str
+) -> None:
+    (part,) = timed_here(LARGER, tmp_path, connection=Disturbed(rounds_ns, waited_share))
     assert part.left_out == (f"ADD 64 x 8, float32: {reason}",)
     assert len(part.kernels) == len(LARGER) - 1
 

@@ -13,7 +13,7 @@ from advisor.catalog import load_catalogue
 from advisor.core import UsageError
 from advisor.devices import timings_of_agent
 from advisor.devices._connections.adb import parse_output
-from advisor.devices._connections.agent import describe_throttling, measure_slowdown, measure_trend
+from advisor.devices._connections.agent import describe_throttling
 from advisor.devices._latency.base import choose_agreeing, fit_base, student_density
 from advisor.devices._latency.model import estimate_latencies, find_contradicting, queries_of_known
 from advisor.devices._latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
@@ -27,6 +27,7 @@ from benchmarks.latency_protocols.validation import hide
 from tests.builders import must_fail
 from tests.devices.test_adb import PRINTED
 from tests.devices.test_latency import made_table
+from tests.tables import with_cases
 
 SEEN = np.arange(6)
 
@@ -50,17 +51,9 @@ def times() -> OperatorTimes:
     return OperatorTimes((work, microseconds(work)) for work in every[::9])
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        Work(CONVOLUTION, 196, 120, 72, read=196 * 72),
-        Work(CONVOLUTION, 49, 104, 32, 9, read=49 * 32),
-        Work(DEPTHWISE, 784, 104, 1, 9, 1, 784 * 104),
-        Work(DENSE, 1, 500, 700, read=700),
-        Work("ADD", 196, 300, read=117600),
-    ],
-)
-def test_an_operator_that_was_not_timed_takes_what_its_parts_take(times: OperatorTimes, work: Work) -> None:
+@with_cases
+def test_an_operator_that_was_not_timed_takes_what_its_parts_take(times: OperatorTimes, fields: dict[str, Any]) -> None:
+    work = Work(**fields)
     total, log_sd = times.network([(work, 3)])
     assert total * 1e3 == pytest.approx(3 * microseconds(work), rel=0.03)
     assert 0 < log_sd < 0.3
@@ -191,20 +184,12 @@ def test_blocks_that_keep_rising_are_throttling() -> None:
 @example([1, 2, 3])
 @example([10, 10.1, 9.9, 10, 10.05, 10])
 @example([10, 30, 9, 31, 10, 12])
+@example([10, 10, 10, 9, 8, 7, 25, 24, 23])  # one step, and it falls before and after it
 @example([15, 14, 13, 12, 11, 10])
+@example([10, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 99])  # one slow block
 @given(st.lists(st.floats(1, 1.05), min_size=4, max_size=30))
 def test_noise_too_few_blocks_and_a_device_that_speeds_up_are_not(blocks: list[float]) -> None:
     assert describe_throttling(blocks) == ""
-
-
-@given(st.lists(st.floats(1, 1e3), min_size=2, max_size=20, unique=True))
-def test_tau_is_one_for_a_rise_and_minus_one_for_a_fall(values: list[float]) -> None:
-    assert measure_trend(sorted(values)) == 1.0
-    assert measure_trend(sorted(values, reverse=True)) == -1.0
-
-
-def test_slowdown_takes_the_medians_of_the_ends() -> None:
-    assert measure_slowdown([10, 10, 999, 15, 20, 20]) == 2.0
 
 
 def series(clock: str) -> dict[str, Any]:

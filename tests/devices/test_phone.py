@@ -23,20 +23,17 @@ case "$*" in *use_gpu=true*) cat {0}/gpu;; *use_nnapi=true*) cat {0}/npu;; *) ca
 """
 
 
-@pytest.fixture
-def tool(phone: Phone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tool whose NPU takes operators and then falls back, as phones without a driver do."""
+def test_an_attached_phone_is_added_with_what_each_unit_ran(
+    phone: Phone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NPU takes operators and then falls back, as on phones without a driver."""
     monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "settings"))
     write_facts(phone.root, PIXEL_8)
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     for unit, text in (("cpu", PRINTED), ("gpu", ON_GPU), ("npu", FELL_BACK)):
         (tmp_path / unit).write_text(text)
-    path = tmp_path / "benchmark_model"
-    path.write_text(TOOL.format(tmp_path))
-    return path
-
-
-def test_an_attached_phone_is_added_with_what_each_unit_ran(tool: Path, phone: Phone, tmp_path: Path) -> None:
+    tool = tmp_path / "benchmark_model"
+    tool.write_text(TOOL.format(tmp_path))
     added = devices.add_phone(benchmark_model=tool)
     rows = [(timing.target, timing.form, timing.latency_ms, timing.placement) for timing in added.timings]
     assert rows == [

@@ -160,11 +160,8 @@ def test_a_latency_stands_for_every_recipe(recipe: str) -> None:
     assert (precision, doubt) == (form.like, form.log_sd)
 
 
-def test_a_forms_own_measurements_come_first() -> None:
+def test_a_forms_own_measurements_come_first_and_one_of_which_nothing_is_known_is_refused() -> None:
     assert similar_form("float16", ("float16",), ("float16", "float32")) == ("float16", 0.0)
-
-
-def test_a_form_of_which_nothing_is_known_is_refused_with_the_nearest() -> None:
     must_fail(UsageError, "'wheight_int8' .did you mean 'weight_int8'", similar_form, "wheight_int8", (), ("float32",))
 
 

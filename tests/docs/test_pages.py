@@ -19,6 +19,7 @@ from advisor.core import Status
 from tests.builders import configuration, evaluation
 from tests.makers.commands import called, parse
 from tests.measurement import small_models
+from tests.places import PROJECT
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
 from tests.tables import with_cases
@@ -124,19 +125,16 @@ def test_an_example_prints_something(example: str, starts_processes: None, runs:
     command, _, query = example.rpartition("jq ")
     text = ""
     if command:
-        words = [*shlex.split(command.rstrip("| "))[1:], *measuring(command)]
+        words = shlex.split(command.rstrip("| "))[1:]
+        if " benchmark " in command and " --device " not in command:
+            # A measurement of this machine is short, and does not wait for a quiet one.
+            words += ["--effort", "search", "--force"]
         text = called(tuple(words), runs, {**os.environ, "ADVISOR_CACHE_DIR": str(runs / "cache")}).out
     done = subprocess.run(["bash", "-euc", f"jq {query}"], cwd=runs, input=text, capture_output=True, text=True)
     assert (done.returncode, bool(done.stdout.strip())) == (0, True), done.stderr
     assert "null" not in done.stdout
 
 
-def measuring(command: str) -> list[str]:
-    """Return options that make a measurement of this machine short, and keep it from waiting for a quiet one."""
-    return ["--effort", "search", "--force"] if " benchmark " in command and " --device " not in command else []
-
-
-PROJECT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^ *```(?:sh|console)?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 

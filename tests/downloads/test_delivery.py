@@ -94,38 +94,20 @@ def test_what_another_address_left_is_not_continued_and_a_whole_file_stays(shelf
     assert shelf.asked("/w")[1]["Range"] == f"bytes={len(BODY)}-"
 
 
-def part(content_range: str, version: str = Answer(BODY).version) -> bytes:
-    head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: {content_range}\r\nETag: {version}\r\n"
-    return f"{head}Content-Length: 5\r\n\r\nwrong".encode()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        part(f"bytes 0-4/{len(BODY)}"),
-        part(f"bytes 700000-700004/{len(BODY)}"),
-        part("bytes 700000-700004/*"),
-        part("bytes -5-4/9"),
-        part(f"bytes 700000-{len(BODY) - 1}/{len(BODY)}"),
-        part("bytes 700000-700004/700005", '"other"'),
-        part("bytes 700000-700004/700005", ""),
-        b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nwrong",
-        b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n",
-    ],
-    ids=["another start", "another end", "no total", "negative", "length", "version", "no version", "no range", "416"],
-)
-def test_another_part_than_was_asked_for_is_not_used(shelf: Shelf, tmp_path: Path, wrong: bytes) -> None:
-    answer = Answer(BODY, cut_after=700_000, raw_part=wrong)
+@with_cases
+def test_another_part_than_was_asked_for_is_not_used(shelf: Shelf, tmp_path: Path, status: str, part: str) -> None:
+    lines = (f"HTTP/1.1 {status}", *part.format(bytes=len(BODY), last=len(BODY) - 1).splitlines(), "Content-Length: 5")
+    head = "".join(f"{line}\r\n" for line in lines).replace("THIS", Answer(BODY).version)
+    answer = Answer(BODY, cut_after=700_000, raw_part=f"{head}\r\nwrong".encode())
     assert fetch(shelf.put("/w", answer), tmp_path / "w") == BODY
     assert ["Range" in headers for headers in shelf.asked("/w")] == [False, True, False]
 
 
-def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
-    must_fail(Unavailable, "503", fetch, shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
-    assert len(shelf.asked("/w")) == delivery.ATTEMPTS
-
-
-def test_a_busy_server_is_asked_after_pauses(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_server_is_asked_after_pauses_and_given_up_where_it_stays_busy(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_fail(Unavailable, "503", fetch, shelf.put("/busy", Answer(BODY, refusals=99)), tmp_path / "w")
+    assert len(shelf.asked("/busy")) == delivery.ATTEMPTS
     pauses: list[float] = []
     # Not the function of the module: threads that earlier tests left sleep, too.
     monkeypatch.setattr(delivery, "time", SimpleNamespace(sleep=pauses.append))

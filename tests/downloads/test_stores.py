@@ -27,12 +27,8 @@ PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
 "items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
 
 
-def quiet(_text: str) -> None:
-    """Say nothing."""
-
-
 def fetched(address: str, **options: bool | int) -> Path:
-    return copy_from_store(Path(address), quiet, **options)  # type: ignore[arg-type]
+    return copy_from_store(Path(address), lambda _text: None, **options)  # type: ignore[arg-type]
 
 
 def refused(address: str, **options: bool | int) -> UsageError:

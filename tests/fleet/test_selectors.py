@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PACKAGE = Path(str(files("advisor.fleet")))
-PIXELS = "AAAA" * 4  # 2 x 2 black pixels in RGB: 12 bytes
-GOOD = [0.25, 0.75]
 SAME = "the state of before"
 DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
 MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
@@ -38,35 +36,8 @@ JSON_JAR = Path("/usr/share/java/com.android.json.jar")
 
 def document() -> dict[str, Any]:
     """Three tiers of 5, 20 and 40 ms on the middle one of three phones, under a budget of 50 ms."""
-    phones = [
-        (["slow", "sc9863a"], "powervr", 40.0, [15.0, 60.0, 120.0]),
-        (["middle", "sm6225"], "adreno610", 70.0, [5.0, 20.0, 40.0]),
-        (["fast", "iphone14"], "appleagpu", 200.0, [1.0, 4.0, 8.0]),
-    ]
-    return {
-        "id": "first",
-        "budget_ms": 50.0,
-        "window_ms": 30.0,
-        "measured_tier": 0,
-        "requires": {"android_api": 21, "ios": 15},
-        "rules": {**RULES, "window": 5},
-        "core_macs": core_macs(),
-        "measuring": [{"gain": 1.0, "factor": 1.1}, {"gain": 1.0, "factor": 1.2}, {"gain": 0.9, "factor": 1.2}],
-        "phones": [
-            {"names": names, "gpu": gpu, "speed": speed, "ms": ms, "sure_ms": [1.5 * each for each in ms]}
-            for names, gpu, speed, ms in phones
-        ],
-        "tiers": [
-            {
-                "file": f"tier{tier}.tflite",
-                "memory_bytes": 50e6 * (tier + 1),
-                "input": {"size": 4, "mean": 127.5, "std": 127.5},
-                "expected": [GOOD],
-            }
-            for tier in range(3)
-        ],
-        "vectors": {"side": 2, "pixels": [PIXELS], "stride": [1, 1, 2], "tolerance": [0.05, 0.05, 0.05]},
-    }
+    made = read_table(__file__, "three_tiers.yaml")
+    return {**made, "rules": {**RULES, "window": 5}, "core_macs": core_macs()}
 
 
 class Driver:

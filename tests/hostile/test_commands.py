@@ -9,6 +9,7 @@ import pytest
 from benchmarks.hostile_surfaces.attacks import Case, build, read_cases, wrong
 from benchmarks.hostile_surfaces.attempts import faults
 from tests.makers.commands import Advisor
+from tests.places import PROJECT
 from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
@@ -34,6 +35,16 @@ def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code:
     said = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=SOON_S)
     assert said.returncode == code
     assert "Traceback" not in said.stderr
+
+
+@with_cases
+def test_a_reader_that_closes_the_pipe_early_does_not_change_the_exit_code(arguments: list[str], code: int) -> None:
+    command = [sys.executable, "-m", "advisor", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT) as process:
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        assert process.wait() == code, errors
+    assert ("Traceback" in errors, "BrokenPipe" in errors) == (False, False)
 
 
 @with_cases

@@ -6,7 +6,6 @@ Ten thousand changes take 10 to 60 seconds of a core for each of the 28 formats,
 100,000 take two hours.
 """
 
-import io
 import json
 import math
 import os
@@ -55,6 +54,7 @@ from benchmarks.hostile_surfaces.damages import BROKEN, WHOLE, WRONG
 from tests.builders import CHARACTERS
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.devices.test_adb import PRINTED
+from tests.devices.test_connections import BLOCK, DOCUMENT, SERIES
 from tests.measurement import small_models
 from tests.run_folders import images, write_run
 
@@ -103,14 +103,7 @@ WRITTEN = (
     | st.sampled_from(HOSTILE)
     | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
 )
-BLOCKS = [{"wall_ns": [5, 6, 7], "cpu_ns": [5, 6, 7], "waited_ns": 0, "elapsed_ns": 20} for _ in range(5)]
-AGENT = {
-    "runtime": "ai-edge-litert",
-    "runtime_version": "2.3.0",
-    "memory": {"private_bytes": 9},
-    "load": {"loadavg": 0.5},
-    "series": [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": BLOCKS}],
-}
+AGENT = {**DOCUMENT, "series": [{**SERIES, "blocks": [BLOCK] * 5}]}
 ANSWERS: dict[str, tuple[str, Callable[[str], Sequence[Timing]]]] = {
     "agent": (
         json.dumps(AGENT),
@@ -161,12 +154,6 @@ def fuzz(count: int, strategy: st.SearchStrategy[Drawn], check: Callable[[Drawn]
     kept(given(strategy)(check))()
 
 
-def kernels_file(folder: Path) -> str:
-    path = folder / "kernels.csv"
-    write_kernels(path, [Kernel("cpu-x1", "int8", Work("CONV_2D", 49, 8, 3, 9, 2, 588), 12.5)])
-    return path.read_text(encoding="utf-8")
-
-
 def first_lines(text: str, count: int) -> str:
     return "".join(text.splitlines(keepends=True)[:count])
 
@@ -182,6 +169,8 @@ def formats(folder: Path) -> dict[str, Format]:
     shipped = find_shipped_profiles()
     run = write_run(folder, dataset=images({"cat": 10, "dog": 10})).path
     catalogue = shipped.parent / "catalogs" / "squeezenet.yaml"
+    kernels = folder / "kernels.csv"
+    write_kernels(kernels, [Kernel("cpu-x1", "int8", Work("CONV_2D", 49, 8, 3, 9, 2, 588), 12.5)])
 
     def shipped_text(name: str) -> str:
         return (shipped / name).read_text(encoding="utf-8")
@@ -190,7 +179,7 @@ def formats(folder: Path) -> dict[str, Format]:
         "profile": Format(shipped_text("raspberry-pi-4.yaml"), "raspberry-pi-4.yaml", read_profile),
         "cores": Format(first_lines(shipped_text("cores.yaml"), 60), "cores.yaml", read_cores),
         "measurements": Format(first_lines(shipped_text("raspberry-pi-4.csv"), 8), "rows.csv", read_measurements),
-        "kernels": Format(kernels_file(folder), "kernels.csv", lambda path: read_kernels(path, ["cpu-x1"])),
+        "kernels": Format(kernels.read_text("utf-8"), kernels.name, lambda path: read_kernels(path, ["cpu-x1"])),
         "catalogue": Format(catalogue.read_text(encoding="utf-8"), "own.yaml", read_catalogue_file),
         "request": Format(
             "budget: 50ms\ntask: image-classification\nthreads: [1, 2]\nsize_budget: 5MB\nseed: 3\n",
@@ -266,13 +255,6 @@ def test_changes_of_a_devices_answer_give_possible_timings_or_are_refused(name: 
     fuzz(count, edits(len(pieces)), check)
 
 
-def picture(form: str) -> bytes:
-    written = io.BytesIO()
-    pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(written, form)
-    return written.getvalue()
-
-
 def damaged(content: bytes, changes: Sequence[tuple[float, int]]) -> bytes:
     """Return a file after changes of bytes, most of them where the tables are; every second file is also cut."""
     result = bytearray(content)
@@ -330,7 +312,10 @@ def test_a_measurement_outlives_a_changed_byte_of_its_model(folder: Path, place:
 @COUNTS
 @pytest.mark.parametrize("form", PICTURES)
 def test_damages_of_an_image_are_read_or_refused(form: str, folder: Path, count: int) -> None:
-    image, path = picture(form), folder / f"image.{form.lower()}"
+    path = folder / f"image.{form.lower()}"
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, form)
+    image = path.read_bytes()
 
     def check(changes: list[tuple[float, int]]) -> None:
         path.write_bytes(damaged(image, changes))

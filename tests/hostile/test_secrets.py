@@ -1,7 +1,6 @@
 """A secret in any address, option or variable is in nothing that is kept or shown."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -46,14 +45,6 @@ class Refuses(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def server() -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), Refuses) as serving:
-        Thread(target=serving.serve_forever, daemon=True).start()
-        yield serving.server_port
-        serving.shutdown()
-
-
 def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, in_process: None, tmp_path: Path) -> None:
     settings = {"ADVISOR_CONFIG_DIR": str(tmp_path / "config"), **VARIABLES}
     (tmp_path / "net.tflite").write_bytes(small_models.classifier(classes=5))
@@ -61,14 +52,16 @@ def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, in_p
     added = ("catalog", "add", "net.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
     ended(advisor(*added, **settings))
     (tmp_path / "config" / "models" / "net.tflite").unlink()  # nothing is measured
-    with server() as port:
-        mirror = f"{USER}@127.0.0.1:{port}/files?token={SECRET}"
-        log = ("--log-to", f"mlflow:{USER}@127.0.0.1:{port}")
+    with HTTPServer(("127.0.0.1", 0), Refuses) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"{USER}@127.0.0.1:{server.server_port}"
+        mirror, log = f"{address}/files?token={SECRET}", ("--log-to", f"mlflow:{address}")
         said = [
             advisor("search", "--candidates", "net", *LIMITS, "--mirror", mirror, *log, **settings),
             advisor("report", "runs/latest", "--to", "again", *log, **settings),
             advisor("catalog", "fetch", "squeezenet_1.1_227", **{**settings, "ADVISOR_MIRROR": mirror}),
         ]
+        server.shutdown()
     assert [each.code for each in said] == [3, 3, 3], [each.err[-300:] for each in said]
     assert (tmp_path / "again" / "report.html").is_file()
     assert [place for place, text in _places(tmp_path, said) if SECRET in text] == []

@@ -176,7 +176,14 @@ def test_a_confined_child_writes_below_its_folders_and_changes_and_starts_nothin
     (tmp_path / "own").mkdir()
     (tmp_path / "foreign").write_text("kept")
     with ChildPool(tmp_path / "log.txt", {WRITES_BELOW: str(tmp_path / "own")}) as confined:
-        write_below_own(confined, tmp_path)
+        own = tmp_path / "own"
+        confined.call(f"{HERE}:write", own / "new")
+        confined.call("os:replace", own / "new", own / "other")
+        (own / "below").mkdir()
+        confined.call("os:replace", own / "other", own / "below" / "new")
+        confined.call(f"{HERE}:write", Path(os.devnull))
+        confined.call(f"{HERE}:write", Path(confined.call("tempfile:mkdtemp")) / "new")
+        assert (own / "below" / "new").read_text() == "x"
         for function, *names in (
             *(("os:remove", "foreign"), ("os:mkdir", "folder")),
             *((f"{HERE}:write", "new"), (f"{HERE}:write", "foreign"), (f"{HERE}:run_program",)),
@@ -184,16 +191,6 @@ def test_a_confined_child_writes_below_its_folders_and_changes_and_starts_nothin
             must_fail(StageError, "PermissionError", confined.call, function, *(tmp_path / name for name in names))
     assert (tmp_path / "foreign").read_text() == "kept"
     assert left_behind(tmp_path) == ["foreign", "log.txt", "own"]
-
-
-def write_below_own(confined: ChildPool, tmp_path: Path) -> None:
-    confined.call(f"{HERE}:write", tmp_path / "own" / "new")
-    confined.call("os:replace", tmp_path / "own" / "new", tmp_path / "own" / "other")
-    (tmp_path / "own" / "below").mkdir()
-    confined.call("os:replace", tmp_path / "own" / "other", tmp_path / "own" / "below" / "new")
-    confined.call(f"{HERE}:write", Path(os.devnull))
-    confined.call(f"{HERE}:write", Path(confined.call("tempfile:mkdtemp")) / "new")
-    assert (tmp_path / "own" / "below" / "new").read_text() == "x"
 
 
 def test_a_child_keeps_its_user_and_its_files(pool: ChildPool, tmp_path: Path) -> None:
@@ -351,15 +348,6 @@ def test_a_call_that_waits_for_a_core_has_its_whole_limit(pool: ChildPool, monke
     pool.call("time:sleep", 0.5, limits=CallLimits(seconds=0.1))
 
 
-@pytest.fixture
-def switching() -> Iterator[None]:
-    """Threads take turns as often as they can, so that a race shows."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
 def stop_together(worker: Worker) -> None:
     """Stop a worker from many threads at once, and raise what one of them raised."""
     start = threading.Barrier(THREADS)
@@ -373,13 +361,17 @@ def stop_together(worker: Worker) -> None:
         list(threads.map(stop, range(THREADS)))
 
 
-@pytest.mark.usefixtures("switching")
 def test_many_threads_may_stop_one_worker(tmp_path: Path) -> None:
-    worker = Worker(tmp_path / "log", {})
-    for _ in range(ROUNDS):
-        pid = worker.call("os:getpid", limits=CallLimits())
-        stop_together(worker)
-        assert not psutil.pid_exists(pid)
+    """Threads take turns as often as they can, so that a race shows."""
+    worker, before = Worker(tmp_path / "log", {}), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(ROUNDS):
+            pid = worker.call("os:getpid", limits=CallLimits())
+            stop_together(worker)
+            assert not psutil.pid_exists(pid)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path) -> None:

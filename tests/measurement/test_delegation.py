@@ -89,19 +89,11 @@ def test_one_of_several_ways_is_enough_and_an_operator_that_no_rule_names_stays_
     assert 0 < told.share < 1
 
 
-@pytest.mark.parametrize(
-    ("operators", "limits", "sentence"),
-    [
-        (ACTIVATIONS, {"least_macs": 10**9}, r"not worth it, only .* fewer than 1000 million"),
-        (("CONV_2D",), {"least_macs": 0, "most_partitions": 1}, "2 partitions, more than 1, separated by DEPTHWISE_"),
-        (ACTIVATIONS, {"least_macs": 1000}, r"^Toy runs 100% of the .* \(6 of 6 operators, 1 partition\): worth it$"),
-        (("ABS",), {}, "not worth it, it runs no operator: CONV_2D is not supported$"),
-    ],
-)
+@with_cases
 def test_enough_work_in_few_pieces_is_worth_it(
-    float_model: Path, operators: tuple[str, ...], limits: dict[str, int], sentence: str
+    float_model: Path, operators: list[str], limits: dict[str, int], sentence: str
 ) -> None:
-    told = delegate_operators(read(float_model), rules(*operators, **limits))
+    told = delegate_operators(read(float_model), rules(*(operators or ACTIVATIONS), **limits))
     assert re.search(sentence, told.sentence)
     assert bool(told.objections) is ("not worth it" in told.sentence)
 

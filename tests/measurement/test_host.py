@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -110,22 +109,15 @@ def test_a_gpu_that_is_hidden_is_not_trained_on(seen: str, tmp_path: Path, monke
     assert trains_on(with_gpu(tmp_path)) == "CPU: CUDA_VISIBLE_DEVICES hides NVIDIA A10G"
 
 
-def missing(package: str) -> str:
-    raise PackageNotFoundError(package)
-
-
-@pytest.mark.parametrize(
-    ("seen", "version", "expected"),
-    [
-        (None, missing, "GPU: NVIDIA A10G"),
-        ("0", missing, "GPU: NVIDIA A10G"),
-        ("GPU-5dd9cdf2", missing, "GPU: NVIDIA A10G"),
-        ("0", lambda _package: "2.21.0", "CPU: tensorflow-cpu does not use NVIDIA A10G"),
-    ],
-)
+@with_cases
 def test_a_gpu_is_named_and_whether_tensorflow_uses_it(
-    seen: str | None, version: Callable[[str], str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seen: str | None, of_cpu: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def version(package: str) -> str:
+        if not of_cpu:
+            raise PackageNotFoundError(package)
+        return of_cpu
+
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if seen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)

@@ -102,12 +102,9 @@ def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
     assert set(SCORES) == CLASSIFIERS == set(scores(drawn()))
 
 
-def test_each_class_counts_the_same_in_the_balanced_accuracy() -> None:
+def test_each_class_counts_the_same_in_the_balanced_accuracy_and_a_rare_one_without_a_mistake_is_no_certainty() -> None:
     score = present(SCORES[BALANCED_ACCURACY](of_answers([0] * 10, [0] * 8 + [1] * 2)))
     assert score.figure.value == pytest.approx(0.5)
-
-
-def test_a_rare_class_without_a_mistake_is_no_certainty() -> None:
     labels = [0] * 100 + [1] * 2
     score = present(SCORES[BALANCED_ACCURACY](of_answers(labels, labels)))
     assert score.figure.value == 1

@@ -10,9 +10,9 @@ from advisor.isolation import _process as process
 from advisor.measurement._processes import run_json
 from tests.builders import must_fail
 from tests.processes import clock_from, has_ended, until
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
-DIE = "import os, signal; os.kill(os.getpid(), signal.{})"
 
 
 @pytest.fixture
@@ -27,16 +27,7 @@ def test_the_document_is_returned_and_an_exception_told_by_its_last_line(script:
     must_fail(StageError, r"status 1 and printed: RuntimeError: the disk is full", run_json, [str(script)], 30, "m")
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        (DIE.format("SIGKILL"), "was killed (SIGKILL), most likely because memory ran out"),
-        (DIE.format("SIGSEGV"), "died (SIGSEGV)"),
-        ("print('not json')", "ended with status 0 and printed: not json"),
-        ("print()", "ended with status 0 and printed: nothing"),
-        ("print([1, 2])", "printed no JSON object"),
-    ],
-)
+@with_cases
 def test_a_death_with_its_signal_and_other_output_are_one_clear_line(script: Path, code: str, said: str) -> None:
     script.write_text(code)
     caught = must_fail(StageError, "", run_json, [str(script)], 30, "model.tflite")

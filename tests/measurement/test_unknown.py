@@ -136,17 +136,12 @@ def test_true_boxes_are_sure() -> None:
     assert none.boxes.shape == (0, 4)
 
 
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
+def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path) -> None:
     path = tmp_path / "image.png"
     pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
     Image.fromarray(pixels.repeat(8, axis=0).repeat(8, axis=1)).save(path)
-    return path
-
-
-def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path, image: Path) -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
-    found = Detector(small_models.saved(tmp_path, data), VIEW_OF_DETECTION)(image)
+    found = Detector(small_models.saved(tmp_path, data), VIEW_OF_DETECTION)(path)
     assert len(found.boxes) == len(found.labels) == len(found.scores) > 1
     assert found.boxes.min() >= 0.0
     assert found.boxes.max() <= 1.0

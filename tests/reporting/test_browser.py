@@ -185,22 +185,17 @@ def test_details_are_folded_when_printed_until_a_link_opens_them(opened: Opened)
     opened.until("document.querySelector('#evaluations > details').open")
 
 
-def odd_view() -> RunView:
-    """Return a run with odd names and a candidate far below the others."""
+@pytest.fixture(scope="module")
+def odd_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """The page of a run with odd names and a candidate far below the others, opened once."""
     limits = Limits(latency_ms=5000.0, size_bytes=200_000_000)
     view, rows = run_view(classes=ODD, limits=limits, card_suffix="<img src=x onerror=alert(3)>&<b>"), []
     last = max(view.ok, key=lambda row: row.latency.value)
     far = replace(last.accuracy, value=5.0, low=3.0, high=8.0)
     for row in view.evaluations:
         rows.append(replace(row, accuracy=far) if row is last else row)
-    return replace(view, evaluations=tuple(rows), decision=decide(rows, limits))
-
-
-@pytest.fixture(scope="module")
-def odd_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    """The page of ``odd_view``, opened once."""
     with opener(browser, tmp_path_factory.mktemp("odd")) as open_html:
-        yield open_view(open_html, odd_view())
+        yield open_view(open_html, replace(view, evaluations=tuple(rows), decision=decide(rows, limits)))
 
 
 def test_hostile_names_run_nothing(odd_page: Opened) -> None:

@@ -35,6 +35,7 @@ from tests.builders import evaluation
 from tests.reporting.test_answer import said as shown
 from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, run_view, unknown_view, with_pick
+from tests.tables import with_cases
 
 SHARE = Interval(0.92, 0.85, 0.97)
 RECALL = RecallThreshold(0.9, 0.91, 0.0421, SHARE, Interval(0.4, 0.3, 0.5), 30, 100)
@@ -53,15 +54,6 @@ LATER = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
 TOO_FEW = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
 MISSED = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
 SEARCH = "<code>advisor search --request runs/20260131-1200-image-classification/request.yaml"
-HINT = f"{SEARCH} --unknown DIR</code>"
-TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
-FEW = unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={})
-LEAD = "An image of something that is none of your classes passes as known in 74 % of the cases"
-COSTS = (
-    'Larger by</th><td class="n">433.0 kB',
-    'Your 120 images of other things found %</th><td class="n">59.0 (50.0\u201367.5)',
-)
-PLAIN = replace(unknown_view().decision.pick.configuration, compression="float32")
 
 
 def confident_view(temperature: float, guarantees: Guarantees | None = None) -> RunView:
@@ -194,6 +186,7 @@ def test_a_guarantee_out_of_reach_says_what_is_reachable(own: ConfidenceFacts, n
 
 
 OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
+FEWER = facts(Guarantees(coverage=0.8), coverage=CoverageThreshold(0.8, 0.8, 0.9, FROM))
 
 
 @pytest.mark.parametrize(
@@ -202,12 +195,7 @@ OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
         (facts(PRECISION, threshold=FROM), {"threshold": WORSE}, "Precision", "90.0 % of the answers from the"),
         (OF_ONE, {"by_class": {"a": WORSE}}, "Precision", "90.0 % of the answers 'a' from"),
         (facts(RECALL_OF_CLASSES, recall={"a": MISSED}), {}, "Recall", "80.0 % of the images of 'a' reach their"),
-        (
-            facts(Guarantees(coverage=0.8), coverage=CoverageThreshold(0.8, 0.8, 0.9, FROM)),
-            {},
-            "Coverage",
-            "60.0 % of the images reach the threshold",
-        ),
+        (FEWER, {}, "Coverage", "60.0 % of the images reach the threshold"),
     ],
 )
 def test_refuted_guarantees_are_said(own: ConfidenceFacts, changes: dict[str, Any], name: str, words: str) -> None:
@@ -222,21 +210,13 @@ def test_guarantees_that_hold_or_were_not_asked_for_say_nothing() -> None:
     assert not list(list_broken_guarantees(evaluation("one")))
 
 
-@pytest.mark.parametrize(
-    ("view", "texts", "missing"),
-    [
-        (unknown_view(), [LEAD, "(AUROC) is 0.82 (0.80\u20130.84); float32: 0.83.", *COSTS], [HINT, TOO_HIGH]),
-        (with_pick(unknown_view(), configuration=PLAIN), [], ["float32: 0.83"]),
-        (unknown_view(others=None), [HINT], ["of other things found"]),
-        (unknown_view("finetune_cached"), [TOO_HIGH], []),
-        (
-            FEW,
-            ["No class could be left out in turn", "images of other things found"],
-            ['aria-label="Classes left out"'],
-        ),
-    ],
-)
-def test_the_section_says_what_passes_its_cost_and_gaps(view: RunView, texts: list[str], missing: list[str]) -> None:
+@with_cases
+def test_the_section_says_what_passes_its_cost_and_gaps(
+    options: dict[str, Any], compression: str, texts: list[str], missing: list[str]
+) -> None:
+    view = unknown_view(**options)
+    configuration = view.decision.pick.configuration
+    view = with_pick(view, configuration=replace(configuration, compression=compression or configuration.compression))
     part = section(view, "unknown")
     assert [text for text in texts if text not in part] == []
     assert [text for text in missing if text in part] == []

@@ -58,19 +58,15 @@ def test_all_files_are_written_and_nothing_else_always_the_same(tmp_path: Path) 
     assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_an_answer_so_far_has_no_front_parquet(tmp_path: Path) -> None:
+def test_an_answer_so_far_and_one_without_its_package_have_no_front_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_all(run_view(), tmp_path)
     so_far = replace(run_view(), unfinished=Unfinished(1, 9, running=True, at="2026-11-28T22:00:00Z"))
-    written = {path.name for path in write_all(so_far, tmp_path)}
-    assert written == {path.name for path in tmp_path.iterdir()} == set(REPORT_FILES) - {"front.parquet"}
-
-
-def test_without_its_package_front_parquet_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastparquet", None)
-    written = {path.name for path in write_all(run_view(), tmp_path)}
-    assert written == {path.name for path in tmp_path.iterdir()}
-    assert "front.csv" in written
-    assert "front.parquet" not in written
+    for view in (so_far, run_view()):
+        written = {path.name for path in write_all(view, tmp_path)}
+        assert written == {path.name for path in tmp_path.iterdir()} == set(REPORT_FILES) - {"front.parquet"}
+        monkeypatch.setitem(sys.modules, "fastparquet", None)
 
 
 def test_recommendation_reads_back_as_the_pick() -> None:

@@ -3,6 +3,7 @@
 import json
 import unicodedata
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -15,10 +16,8 @@ from advisor.reporting._pages import COLOURS, DRAWN, outlines
 from advisor.reporting._text import bounds, points, share, spreadsheet
 from tests.builders import CHARACTERS
 from tests.reporting import views
+from tests.tables import with_cases
 
-TIED = replace(
-    views.run_view(), decision=replace(views.run_view().decision, why_not_faster="fast is tied too, but it is larger.")
-)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(CHARACTERS),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(CHARACTERS), inner),
@@ -40,26 +39,13 @@ def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_wh
     assert {row.replace("\\|", "").count("|") for row in rows} == {13}
 
 
-@pytest.mark.parametrize(
-    ("view", "texts"),
-    [
-        (views.infeasible_view(), ["## advisor: nothing meets the budget", "- **To meet the budget**: "]),
-        (views.empty_view(), ["the weights cannot be fetched"]),
-        (views.running_view(0), ["## advisor: no result yet"]),
-        (views.running_view(), [f"> **{markdown(views.running_view().unfinished_sentence)}**"]),
-        (views.few_view(), ["> **Warning, few images**: 1 of 6 classes"]),
-        (
-            views.unknown_view(),
-            ["- **Unknown images**: An image of", "- **Your images of other things**: The file with"],
-        ),
-        (views.unknown_view(others=None), ["/request.yaml --unknown DIR` judges them."]),
-        (views.judged_view(), ["| validation % (95 %) | hold-out % (95 %) | robust % |", "| Top-1 on the hold-out |"]),
-        (TIED, ["fast is tied too, but it is larger.", "| class | images | recall % (95 %) | precision % |"]),
-        (views.with_dataset(views.run_view(), notes=("Images come in 213 groups.",)), ["Images come in 213 groups."]),
-        (views.run_view(), [" within the budget → ", " → 1 picked."]),
-    ],
-)
-def test_markdown_says_what_kind_of_answer_it_is(view: RunView, texts: list[str]) -> None:
+@with_cases
+def test_markdown_says_what_kind_of_answer_it_is(
+    kind: str, options: dict[str, Any], changes: dict[str, dict[str, Any]], texts: list[str]
+) -> None:
+    view = getattr(views, kind)(**options)
+    for part, values in changes.items():
+        view = replace(view, **{part: replace(getattr(view, part), **values)})
     said = render_markdown(view)
     assert [text for text in texts if text not in said] == []
     assert said.startswith(texts[0]) == texts[0].startswith("## ")

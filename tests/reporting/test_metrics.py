@@ -73,13 +73,8 @@ def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **changes: 
     judged, view = view is None, view or judged_view()
     limits = replace(view.limits, **changes)
     rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
-    return asking(replace(view, evaluations=rows, decision=decide(rows, limits), limits=limits), metric)
-
-
-def asking(view: RunView, metric: str) -> RunView:
-    """Return the run with a question for a metric."""
-    question = replace(view.request.question, metric=metric)
-    return replace(view, request=replace(view.request, question=question))
+    request = replace(view.request, question=replace(view.request.question, metric=metric))
+    return replace(view, evaluations=rows, decision=decide(rows, limits), limits=limits, request=request)
 
 
 def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:

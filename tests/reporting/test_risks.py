@@ -26,10 +26,6 @@ from tests.reporting.views import CLASSES, judged_view, run_view, unknown_view, 
 from tests.run_folders import images, write_run
 from tests.tables import with_cases
 
-FEW = "2 of 6 classes have fewer than 10 validation images, 'metal' only 3: add images."
-BOXED = with_dataset(run_view(), validated_per_class={"all images": 7})
-NONE = "2 of 6 classes have no validation image: 'cardboard', 'metal'. "
-MANY = "5 of 6 classes have no validation image: 'cardboard', 'glass', 'metal' and 2 more. "
 HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
 DIFFER, RESEMBLE = "differ from the training images", "resemble the training images, or are easier by chance"
 
@@ -119,17 +115,11 @@ def texts(view: RunView) -> dict[str, tuple[Level, str]]:
     return {risk.name: (risk.level, risk.text) for risk in list_risks(view, evaluation("one"))}
 
 
-@pytest.mark.parametrize(
-    ("view", "name", "said"),
-    [
-        (validated(9, 30, 3, 30, 30, 30), "Few images", FEW),
-        (BOXED, "Few images", "The validation part has only 7 images: add images."),
-        (validated(0, 30, 0, 30, 30, 30), "Missing classes", NONE),
-        (validated(0, 0, 0, 0, 0, 30), "Missing classes", MANY),
-    ],
-)
-def test_few_or_no_validation_images_of_a_class_are_a_high_named_risk(view: RunView, name: str, said: str) -> None:
-    level, text = texts(view)[name]
+@with_cases
+def test_few_or_no_validation_images_of_a_class_are_a_high_named_risk(
+    counts: dict[str, int], name: str, said: str
+) -> None:
+    level, text = texts(with_dataset(run_view(), validated_per_class=counts))[name]
     assert (level, text.startswith(said)) == (Level.HIGH, True), text
     for enough in (validated(10, 10, 11, 12, 40, 10), run_view()):  # none is known of the latter
         assert name not in texts(enough)

@@ -36,13 +36,8 @@ from tests.builders import evaluation
 from tests.reporting import views
 from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view
 from tests.run_folders import images, write_run
+from tests.tables import with_cases
 
-CAT = {"class": "cat"}
-GROUPED = {
-    "train": [{"class": "cat", "group": 0}, {"class": "dog", "group": 1}],
-    "validation": [{"class": "cat", "group": 2}],
-    "holdout": [{"class": "cat", "group": 2}],
-}
 NOTHING_TRIED = {"auroc": None, "float_auroc": None, "accepted": None, "by_class": {}, "kept": None, "precision": None}
 KINDS = [judged_view(), run_view(data=False), infeasible_view(), empty_view(), running_view(), running_view(0)]
 HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
@@ -93,15 +88,7 @@ def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunV
     assert load_view(before).task is CLASSIFICATION
 
 
-@pytest.mark.parametrize(
-    ("split", "validated", "groups"),
-    [
-        ({"validation": [CAT] * 7, "train": []}, {"cat": 7, "dog": 0}, {}),
-        ({"validation": ["cat"]}, {}, {}),  # damaged
-        (GROUPED, {"cat": 1, "dog": 0}, {"cat": 2, "dog": 1}),
-        ({part: [CAT] for part in GROUPED}, {"cat": 1, "dog": 0}, {}),
-    ],
-)
+@with_cases
 def test_validation_images_and_groups_are_counted_by_class(
     tmp_path: Path, split: dict[str, Any], validated: dict[str, int], groups: dict[str, int]
 ) -> None:

@@ -25,6 +25,7 @@ from advisor.core import (
 from advisor.engine import Request, StageName, Unfinished, resolve
 from advisor.reporting import RunView, print_answer
 from advisor.reporting._view import DatasetSummary
+from tests.tables import read_table
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -37,27 +38,8 @@ HOSTILE = (
 
 CLASSES = ("cardboard", "glass", "metal", "paper", "plastic", "trash")
 
-# card, family, millions of MACs, millions of parameters, share of the hold-out that its head gets right
-CARDS = (
-    ("mobilenet_v1_0.25_128", "mobilenet_v1", 14, 0.5, 0.735),
-    ("mobilenet_v1_0.5_160", "mobilenet_v1", 77, 1.3, 0.800),
-    ("mobilenet_v1_1.0_224", "mobilenet_v1", 569, 4.2, 0.842),
-    ("mobilenet_v2_0.35_224", "mobilenet_v2", 59, 1.7, 0.812),
-    ("mobilenet_v2_1.0_224", "mobilenet_v2", 301, 3.5, 0.857),
-    ("squeezenet_1.1_227", "squeezenet", 349, 1.2, 0.776),
-    ("efficientnet_lite0_224", "efficientnet_lite", 385, 4.7, 0.879),
-    ("efficientnet_lite2_260", "efficientnet_lite", 817, 6.1, 0.888),
-    ("inception_v3_299", "inception_v3", 5713, 23.8, 0.901),
-)
-
-# compression, bytes a weight, MACs a millisecond on one thread (millions), share of the hold-out lost
-RECIPES = (
-    ("float32", 4.0, 9.0, 0.0),
-    ("float16", 2.0, 9.0, 0.0),
-    ("dynamic_int8", 1.0, 16.0, 0.004),
-    ("weight_int8", 1.0, 7.0, 0.002),
-    ("int8", 1.0, 24.0, 0.008),
-)
+CARDS = read_table(__file__, "views.yaml")["cards"]
+RECIPES = read_table(__file__, "views.yaml")["recipes"]
 
 
 def said(view: RunView, width: int = 140, encoding: str = "utf-8", brief: bool = False) -> str:

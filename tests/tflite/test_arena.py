@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from advisor.tflite import Operator, Subgraph, Tensor, count, indirection_bytes, micro_arena, read, to_float16
 from advisor.tflite._arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, list_lifetimes, plan_arena
 from tests.measurement import small_models
+from tests.tables import with_cases
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 
 OPERATORS = schema.BuiltinOperator
@@ -137,29 +138,17 @@ def test_a_convolution_keeps_a_multiplier_and_a_shift_for_each_channel(tmp_path:
     assert kept == 2 * 4 * (16 + 16 + 32 + 4)  # the channels of its four layers with weights
 
 
-def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...]) -> bytes:
+@with_cases
+def test_macs_and_parameters_of_one_operator(
+    builtin: str, source: list[int], kernel: list[int], output: list[int], factors: list[int]
+) -> None:
     graph = Graph()
     image = graph.tensor("image", source)
     weights = graph.tensor("kernel", kernel, np.zeros(kernel, np.float32))
-    bias = graph.tensor("bias", (output[-1],), np.zeros(output[-1], np.float32))
-    result = graph.added(builtin, [image, weights, bias], output)
-    return graph.finish({"image": image}, {"result": result})
-
-
-@pytest.mark.parametrize(
-    ("builtin", "source", "kernel", "output", "macs"),
-    [
-        (OPERATORS.CONV_2D, (1, 9, 9, 3), (4, 2, 5, 3), (1, 7, 6, 4), 7 * 6 * 4 * 2 * 5 * 3),
-        (OPERATORS.CONV_2D, (1, 8, 8, 12), (6, 3, 3, 4), (1, 8, 8, 6), 8 * 8 * 6 * 3 * 3 * 4),  # a group reads its own
-        (OPERATORS.DEPTHWISE_CONV_2D, (1, 9, 9, 3), (1, 5, 2, 6), (1, 4, 3, 6), 4 * 3 * 6 * 5 * 2),
-        (OPERATORS.FULLY_CONNECTED, (2, 5), (3, 5), (2, 3), 2 * 5 * 3),
-    ],
-)
-def test_macs_and_parameters_of_one_operator(
-    builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...], macs: int
-) -> None:
-    cost = count(read(one_operator(builtin, source, kernel, output)))
-    assert (cost.macs, cost.parameters) == (macs, np.prod(kernel) + output[-1])
+    bias = graph.tensor("bias", output[-1:], np.zeros(output[-1], np.float32))
+    result = graph.added(getattr(OPERATORS, builtin), [image, weights, bias], output)
+    cost = count(read(graph.finish({"image": image}, {"result": result})))
+    assert (cost.macs, cost.parameters) == (np.prod(factors), np.prod(kernel) + output[-1])
 
 
 def test_transposed_convolution() -> None:
@@ -212,22 +201,12 @@ def test_operators_are_listed_with_their_output() -> None:
     assert (second.index, second.macs, second.parameters) == (1, 12, 15)
 
 
-@pytest.mark.parametrize(
-    ("kind", "kernel", "stride", "pointers"),
-    [
-        ("CONV_2D", (8, 1, 1, 4), 1, 0),
-        ("CONV_2D", (8, 1, 1, 4), 2, 6 * 6),
-        ("CONV_2D", (8, 3, 3, 4), 1, 12 * 12 * 9),
-        ("CONV_2D", (8, 3, 3, 4), 2, 6 * 6 * 9),
-        ("DEPTHWISE_CONV_2D", (1, 3, 3, 4), 1, 12 * 3 * (3 + 11)),  # 14 columns of the row, each once
-        ("DEPTHWISE_CONV_2D", (1, 3, 3, 4), 2, 6 * 3 * (3 + 5 * 2)),
-    ],
-)
+@with_cases
 def test_a_window_needs_a_pointer_for_each_pixel_under_it(
-    kind: str, kernel: tuple[int, ...], stride: int, pointers: int
+    kind: str, kernel: list[int], stride: int, factors: list[int]
 ) -> None:
     side = 12 // stride
-    shapes = ((1, 12, 12, 4), kernel, (1, side, side, 4))
+    shapes = ((1, 12, 12, 4), tuple(kernel), (1, side, side, 4))
     tensors = tuple(Tensor("", shape, "float32", b"", None, False, False) for shape in shapes)
     graph = Subgraph("", tensors, (Operator(kind, 1, (0, 1), (2,)),), (0,), (2,))
-    assert indirection_bytes(graph) == 8 * pointers
+    assert indirection_bytes(graph) == 8 * np.prod(factors)

@@ -45,13 +45,6 @@ VALUES = np.array([[[0.5, -1.0, 2.0, -3.0], [1.0, 0.2, -2.5, 0.1], [-2.0, 3.0, 0
 """Encodings and logits of the three places."""
 
 
-def decoded(encodings: np.ndarray) -> np.ndarray:
-    """The edges of encoded boxes at the three places."""
-    centres, sides = ANCHORS[:, :2], ANCHORS[:, 2:]
-    middle, half = encodings[:, :2] / CENTRE_SCALE * sides + centres, np.exp(encodings[:, 2:] / SIDE_SCALE) * sides / 2
-    return np.concatenate([middle - half, middle + half], axis=1)
-
-
 def detections(data: bytes, values: np.ndarray = VALUES, threads: int = 1) -> dict[str, np.ndarray]:
     """Run a detector; each output has as many rows as there are detections."""
     run = Interpreter(model_content=data, num_threads=threads).get_signature_runner()
@@ -66,7 +59,10 @@ def test_the_best_class_of_every_place_is_found_with_its_box_where_nothing_is_su
     places = np.argsort(-scores.max(axis=1))
     assert found["scores"] == pytest.approx(scores[places].max(axis=1), abs=1e-6)
     assert found["classes"].tolist() == scores[places].argmax(axis=1).tolist()
-    boxes = decoded(VALUES[0])
+    sides = ANCHORS[:, 2:]
+    middle = VALUES[0, :, :2] / CENTRE_SCALE * sides + ANCHORS[:, :2]
+    half = np.exp(VALUES[0, :, 2:] / SIDE_SCALE) * sides / 2
+    boxes = np.concatenate([middle - half, middle + half], axis=1)
     assert found["boxes"] == pytest.approx(boxes[places], abs=1e-5)
 
 

@@ -34,18 +34,7 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
     assert (view.mean, view.std) == ((0.0,) * 3, (255.0,) * 3)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "options", "message"),
-    [
-        ("int8", {"mean": (1.0,)}, "--mean and --std are needed together"),
-        ("int8", {"mean": (1.0,), "std": (0.0,)}, "not above 0"),
-        ("int8", {"mean": (1.0, 2.0), "std": (1.0,)}, "one or three"),
-        ("int8", {"max_drop_points": 0.5}, "labelled images"),
-        ("int8", {"calibration": Path("nowhere")}, "does not exist"),
-        ("int16x9", {}, "'int16x9'.*did you mean 'int16x8'"),
-        ("float32", {}, "names only float32"),
-    ],
-)
+@with_cases
 def test_unfit_options(described: Path, asked: Asked, recipe: str, options: dict[str, Any], message: str) -> None:
     must_fail(UsageError, message, asked, described, recipe, **options)
 

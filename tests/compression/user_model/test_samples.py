@@ -15,6 +15,7 @@ from advisor.engine import ask, compress
 from advisor.tflite import read
 from tests.builders import must_fail, present
 from tests.compression.user_model import networks
+from tests.tables import with_cases
 from tests.tflite.graphs import edited, foreign_detector
 
 IMAGE, POSE = (16, 16, 3), (6,)
@@ -161,24 +162,11 @@ def test_one_input_needs_no_name_and_one_without_an_array_names_the_nearest(mode
     must_fail(UsageError, "has no array", read_samples, tmp_path / "one.npz", read(model.read_bytes()), 0)
 
 
-@pytest.mark.parametrize(
-    ("pose", "message"),
-    [
-        (np.zeros((20, 7), np.float32), "'pose' of s.npz is 20x7; the model takes nx6 or nx1x6"),
-        (np.zeros(6, np.float32), "'pose' of s.npz is 6; the model takes nx6 or nx1x6"),
-        (np.float32(1), "'pose' of s.npz is a single value; the model takes"),
-        (np.zeros((20, 6), np.uint8), "'pose' of s.npz is uint8; the model takes floats, scaled as the model needs"),
-        (np.zeros((20, 6), complex), "'pose' of s.npz is complex128; the model takes floats"),
-        (np.zeros((19, 6), np.float32), "different numbers of samples: 'image' 20, 'pose' 19"),
-        (np.full((20, 6), np.nan, np.float32), "'pose' of s.npz has values that are not finite, first in sample 0"),
-        (
-            np.zeros((20, 6), object),
-            "'.*' is not an .npz file of arrays: an array is damaged, or holds objects of Python",
-        ),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused_by_name(model: Path, tmp_path: Path, pose: Any, message: str) -> None:
-    np.savez(tmp_path / "s.npz", image=np.zeros((20, *IMAGE), np.float32), pose=pose)
+@with_cases
+def test_arrays_that_do_not_fit_are_refused_by_name(
+    model: Path, tmp_path: Path, shape: list[int], dtype: str, value: float, message: str
+) -> None:
+    np.savez(tmp_path / "s.npz", image=np.zeros((20, *IMAGE), np.float32), pose=np.full(shape, value, dtype))
     error = refused(model, tmp_path / "s.npz")
     with pytest.raises(UsageError, match=message):
         raise error

@@ -125,17 +125,9 @@ def test_numbers_may_be_text_in_one_list_and_a_category_without_a_box_is_a_class
     assert list_boxes(_set(tmp_path, categories=categories)).classes == ("cat", "dog", "animals")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "line 1: Expecting property name"),
-        ("[]", "has no list 'images'"),
-        ('{"images": [], "categories": {}}', "has no list 'categories', but 'images', 'categories'"),
-        ("[" * 100_000, "values nested more than"),
-    ],
-)
-def test_a_file_that_is_not_coco_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    assert message in refusal(list_boxes, write(tmp_path / "a.json", text)).message
+@with_cases
+def test_a_file_that_is_not_coco_is_refused(tmp_path: Path, text: str, times: int, message: str) -> None:
+    assert message in refusal(list_boxes, write(tmp_path / "a.json", text * times)).message
 
 
 def test_a_file_in_annotations_or_of_any_name_is_found(tmp_path: Path) -> None:

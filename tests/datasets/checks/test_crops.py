@@ -45,9 +45,7 @@ def _cut(image: Image.Image, left: float, top: float, kept: float) -> Image.Imag
     return image.crop((int(left * width), int(top * height), int((left + kept) * width), int((top + kept) * height)))
 
 
-@pytest.mark.parametrize(
-    ("left", "top", "kept"), [(0.0, 0.0, 0.85), (0.1, 0.02, 0.88), (0.05, 0.05, 0.9), (0.0, 0.0, 1.0)]
-)
+@pytest.mark.parametrize(("left", "top", "kept"), [(0.0, 0.0, 0.85), (0.1, 0.02, 0.88), (0.0, 0.0, 1.0)])
 def test_a_crop_matches_in_any_order(photographs: list[Image.Image], left: float, top: float, kept: float) -> None:
     for photograph in photographs:
         whole, part = _grey(photograph), _grey(ImageEnhance.Brightness(_cut(photograph, left, top, kept)).enhance(0.8))

@@ -38,15 +38,10 @@ def briefly(*models: Path, function: Callable[..., Benchmark] = benchmark, **opt
 
 
 @pytest.fixture(scope="module")
-def image(model_folder: Path) -> Path:
-    """An image that is decoded at once."""
-    Image.new("RGB", (8, 8), "red").save(model_folder / "red.png")
-    return model_folder / "red.png"
-
-
-@pytest.fixture(scope="module")
-def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_model: Path, image: Path) -> Benchmark:
-    """Two files that run and one that crashes the runtime."""
+def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_model: Path) -> Benchmark:
+    """Two files that run and one that crashes the runtime, on an image that is decoded at once."""
+    image = model_folder / "red.png"
+    Image.new("RGB", (8, 8), "red").save(image)
     crash = small_models.saved(model_folder, small_models.crashing(), "crash.tflite")
     return briefly(float_model, crash, swish_model, threads=(1, 2), effort="survey", image=image)
 
@@ -112,9 +107,8 @@ def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: Cal
 @pytest.mark.integration
 def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.classifier(open_shape=True), "open.tflite")
-    with pytest.raises(UsageError, match=r"open\.tflite: .* unknown dimensions") as caught:
-        briefly(path)
-    assert "--shape" in caught.value.hint
+    caught = must_fail(UsageError, r"open\.tflite: .* unknown dimensions", briefly, path)
+    assert "--shape" in caught.hint
     assert briefly(path, shape=(1, 64, 64, 3)).files[0].timing
 
 

@@ -37,7 +37,9 @@ def test_runtimes_take_turns_and_are_compared_with_the_first(tmp_path: Path) -> 
     assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
     (ratio,) = found.ratios
     assert ratio.low <= ratio.ratio <= ratio.high
-    assert "small.tflite in host:onnxruntime takes" in printed(found)
+    console = Console(width=200, record=True, file=StringIO())
+    print_device_benchmark(found, console)
+    assert "small.tflite in host:onnxruntime takes" in console.export_text()
     (note,) = found.notes
     assert "the same answer on 32 of 32 inputs" in note
 
@@ -55,12 +57,6 @@ def test_a_runtime_that_cannot_run_the_file_is_a_failed_row(tmp_path: Path) -> N
 def test_only_runtimes_of_this_machine_are_compared(device: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         benchmark_device([], device, options.get("accelerator", ""), None, (), (1,), "load", lambda _text: None, {})
-
-
-def printed(found: DeviceBenchmark) -> str:
-    console = Console(width=200, record=True, file=StringIO())
-    print_device_benchmark(found, console)
-    return console.export_text()
 
 
 def benchmarked(*models: Path) -> DeviceBenchmark:
