@@ -39,7 +39,7 @@ def test_what_a_limit_left_is_a_step_of_the_answer_and_is_named_once(
     quick_advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "runs", manifest={"stopped": {"why": "time_limit"}, "configurations": 10}).path
-    monkeypatch.setattr("advisor.api.search", lambda **_: Run(run, stopped="stopped at --time-limit 5min"))
+    monkeypatch.setattr("advisor.api.search", lambda **_: Run(run, stopped="stopped at the time limit of 5min"))
     for option, times in ((), (1, 0)), (("--json",), (0, 1)):
         said = ended(quick_advisor("search", "--budget", "50ms", *option))
         assert (said.out.count("search --resume"), said.err.count("search --resume")) == times

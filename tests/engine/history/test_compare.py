@@ -22,12 +22,10 @@ from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
 from tests.tables import with_cases
 
 BEST, FAST, SMALL = candidates()
-STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at --time-limit 9s"}}
+STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at the time limit of 9s"}}
 NEWER = evaluation("newer", accuracy=97, half_width=1, latency=10)
 FAILED = replace(BEST, status=Status.FAILED, reason="converter crashed")
-SLOWER = (
-    "latency of best/head/int8@host:cpux1 20.0 ms -> 60.0 ms. breaks the budget: p90 latency 66.0 ms against 50.0 ms"
-)
+SLOWER = "latency of best int8 on 1 thread 20.0 ms -> 60.0 ms. breaks the budget: p90 latency 66.0 ms against 50.0 ms"
 CARD = "mobilenet_v2_1.0_224"
 LABELS = "abba"
 
