@@ -40,7 +40,7 @@ def comparison(tmp_path: Path) -> Comparison:
 def test_it_says_outcome_reason_and_cause_and_no_name_breaks_it(comparison: Comparison) -> None:
     for form in ("text", "markdown"):
         text = render_comparison(comparison, form)
-        for said in ("changed", "20.0 ms", "best/head/int8"):
+        for said in ("changed", "latency of best int8 on 1 thread, measured: 20.0 ms"):
             assert said in text.replace("\\", "")
         assert "\u202e" not in text
         assert not any(line.startswith("new line") for line in text.splitlines())

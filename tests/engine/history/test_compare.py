@@ -78,7 +78,7 @@ def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str,
         ([replace(with_latency(BEST, 60), contended=True)], "50ms", ComparisonResult.NOISE, ""),
         ([with_latency(BEST, 30)], "50ms", ComparisonResult.WORSE, "20.0 ms -> 30.0 ms"),
         ([with_latency(BEST, 10)], "50ms", ComparisonResult.SAME, ""),
-        ([BEST, NEWER], "50ms", ComparisonResult.CHANGED, "newer/head/float32@host:cpux1 is new"),
+        ([BEST, NEWER], "50ms", ComparisonResult.CHANGED, "newer float32 on 1 thread is new"),
         ([FAILED], "50ms", ComparisonResult.CHANGED, "converter crashed"),
         ([BEST], "10ms", ComparisonResult.CHANGED, "budget: 50ms -> 10ms"),
     ],
@@ -161,7 +161,7 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
         runs.append(load_run(run.path))
     found = compare(*runs)
     assert found.result is ComparisonResult.WORSE
-    assert "accuracy of one/head/float32@host:cpux1 95.0 % -> 90.0 %" in found.reason
+    assert "accuracy of one float32 on 1 thread 95.0 % -> 90.0 %" in found.reason
 
 
 @pytest.mark.parametrize("damaged", ["manifest.json", "dataset.json", "split.json"])
