@@ -409,7 +409,7 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     marks = {_mark_busy(row) for row in rows if row.latency is not None}
     lines = [f"{mark} {meaning}" for mark, meaning in BUSY_MARKS.items() if mark in marks]
     times = [time for mark, time in TIMES.items() if mark in marks]
-    return [*lines, f"{' and '.join(times)} compare only roughly"] if len(times) > 1 else lines
+    return [*lines, f"{', '.join(times[:-1])} and {times[-1]} compare only roughly"] if len(times) > 1 else lines
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:

@@ -351,7 +351,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     finished = [row for row in evaluations if row.status is Status.OK]
     results = _stamp(run.evaluations_file)
     # An answer that was changed after the search is not shown as that of the run.
-    is_trusted = ANSWER not in {problem.file for problem in changed}
+    is_trusted = not any(ANSWER in problem.file for problem in changed)
     return RunRow(
         name=run.path.name,
         state=state,
