@@ -1,5 +1,6 @@
 """One pick from the evaluations, its reason, and what would change it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from advisor.core._relaxation import (
     list_relaxations,
     sum_overrun,
 )
-from advisor.core._units import show_bytes, show_ms
+from advisor.core._units import plural, show_bytes, show_ms
 
 PREDICTED_APART = 0.05
 """Share by which a predicted latency must be below another one to answer a tighter budget. Predictions that differ by
@@ -98,6 +99,8 @@ def decide(
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
     feasible = [evaluation for evaluation in known if limits.met_by(evaluation)]
+    if not known:
+        return Decision(None, False, _explain_no_result(evaluations))
     if not feasible:
         return _pick_closest(known, limits)
     # Only now are the limits known to be reachable: a preference that is scaled by them ranks what meets them.
@@ -126,9 +129,16 @@ def decide(
     )
 
 
+def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:
+    """Return why there is no figure: the reason that most evaluations give."""
+    reasons = Counter(evaluation.reason for evaluation in evaluations if evaluation.reason)
+    if not reasons:
+        return "No candidate could be evaluated. The failures list the reasons."
+    ((reason, count),) = reasons.most_common(1)
+    return f"No candidate could be evaluated. {count} of {plural(len(evaluations), 'configuration')}: {reason}"
+
+
 def _pick_closest(known: Sequence[Evaluation], limits: Limits) -> Decision:
-    if not known:
-        return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
     pick = min(known, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
     broken = " and ".join(excess_texts(pick, limits))
