@@ -63,6 +63,10 @@ OBJECTS = (
     r"Accelerator|Bitmap|BitmapFactory|Config|CompiledModel|Environment|Options|assets|context|drawing|format|image|"
     r"inputs\[0\]|interpreter|large|model|options|scaled|stored|upright|white"
 )
+ORDER = {
+    "android": ("image.copy(Bitmap.Config.ARGB_8888, false)", "scaled.getPixels(", "255 - opacity + "),
+    "ios": ("UIColor.white.setFill()", "image.draw(in:", "UIColor.white"),
+}
 ACCELERATORS = ("cpu", "gpu", "npu")
 THRESHOLDS = (
     ShippedThresholds(),
@@ -233,9 +237,9 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
     for accelerator in ACCELERATORS:
         source = written(shipping, platform, accelerator)
         assert parsed(platform, source) == []
-        readable = {"android": "image.copy(Bitmap.Config.ARGB_8888, false)", "ios": "UIColor.white.setFill()"}[platform]
-        reading = {"android": "scaled.getPixels(", "ios": "image.draw(in:"}[platform]
-        assert source.index(readable) < source.index(reading)
+        copied, read, white = ORDER[platform]
+        assert source.index(copied) < source.index(read)
+        assert white in source, "transparent pixels are white, as in the search"
     assert parsed(platform, source.replace("image)", "image))", 1))
 
 
