@@ -161,7 +161,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
     yield from step_blocks(view)[1:]
     if decision.pick is not None and not decision.feasible:
-        yield from (Labelled(ALSO, step.words) for step in list_rest(view))
+        label = ALSO if view.next_command else "Next"
+        yield from (Labelled(label, step.words) for step in list_rest(view))
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)

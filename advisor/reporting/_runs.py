@@ -204,7 +204,8 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
+            hint = "name the folder that holds your runs; advisor search makes the first one in runs/"
+            raise UsageError(f"'{folder}' is not a folder", hint)
         self.folder = folder.resolve()
         self._known: dict[str, tuple[object, RunRow]] = {}
         self._index: RunIndex | None = None
