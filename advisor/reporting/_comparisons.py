@@ -89,10 +89,13 @@ def _find_change(row: ChangedFigure) -> Change:
     if delta.counts:
         verdict = "worse" if delta.worse else "better"
     provenances = {figure.provenance for figure in (delta.before, delta.after) if figure}
-    before, after = (_show_quantity(delta.figure, value, len(provenances) > 1) for value in (delta.before, delta.after))
     # Where both figures come from the same source, it is said once.
-    source = f", {provenances.pop()}" if len(provenances) == 1 else ""
-    return Change(f"{delta.figure.replace('_', ' ')} of {row.configuration.name}{source}", before, after, verdict)
+    differ = len(provenances) > 1
+    before = _show_quantity(delta.figure, delta.before, differ)
+    after = _show_quantity(delta.figure, delta.after, differ)
+    source = "" if differ else f", {provenances.pop()}"
+    what = delta.figure.replace("_", " ")
+    return Change(f"{what} of {row.configuration.name}{source}", before, after, verdict)
 
 
 def _show_quantity(figure: str, quantity: Quantity | None, with_source: bool) -> str:

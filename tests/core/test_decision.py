@@ -149,7 +149,6 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
     texts = [flip.text for flip in decide([pick, spread, small], LIMITS).flips]
     assert any("only size matters: small" in text or "the size budget is below 9.0 MB: small" in text for text in texts)
     assert not [text for text in texts if "latency budget" in text]
-    # With its two threads the file waits long now and then; with one, another file is as accurate and cheaper.
     busy = evaluation("pick", threads=2, accuracy=92, latency=2, p90=30, size=9e6)
     smaller = evaluation("smaller", accuracy=92, latency=5.1, p90=6, size=8.9e6)
     flips = [flip for flip in decide([pick, busy, smaller], LIMITS).flips if "latency budget" in flip.text]

@@ -29,11 +29,10 @@ from tests.run_folders import candidates, images, write_run
 
 @pytest.fixture
 def comparison(tmp_path: Path) -> Comparison:
-    best, *others = candidates()
+    _, *others = candidates()
     slower = evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6)
     one = write_run(tmp_path, dataset=images({"cat": 10}))
     two = write_run(tmp_path, [slower, *others], dataset=images({"cat": 12, **dict.fromkeys(views.HOSTILE, 3)}))
-    assert best.latency != slower.latency
     return compare(load_run(one.path), load_run(two.path))
 
 

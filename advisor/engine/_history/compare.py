@@ -203,14 +203,19 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     result = _result(before.decision, after.decision, steady, changes, one_device)
     # A run without any result has no pick either, which would otherwise read as a changed recommendation.
     result = ComparisonResult.INCOMPLETE if after.too_early else result
-    other_images = OTHER_IMAGES if _images_differ(before, after) else ""
-    rows = [ChangedFigure(configuration, change) for configuration, deltas in changes.items() for change in deltas]
-    changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
+    reasons = [_reason(result, before, after, changes, differences)]
+    if _images_differ(before, after):
+        reasons.append(OTHER_IMAGES)
+    changed = []
+    for configuration, deltas in changes.items():
+        for delta in deltas:
+            if _value(delta.before) != _value(delta.after):
+                changed.append(ChangedFigure(configuration, delta))
     return Comparison(
         before=before.name,
         after=after.name,
         result=result,
-        reason=" ".join(filter(None, (_reason(result, before, after, changes, differences), other_images))),
+        reason=" ".join(filter(None, reasons)),
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
