@@ -1,5 +1,7 @@
 """Commands on finished runs: ``report``, ``export``, ``compare`` and ``reevaluate``."""
 
+import shlex
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,18 +158,19 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
         )
     if bundle.without_page:
         note(bundle.without_page)
-    key = bundle.evaluation.configuration.key
+    configuration = bundle.evaluation.configuration
     edits = bundle.model.edits
     if asked.as_json:
         facts = {"files": list(bundle.files), "edits": list(edits), "without_page": bundle.without_page}
-        print_document(key=key, path=str(bundle.path), **facts)
+        print_document(key=configuration.key, path=str(bundle.path), **facts)
         return
-    typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
+    typer.echo(f"wrote {configuration.name} to {bundle.path} ({len(bundle.files)} files)")
     for edit in edits:
         typer.echo(f"for MediaPipe: {edit}; the file without this edit is beside it")
     if PAGE in bundle.files:
         typer.echo(f"Try it: open {bundle.path}/{PAGE} in a browser")
-    typer.echo(f"Next: python {bundle.path}/check.py")
+    # Another Python may lack the runtime, and many systems have no command of this name.
+    typer.echo(f"Next: {shlex.join([sys.executable, f'{bundle.path}/check.py'])}")
 
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:

@@ -99,8 +99,10 @@ def search(
         ending.start()
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
-        # The answer in words has its next steps itself.
-        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stopped)
+        # The answer in words has its next steps and its counts itself.
+        reason, _, left = run.stopped.rpartition(": ")
+        said = reason if left.endswith(" not evaluated") else run.stopped
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else said)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

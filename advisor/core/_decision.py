@@ -1,5 +1,6 @@
 """One pick from the evaluations, its reason, and what would change it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from advisor.core._relaxation import (
     list_relaxations,
     sum_overrun,
 )
-from advisor.core._units import show_bytes, show_ms
+from advisor.core._units import plural, show_bytes, show_ms
 
 PREDICTED_APART = 0.05
 """Share by which a predicted latency must be below another one to answer a tighter budget. Predictions that differ by
@@ -98,6 +99,8 @@ def decide(
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
     feasible = [evaluation for evaluation in known if limits.met_by(evaluation)]
+    if not known:
+        return Decision(None, False, _explain_no_result(evaluations))
     if not feasible:
         return _pick_closest(known, limits)
     # Only now are the limits known to be reachable: a preference that is scaled by them ranks what meets them.
@@ -126,9 +129,16 @@ def decide(
     )
 
 
+def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:
+    """Return why there is no figure: the reason that most evaluations give."""
+    reasons = Counter(evaluation.reason for evaluation in evaluations if evaluation.reason)
+    if not reasons:
+        return "No candidate could be evaluated. The failures list the reasons."
+    ((reason, count),) = reasons.most_common(1)
+    return f"No candidate could be evaluated. {count} of {plural(len(evaluations), 'configuration')}: {reason}"
+
+
 def _pick_closest(known: Sequence[Evaluation], limits: Limits) -> Decision:
-    if not known:
-        return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
     pick = min(known, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
     broken = " and ".join(excess_texts(pick, limits))
@@ -172,19 +182,30 @@ def _find_loosenings(
 
 
 def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[_OtherPick]:
-    """Yield the pick among what is below its latency, then among what is below its size."""
+    """Yield the pick below the first latency that changes the file, then among what is below its size.
+
+    A tighter limit is also another scale of the preference.
+    """
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    # As long as the pick meets the budget with another number of threads, the file stays.
-    fastest_ms = min(evaluation.p90_ms for evaluation in feasible if evaluation.variant == pick.variant)
-    latency_ms = fastest_ms * (1 - (PREDICTED_APART if predicted else 0.0))
-    others = [evaluation for evaluation in feasible if evaluation.variant != pick.variant]
-    faster = [evaluation for evaluation in others if evaluation.p90_ms < latency_ms]
-    if faster:
-        condition = f"the latency budget (p90) is below {show_ms(latency_ms)}"
-        yield _OtherPick(condition, chooser.pick(faster), by_p90=True)
-    smaller = [evaluation for evaluation in others if evaluation.size_bytes < pick.size_bytes]
+    apart = PREDICTED_APART if predicted else 0.0
+    other: Evaluation | None = pick
+    # Below its own latency, the file may stay the pick with another number of threads.
+    while other is not None and other.variant == pick.variant:
+        latency_ms = other.p90_ms * (1 - apart)
+        other = _pick_faster(feasible, latency_ms, chooser)
+    if other is not None:
+        yield _OtherPick(f"the latency budget (p90) is below {show_ms(latency_ms)}", other, by_p90=True)
+    smaller = [evaluation for evaluation in feasible if evaluation.size_bytes < pick.size_bytes]
     if smaller:
-        yield _OtherPick(f"the size budget is below {show_bytes(pick.size_bytes)}", chooser.pick(smaller))
+        scaled = replace(chooser, preference=replace(chooser.preference, scale_bytes=pick.size_bytes))
+        yield _OtherPick(f"the size budget is below {show_bytes(pick.size_bytes)}", scaled.pick(smaller))
+
+
+def _pick_faster(feasible: Sequence[Evaluation], latency_ms: float, chooser: Chooser) -> Evaluation | None:
+    """Return the pick under a latency budget just below ``latency_ms``; None where nothing meets it."""
+    faster = [evaluation for evaluation in feasible if evaluation.p90_ms < latency_ms]
+    scaled = replace(chooser, preference=replace(chooser.preference, scale_ms=latency_ms))
+    return scaled.pick(faster) if faster else None
 
 
 def _change_preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[_OtherPick]:

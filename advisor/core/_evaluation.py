@@ -108,6 +108,14 @@ class Configuration:
         """Training and compression in short: ``int8``, or ``finetune_top int8``."""
         return self.compression if recipe_of(self.training).base else f"{self.training} {self.compression}"
 
+    @property
+    def name(self) -> str:
+        """The name for people: card, recipes and place."""
+        target = self.target
+        threads = plural(target.threads, "thread")
+        place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
+        return f"{self.card} {self.variant_name} on {place}"
+
 
 class Variant(NamedTuple):
     """The identity of one file: a card with its recipes, whatever device it runs on."""
@@ -257,12 +265,8 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """The name for people: card, recipe and target."""
-        configuration = self.configuration
-        target = configuration.target
-        threads = plural(target.threads, "thread")
-        place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
-        return f"{configuration.card} {configuration.variant_name} on {place}"
+        """The name of its configuration for people."""
+        return self.configuration.name
 
     @property
     def figures(self) -> DeviceFigures:

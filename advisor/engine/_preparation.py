@@ -35,7 +35,7 @@ class OutOfTime(StageError):
 
 def out_of_time(limit: str, before: str, hint: str) -> OutOfTime:
     """Return the error for a time limit that ended before something, such as "the first job"."""
-    return OutOfTime(f"--time-limit {limit} ended before {before}: nothing is known", hint)
+    return OutOfTime(f"the time limit of {limit} ended before {before}: nothing is known", hint)
 
 
 def find_end_of_preparation(execution: Execution, started: float) -> float:
@@ -73,6 +73,8 @@ def resolve_question(request: Request, resumed: RunFolder | None, say: Say, star
     ends_at = find_end_of_preparation(request.execution, started) if request.question.data else math.inf
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, say)
+    # The last line was a remark on the images, which names no work.
+    say("planning the search")
     # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
     require_cache()
     sweep_folders()

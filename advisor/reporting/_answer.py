@@ -161,7 +161,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
     yield from step_blocks(view)[1:]
     if decision.pick is not None and not decision.feasible:
-        yield from (Labelled(ALSO, step.words) for step in list_rest(view))
+        label = ALSO if view.next_command else "Next"
+        yield from (Labelled(label, step.words) for step in list_rest(view))
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
@@ -409,7 +410,7 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     marks = {_mark_busy(row) for row in rows if row.latency is not None}
     lines = [f"{mark} {meaning}" for mark, meaning in BUSY_MARKS.items() if mark in marks]
     times = [time for mark, time in TIMES.items() if mark in marks]
-    return [*lines, f"{' and '.join(times)} compare only roughly"] if len(times) > 1 else lines
+    return [*lines, f"{', '.join(times[:-1])} and {times[-1]} compare only roughly"] if len(times) > 1 else lines
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.core import markdown as escaped, plain, plural, show_figure
+from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
 from advisor.reporting._frames import Rows, rows_of
 from advisor.reporting._text import finite
@@ -20,6 +20,9 @@ RESULTS: Rows[Reevaluation] = rows_of(
 SCHEMA_VERSION = 1
 SHOWN = 20
 """Number of differences of a topic, and of figures, that text and Markdown show at most."""
+
+MISSING = {"question": "not given", "candidates": "not considered"}
+"""What stands for the value that one of the runs lacks, by topic; ``none`` elsewhere."""
 
 FORMATS = ("text", "markdown", "json")
 
@@ -64,7 +67,7 @@ def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
     """Yield titles with their changes: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]
-        missing = "not given" if topic == "question" else "none"
+        missing = MISSING.get(topic, "none")
         yield topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows]
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
         changed = [_find_change(row) for row in comparison.figures if row.delta.counts is counts]
@@ -85,11 +88,21 @@ def _find_change(row: ChangedFigure) -> Change:
     verdict = delta.why
     if delta.counts:
         verdict = "worse" if delta.worse else "better"
-    before, after = (
-        f"{show_figure(delta.figure, figure.value)} {figure.provenance}" if figure else "unknown"
-        for figure in (delta.before, delta.after)
-    )
-    return Change(f"{row.key} {delta.figure.replace('_', ' ')}", before, after, verdict)
+    provenances = {figure.provenance for figure in (delta.before, delta.after) if figure}
+    # Where both figures come from the same source, it is said once.
+    differ = len(provenances) > 1
+    before = _show_quantity(delta.figure, delta.before, differ)
+    after = _show_quantity(delta.figure, delta.after, differ)
+    source = "" if differ else f", {provenances.pop()}"
+    what = delta.figure.replace("_", " ")
+    return Change(f"{what} of {row.configuration.name}{source}", before, after, verdict)
+
+
+def _show_quantity(figure: str, quantity: Quantity | None, with_source: bool) -> str:
+    if quantity is None:
+        return "unknown"
+    text = show_figure(figure, quantity.value)
+    return f"{text} {quantity.provenance}" if with_source else text
 
 
 def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:

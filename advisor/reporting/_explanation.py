@@ -184,6 +184,8 @@ def meeting_line(view: RunView) -> str:
     (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
     # The first screen has 90 words: the levels of the ranges stand with the same figures below.
     ends = _show_range(reached, "{:.0f}".format)
+    if not count.endswith(OF_HUNDRED):
+        ends = ends.replace(")", " %)")  # the figure before it counts images
     times = f"{show_ms(latency.value)}{_show_range(latency, text.number)}"
     whose = place.partition(" (")[0].removeprefix("a ")
     figure = f"{times} on {unit} ({whose}, {latency.provenance})"
@@ -366,7 +368,8 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
         yield f"It is weakest on '{weak.label}': {right}."
     worst = min(pick.capture.by_condition, key=lambda row: row.top1, default=None)
     if worst is not None:
-        yield f"Under {worst.condition} it falls to {worst.top1:.0f} {'of 100' if view.task.probabilities else '%'}."
+        reached = f"{worst.top1:.0f} {'of 100 images' if view.task.probabilities else f'% {view.task.metric}'}"
+        yield f"Its worst capture condition is {worst.condition}: right on {reached}."
     yield from _other_things(pick)
 
 

@@ -204,7 +204,8 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
+            hint = "name the folder that holds your runs; advisor search makes the first one in runs/"
+            raise UsageError(f"'{folder}' is not a folder", hint)
         self.folder = folder.resolve()
         self._known: dict[str, tuple[object, RunRow]] = {}
         self._index: RunIndex | None = None
@@ -351,7 +352,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     finished = [row for row in evaluations if row.status is Status.OK]
     results = _stamp(run.evaluations_file)
     # An answer that was changed after the search is not shown as that of the run.
-    is_trusted = ANSWER not in {problem.file for problem in changed}
+    is_trusted = not any(ANSWER in problem.file for problem in changed)
     return RunRow(
         name=run.path.name,
         state=state,

@@ -76,7 +76,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         return
     if lacks_int8(view, pick):
         what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
-        yield NextStep("int8", what, continue_command(view.folder))
+        yield NextStep("a smaller file (int8)", what, continue_command(view.folder))
     tuning = view.tuning
     if tuning is not None:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"

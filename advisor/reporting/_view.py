@@ -358,6 +358,9 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     command = next(filter(None, relaxing), "")
     if command:
         return command
+    if pick is None and any(evaluation.status is Status.FAILED for evaluation in run.evaluations):
+        # A search that is continued tries again what failed.
+        return f"advisor search --resume {typed}"
     if run.question.data is None and decision.feasible:
         # Published weights alone cannot learn images: that part of the request does not hold with images.
         asked = run.request.written["training"]

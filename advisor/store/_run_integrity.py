@@ -57,11 +57,15 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
         yield Problem(lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED)
     elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
         yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
+    reports = [name for name in seal.files if name.startswith(REPORTS) and not run.is_unchanged(name)]
+    # A report that was killed while it wrote has changed several files, which is one thing to tell.
+    if len(reports) > 1:
+        yield Problem(", ".join(reports), "have changed since they were written: they are not used", CHANGED)
     for name in seal.files:
         # The artefacts have their hashes in the lines of the evaluations.
         if name.startswith(f"{run.artefacts.name}/"):
             continue
-        if not run.is_unchanged(name):
+        if not run.is_unchanged(name) and (name not in reports or len(reports) == 1):
             yield Problem(name, "has changed since it was written: it is not used", CHANGED)
         elif not (run.path / name).exists() and not name.startswith((*REPORTS, "answers/")):
             yield Problem(name, "is missing, and was there when the search ended", CHANGED)

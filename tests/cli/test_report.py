@@ -100,8 +100,7 @@ def runs(tmp_path: Path) -> tuple[str, str, str]:
 
 
 def test_equal_runs_end_with_zero(advisor: Advisor, runs: tuple[str, str, str]) -> None:
-    said = ended(advisor("compare", runs[0], runs[1]))
-    assert "The pick did not change: best int8" in said.out
+    assert "The pick did not change: best int8" in ended(advisor("compare", runs[0], runs[1])).out
 
 
 @pytest.mark.parametrize("options", [("--format", "markdown"), ("--format", "json"), ("--json",)])

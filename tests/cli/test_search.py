@@ -39,10 +39,11 @@ def test_what_a_limit_left_is_a_step_of_the_answer_and_is_named_once(
     quick_advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "runs", manifest={"stopped": {"why": "time_limit"}, "configurations": 10}).path
-    monkeypatch.setattr("advisor.api.search", lambda **_: Run(run, stopped="stopped at --time-limit 5min"))
-    for option, times in ((), (1, 0)), (("--json",), (0, 1)):
+    stopped = "stopped at the time limit of 5min: 9 configurations not evaluated"
+    monkeypatch.setattr("advisor.api.search", lambda **_: Run(run, stopped=stopped))
+    for option, times in ((), (1, 0, 0)), (("--json",), (0, 1, 1)):
         said = ended(quick_advisor("search", "--budget", "50ms", *option))
-        assert (said.out.count("search --resume"), said.err.count("search --resume")) == times
+        assert (said.out.count("search --resume"), *map(said.err.count, ("search --resume", "9 conf"))) == times
 
 
 def test_the_table_and_the_document_have_the_same_rows_sorted_by_what_is_known(advisor: Advisor) -> None:

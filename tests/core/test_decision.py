@@ -142,6 +142,11 @@ def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads
     texts = [flip.text for flip in decide([pick, spread, small], LIMITS).flips]
     assert any("only size matters: small" in text or "the size budget is below 9.0 MB: small" in text for text in texts)
     assert not [text for text in texts if "latency budget" in text]
+    busy = evaluation("pick", threads=2, accuracy=92, latency=2, p90=30, size=9e6)
+    smaller = evaluation("smaller", accuracy=92, latency=5.1, p90=6, size=8.9e6)
+    flips = [flip for flip in decide([pick, busy, smaller], LIMITS).flips if "latency budget" in flip.text]
+    assert [flip.condition for flip in flips] == ["the latency budget (p90) is below 30.0 ms"]
+    assert present(decide([pick, busy, smaller], Limits(latency_ms=29)).pick).configuration.key == flips[0].key
 
 
 def test_a_slightly_looser_limit_says_what_it_buys() -> None:

@@ -54,7 +54,7 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
 def test_images_that_take_the_limit_are_no_late_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = write_run(tmp_path)
     monkeypatch.setattr("advisor.engine._run.find_end_of_preparation", lambda *_: 0.0)
-    with pytest.raises(OutOfTime, match="--time-limit 100s ended before the first job") as raised:
+    with pytest.raises(OutOfTime, match="the time limit of 100s ended before the first job") as raised:
         run_search(resolve({"candidates": [CARD], "time_limit": "100s", "out": str(tmp_path)}), Progress())
     assert "advisor search --resume" in raised.value.hint
     assert (tmp_path / "latest").resolve() == earlier.path, "this run has no result"

@@ -122,7 +122,6 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
     assert f'"com.google.ai.edge.litert:litert:{version("ai-edge-litert")}"' in kotlin  # the runtime that was measured
     older = (bundle.path / "android/InterpreterNetwork.kt").read_text()
     assert f"setNumThreads({threads}).setUseXNNPACK(true)" in older
-    assert "package com.example.classifier\n" in older
     swift = (bundle.path / "ios/Classifier.swift").read_text()
     assert f"options.threadCount = {threads}" in swift
     assert "isXNNPackEnabled = true" in swift

@@ -37,6 +37,7 @@ from tests.builders import evaluation, must_fail
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.makers.kotlin import compile_kotlin
 from tests.run_folders import candidates, images, write_run
+from tests.tables import read_table
 
 SCORE_TOLERANCE = 0.03
 ROUNDED_TOLERANCE = 0.05
@@ -45,13 +46,8 @@ the difference."""
 
 SAID = Metadata("", ("glass", "paper"), (127.5,), (127.5,))
 MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), SAID)
-WORDS = {
-    "none": "published weights",
-    "head": "head retrained on your images",
-    "finetune_cached": "last blocks fine-tuned on your images",
-    "finetune_top": "last layers fine-tuned on your images",
-    "finetune_all": "all layers fine-tuned on your images",
-}
+TEXTS = read_table(__file__, "texts.yaml")
+WORDS, ORDER = TEXTS["words_of_trainings"], TEXTS["reading_of_images"]
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
 PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
 CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
@@ -233,9 +229,9 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
     for accelerator in ACCELERATORS:
         source = written(shipping, platform, accelerator)
         assert parsed(platform, source) == []
-        readable = {"android": "image.copy(Bitmap.Config.ARGB_8888, false)", "ios": "UIColor.white.setFill()"}[platform]
-        reading = {"android": "scaled.getPixels(", "ios": "image.draw(in:"}[platform]
-        assert source.index(readable) < source.index(reading)
+        copied, read, white = ORDER[platform]
+        assert source.index(copied) < source.index(read)
+        assert white in source, "transparent pixels are white, as in the search"
     assert parsed(platform, source.replace("image)", "image))", 1))
 
 

@@ -160,7 +160,7 @@ def test_an_int8_form_that_the_time_did_not_allow_is_the_next_step_and_one_of_no
     refused = not_compressed(Status.SKIPPED, "promotion", "form not made: it is not worth its CPU time")
     assert any(line.startswith("Not compressed: int8 of it was skipped: form not") for line in opening_lines(refused))
     late = not_compressed(Status.SKIPPED, "promotion", "not started: it would not end within the time limit")
-    assert next_steps(late)[0].topic == "int8"
+    assert next_steps(late)[0].topic == "a smaller file (int8)"
 
 
 def test_detectors_that_learnt_other_objects_are_a_step_where_their_weights_are_missing() -> None:

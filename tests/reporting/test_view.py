@@ -58,7 +58,6 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     assert view.pick_key == made.pick_key
     assert view.front_keys == made.front_keys
     assert view.next_command.endswith(f"{view.folder}/request.yaml --data YOUR_IMAGES --training head")
-    assert view.dataset is None
     assert {path.name for path in write_all(view, folder.path)} <= {path.name for path in folder.path.iterdir()}
 
 
@@ -67,6 +66,9 @@ def test_before_the_first_result_nothing_has_failed_and_there_is_no_next_command
     assert view.decision.reason == "No candidate has a result yet."
     assert view.unfinished_sentence.startswith("Search is running, 0 of 10 ")
     assert view.next_command == ""
+    failed = load_view(write_run(tmp_path, empty_view().evaluations, name="failed"))
+    assert failed.next_command == f"advisor search --resume {failed.folder}"
+    assert failed.decision.reason.endswith(" configurations: the weights cannot be fetched")
 
 
 def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[
     if kind is Kind.EXACT_DUPLICATES:
         images = phrase_count(len(repeats), "image occurs twice or more", "images occur twice or more")
     else:
-        images = phrase_count(len(repeats), "image has near copies", "images have near copies")
+        images = phrase_count(len(repeats), "group of near copies", "groups of near copies")
     paths = _superfluous_paths(dataset, repeats)
     message = f"{images}, {phrase_count(len(paths), 'file')} too many"
     advice = "keep one of each; a search keeps copies in one part of its split"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import (
+    Configuration,
     Decision,
     Evaluation,
     Quantity,
@@ -43,8 +44,8 @@ CHANGES_SHOWN = 3
 COMPARISON_COLUMNS: tuple[str, ...] = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
 """Columns of :meth:`Comparison.to_frame`."""
 
-Deltas = Mapping[str, tuple[Delta, ...]]
-"""Changes of the figures of every configuration that both runs evaluated, by key."""
+Deltas = Mapping[Configuration, tuple[Delta, ...]]
+"""Changes of the figures of every configuration that both runs evaluated, as the later run has it."""
 
 
 class ComparisonResult(StrEnum):
@@ -62,7 +63,7 @@ class ChangedFigure(Written):
     """A figure of one configuration that differs.
 
     Attributes:
-        key: key of the configuration.
+        configuration: the configuration.
         delta: the figure in both runs.
     """
 
@@ -76,8 +77,13 @@ class ChangedFigure(Written):
         "why=delta.why",
     )
 
-    key: str
+    configuration: Configuration
     delta: Delta
+
+    @property
+    def key(self) -> str:
+        """The key of the configuration."""
+        return self.configuration.key
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COMPARISON_COLUMNS`."""
@@ -190,21 +196,26 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     steady = after.decision
     # Deciding again with the noise set back costs a whole decision, and without common figures it changes nothing.
     if changes:  # another device has no figure in common
-        quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]
+        quiet = [without_noise(e, changes.get(e.configuration, ())) for e in after.evaluations]
         steady = decide_run(after.folder, quiet, after.question).decision
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)
     # A run without any result has no pick either, which would otherwise read as a changed recommendation.
     result = ComparisonResult.INCOMPLETE if after.too_early else result
-    other_images = OTHER_IMAGES if _images_differ(before, after) else ""
-    rows = [ChangedFigure(key, change) for key, figures in changes.items() for change in figures]
-    changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
+    reasons = [_reason(result, before, after, changes, differences)]
+    if _images_differ(before, after):
+        reasons.append(OTHER_IMAGES)
+    changed = []
+    for configuration, deltas in changes.items():
+        for delta in deltas:
+            if _value(delta.before) != _value(delta.after):
+                changed.append(ChangedFigure(configuration, delta))
     return Comparison(
         before=before.name,
         after=after.name,
         result=result,
-        reason=" ".join(filter(None, (_reason(result, before, after, changes, differences), other_images))),
+        reason=" ".join(filter(None, reasons)),
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
@@ -212,7 +223,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     )
 
 
-def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
+def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[Configuration, tuple[Delta, ...]]:
     """Return the changes of figures; without accuracies, if the runs ask for different ones or have other images."""
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
@@ -225,7 +236,7 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
         if then is not None and evaluation.status is Status.OK:
             changes = tuple(change for change in compare_figures(then, evaluation) if change.figure not in other)
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
-            changed[evaluation.configuration.key] = paired_changes
+            changed[evaluation.configuration] = paired_changes
     return changed
 
 
@@ -265,8 +276,8 @@ def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, on
     # The pick is another, but setting the noise back brings the earlier one: nothing a team should act on.
     if choice_then != choice_now or then.feasible != now.feasible:
         return ComparisonResult.NOISE
-    key = now.pick.configuration.key if now.pick else ""
-    return ComparisonResult.WORSE if any(change.worse for change in changes.get(key, ())) else ComparisonResult.SAME
+    deltas = changes.get(now.pick.configuration, ()) if now.pick else ()
+    return ComparisonResult.WORSE if any(delta.worse for delta in deltas) else ComparisonResult.SAME
 
 
 def _value(quantity: Quantity | None) -> float | None:
@@ -314,13 +325,12 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[
         return []
     now = _counterpart(then, after)
     if now is None:
-        return [f"{then.configuration.key} was not evaluated again"]
-    key = now.configuration.key
+        return [f"{then.name} was not evaluated again"]
     if now.status is not Status.OK:
-        return [f"{key} was {now.status}: {now.reason}"]
+        return [f"{now.name} was {now.status}: {now.reason}"]
     broken = excess_texts(now, after.question.limits)
-    texts = [_describe_change(key, change) for change in changes.get(key, ()) if change.worse]
-    return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
+    texts = [_describe_change(now, change) for change in changes.get(now.configuration, ()) if change.worse]
+    return [*texts, *([f"{now.name} breaks the budget: {' and '.join(broken)}"] if broken else [])]
 
 
 def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
@@ -335,16 +345,16 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
     """Return what is new about the later pick."""
     if now is None:
         return []
-    key = now.configuration.key
     then = _counterpart(now, before)
     if then is None:
-        return [f"{key} is new"]
+        return [f"{now.name} is new"]
     if then.status is not Status.OK:
-        return [f"{key} was {then.status} before ({then.reason})"]
-    return [_describe_change(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
+        return [f"{now.name} was {then.status} before ({then.reason})"]
+    gains = [delta for delta in changes.get(now.configuration, ()) if delta.counts and not delta.worse]
+    return [_describe_change(now, gain) for gain in gains[:CHANGES_SHOWN]]
 
 
-def _describe_change(key: str, change: Delta) -> str:
+def _describe_change(evaluation: Evaluation, change: Delta) -> str:
     values = (change.before, change.after)
     then, now = ("unknown" if value is None else show_figure(change.figure, value.value) for value in values)
-    return f"{change.figure.replace('_', ' ')} of {key} {then} -> {now}"
+    return f"{change.figure.replace('_', ' ')} of {evaluation.name} {then} -> {now}"

@@ -114,7 +114,7 @@ def _data(run: LoadedRun) -> dict[str, str]:
     for name in ("train", "validation", "holdout", "fingerprint"):
         text = _text(run.dataset.get(name))
         if text:
-            facts[name] = text
+            facts[name] = text[:16]
     return facts
 
 
@@ -155,7 +155,7 @@ def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]
             reason = "" if evaluation.status is Status.OK else f": {evaluation.reason}"
             # Of two searches that their limits ended, the limits differ, and nothing of the file.
             is_left = evaluation.stage == StageName.STOP
-            forms[configuration.key] = "not reached" if is_left else f"{evaluation.status}{reason}"
+            forms[configuration.name] = "not reached" if is_left else f"{evaluation.status}{reason}"
     return forms
 
 

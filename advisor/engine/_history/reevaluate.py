@@ -128,7 +128,8 @@ class Session:
     def reevaluate_all(self, out: Path) -> Iterator[Reevaluation]:
         """Re-evaluate every search under ``out``, oldest first; one that cannot be read is reported and skipped."""
         if not out.is_dir():
-            raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
+            hint = "name the folder that holds your runs; advisor search makes the first one in runs/"
+            raise UsageError(f"--runs: '{out}' is not a folder", hint)
         self.known = list(read_origins(out))
         # Only searches: their re-evaluations are found from them. The list is a copy, as new runs are added to `known`.
         for origin in [origin for origin in self.known if not origin.parent]:

@@ -263,7 +263,9 @@ def read_file(file: Path) -> Mapping[str, object]:
     try:
         values = read_yaml(file).values
     except UsageError as error:
-        raise UsageError(f"--request: {error.message}", "give the path of a YAML file; see docs/search.md") from None
+        raise UsageError(
+            f"--request: {error.message}", "give the path of a YAML file; advisor init writes one"
+        ) from None
     if not isinstance(values, dict):
         raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
     # People write request files by hand, and may leave the version out.

@@ -165,7 +165,7 @@ class SearchLoop:
     def _explain_end(self, study: Study, scheduler: Scheduler, left: int, cut_off: bool) -> Stop:
         """Return why the search ended with ``left`` configurations; ``cut_off``: the time did not last for them."""
         execution = self._execution
-        out_of_time = partial(end_early, StopKind.TIME_LIMIT, f"at --time-limit {execution.time_limit}")
+        out_of_time = partial(end_early, StopKind.TIME_LIMIT, f"at the time limit of {execution.time_limit}")
         if cut_off:
             return out_of_time(left)
         if left and not scheduler.trials_left:

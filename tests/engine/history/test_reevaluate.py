@@ -54,7 +54,7 @@ def test_a_slower_device_changes_the_pick_by_predictions_alone_and_the_parent_is
     assert found.comparison is not None
     assert found.comparison.result is ComparisonResult.CHANGED
     assert found.changed
-    assert "inception_v3_299/head/float32@raspberry-pi-4" in found.comparison.reason
+    assert "inception_v3_299 float32 on raspberry-pi-4" in found.comparison.reason
     assert "breaks the budget: p90 latency" in found.comparison.reason
     child = load_run(present(found.run))
     assert child.name.endswith("-again-raspberry-pi-4")

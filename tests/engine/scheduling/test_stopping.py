@@ -83,7 +83,7 @@ def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on
 
 
 def test_reasons_say_what_was_left() -> None:
-    late = end_early(StopKind.TIME_LIMIT, "at --time-limit 10min", 3)
+    late = end_early(StopKind.TIME_LIMIT, "at the time limit of 10min", 3)
     counted = end_early(StopKind.MAX_TRIALS, "at --max-trials 40", 1)
-    assert late.text == "stopped at --time-limit 10min: 3 configurations not evaluated"
+    assert late.text == "stopped at the time limit of 10min: 3 configurations not evaluated"
     assert counted.text == "stopped at --max-trials 40: 1 configuration not evaluated"
