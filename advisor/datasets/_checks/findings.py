@@ -96,6 +96,11 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
     return len(rows)
 
 
+def list_left_out(findings: Sequence[Finding]) -> set[Path]:
+    """Return the images that the findings leave out."""
+    return {file for finding in findings for file in finding.leave_out}
+
+
 def more_columns(dataset: Dataset) -> list[str]:
     """Return the columns for the parts and groups, if the images have some."""
     columns = {"split": [image.part for image in dataset.images], "group": [image.group for image in dataset.images]}

@@ -19,6 +19,7 @@ from advisor.datasets import (
     Pair,
     Progress,
     Survey,
+    check_images,
     divide_survey,
     folder_in,
     group_pairs,
@@ -26,9 +27,6 @@ from advisor.datasets import (
     list_files,
     near_duplicates,
     phrase_count,
-    report_repeats,
-    report_sizes,
-    report_unreadable,
     survey,
 )
 from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, divide_images, run_data_check
@@ -136,11 +134,10 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     read, _ = survey_faults(path, advance(say))
     say("comparing images")
     pairs = copies(read)
-    dataset = read.dataset
     content = Classes(read.dataset, (), NEXT)
-    findings = [*report_unreadable(dataset), *report_repeats(dataset, pairs), *_odd(read), *report_sizes(read)]
+    findings = check_images(read, pairs, _odd(read))
     return run_data_check(
-        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(dataset)
+        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(read.dataset)
     )
 
 
