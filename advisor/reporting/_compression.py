@@ -7,8 +7,9 @@ from pathlib import Path
 from markupsafe import Markup, escape
 from rich.console import Console
 
-from advisor.compression import ANY, Channels, Compression, DiagnosedLayer, Diagnosis, Outlier, RecipeResult, notes_text
+from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.core import plural
+from advisor.engine import ANY, Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
 from advisor.reporting._frames import Rows, rows_of

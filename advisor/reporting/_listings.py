@@ -21,8 +21,8 @@ from advisor.reporting._text import MISSING
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
-    from advisor.compression import FileAgreement
     from advisor.devices import AddedPhone, Calibrated, DeviceProfile, DeviceTarget, NewDevice, UnitTiming
+    from advisor.engine import FileAgreement
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""

@@ -13,9 +13,9 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core import ImageAnswers, Interval, Provenance, Quantity, wilson
 from advisor.datasets import InputSpec, load, open_image
-from advisor.engine import Images, Part, Role, percent
+from advisor.engine import Images, Part, Role, compute_auroc, percent
 from advisor.exporting import Found, Page, Shipping
-from advisor.measurement import Floats, Pixels, Runner, compute_auroc
+from advisor.measurement import Floats, Pixels, Runner
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._files import mark_map
