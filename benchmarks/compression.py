@@ -18,8 +18,9 @@ from advisor.compression import CALIBRATION, RECIPES, Needs, choose_images
 from advisor.core import AdvisorError, Interval
 from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
-from advisor.engine import Classifiers, Compression, FileAgreement, RecipeResult, notes_text, resolve
+from advisor.engine import Compression, FileAgreement, RecipeResult, notes_text, resolve
 from advisor.engine._compress.compress import time_forms
+from advisor.engine._compress.values import Classifiers
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
         draw_paths,
         find_images,
         from_photographs,
-        photograph_crops,
         spec_of_file,
     )
     from advisor.compression._diagnosis.diagnose import diagnose, run_in_child
     from advisor.compression._diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier, to_decibel
     from advisor.compression._quantization.grid import Grids, round_dense
-    from advisor.compression._quantization.quantizer import IN_FLOAT, PreparedModel, fitting_images, prepare_all
+    from advisor.compression._quantization.quantizer import PreparedModel, fitting_images, prepare_all
     from advisor.compression._recipes import (
         RECIPES,
         CalibrationSource,
@@ -50,7 +49,6 @@ __all__ = [
     "CALIBRATION",
     "FEWEST",
     "INPUT_TYPES",
-    "IN_FLOAT",
     "PHOTOGRAPHS_VERSION",
     "RECIPES",
     "CalibrationImages",
@@ -75,7 +73,6 @@ __all__ = [
     "from_photographs",
     "lighter_recipes",
     "make_file",
-    "photograph_crops",
     "prepare_all",
     "recipe",
     "require_float",

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
         InputSpec,
         decode_images,
         describe_read_error,
-        ignore_warnings,
-        is_candidate,
         load,
         open_image,
         read_bytes,
@@ -53,7 +51,8 @@ if TYPE_CHECKING:
     from advisor.datasets._masks.listing import BACKGROUND
     from advisor.datasets._masks.mask import IGNORED, Mask
     from advisor.datasets._masks.survey import MaskSurvey, survey_masks
-    from advisor.datasets._scan import images_in
+    from advisor.datasets._photographs import photograph_crops
+    from advisor.datasets._scan import images_in, try_images
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
         HOLDOUT,
@@ -134,9 +133,7 @@ __all__ = [
     "formats_of",
     "group_numbers",
     "group_pairs",
-    "ignore_warnings",
     "images_in",
-    "is_candidate",
     "list_files",
     "list_label_sets",
     "list_linked_groups",
@@ -148,6 +145,7 @@ __all__ = [
     "missing_hint",
     "near_duplicates",
     "open_image",
+    "photograph_crops",
     "phrase_count",
     "random_capture",
     "read_bytes",
@@ -162,6 +160,7 @@ __all__ = [
     "survey",
     "survey_boxes",
     "survey_masks",
+    "try_images",
     "write_boxes",
     "write_manifest",
     "write_rows",

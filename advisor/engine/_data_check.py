@@ -339,14 +339,14 @@ def find_faults(
     group of ``together`` show the same or belong together.
     """
     from advisor.datasets import find_cropped_copies, group_pairs
-    from advisor.training import join_parts
+    from advisor.training import find_suspects, join_parts
 
     features = join_parts(parts)
     copies = find_cropped_copies(features, paths)
     # A group becomes a chain of pairs: `groups` joins what is connected, and a chain needs the fewest pairs.
     chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
     alike = group_pairs([*copies, *chained], len(labels))
-    suspects = _suspects(features, labels, checked, alike, landmarks)
+    suspects = find_suspects(features, labels, checked, alike, SEED, landmarks)
     content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
     path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -355,25 +355,3 @@ def read_faults(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
     """Return what :func:`find_faults` wrote; KeyError, OSError, TypeError or ValueError if it is missing or damaged."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return parse(tuple[Suspect, ...], content["suspects"]), parse(tuple[Pair, ...], content["copies"])
-
-
-def _suspects(
-    features: object, labels: Sequence[int], checked: Sequence[int], alike: Sequence[Sequence[int]], landmarks: int
-) -> list[Suspect]:
-    """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
-    import numpy as np
-
-    from advisor.training import find_suspects, predict_left_out
-
-    array = np.asarray(features)
-    # cleanlab expects labels from 0 without gaps, and rare classes have left some.
-    names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
-    position = {index: number for number, index in enumerate(checked)}
-    groups = [[position[index] for index in group if index in position] for group in alike]
-    together = [group for group in groups if len(group) > 1]
-    chosen = array if len(checked) == len(array) else array[np.asarray(checked)]
-    probabilities = predict_left_out(chosen, renumbered.tolist(), together, SEED, landmarks)
-    return [
-        Suspect(checked[one.index], int(names[one.suggested]), one.given, one.better)
-        for one in find_suspects(renumbered.tolist(), probabilities)
-    ]

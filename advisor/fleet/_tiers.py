@@ -298,7 +298,7 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
     kernels of LiteRT here.
     """
-    from advisor.compression import photograph_crops
+    from advisor.datasets import photograph_crops
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     crop_places = np.linspace(0, len(crops) - 1, VECTORS).astype(int)

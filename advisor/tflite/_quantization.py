@@ -37,6 +37,10 @@ DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
 )
 """The version of DEQUANTIZE that first took the type."""
 
+IN_FLOAT = "advisor_in_float"
+"""Part of the name of a tensor that stays float, with all that follows it, where activations are quantized: squares
+of 8 bits lose what is small."""
+
 _MAX_FLOAT16 = 65504.0
 """The largest finite float16; larger constants are clamped to it, as the converter does."""
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,16 @@ from advisor.core import ContentError, UsageError, listed
 from advisor.datasets._boxes.values import ONE_CLASS
 from advisor.datasets._checks.findings import Finding, list_left_out, more_columns, row_of, write_rows
 from advisor.datasets._dataset import Listing, Rejected
-from advisor.datasets._division import Division, divide_survey, make_stratifier
-from advisor.datasets._duplicates import Pair
 from advisor.datasets._images import describe_read_error, read_bytes
 from advisor.datasets._masks.listing import BACKGROUND, HINT, MaskEntry, MaskListing, list_masks
 from advisor.datasets._masks.mask import IGNORED, Mask, draw_regions, read_values
 from advisor.datasets._reading import ReaderFailure, read_each
 from advisor.datasets._survey import Progress, Survey, survey
 from advisor.store import sha256_json
+
+if TYPE_CHECKING:
+    from advisor.datasets._division import Division
+    from advisor.datasets._duplicates import Pair
 
 MOST_CLASSES = 254
 OBJECT = "object"
@@ -68,6 +70,8 @@ class MaskSurvey:
 
         Raises UsageError as :func:`.divide_survey`.
         """
+        from advisor.datasets._division import divide_survey, make_stratifier
+
         return divide_survey(self.without_classes, seed, alike, make_stratifier(self.images.dataset, self.contents))
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:

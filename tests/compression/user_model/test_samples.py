@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.engine import ANY, Compression, Samples, ask, compare_on_samples, compress, notes_text, read_samples
-from advisor.engine._compress.samples import Input
+from advisor.engine import ANY, Compression, ask, compress, notes_text
+from advisor.engine._compress.samples import Input, Samples, compare_on_samples, read_samples
 from advisor.tflite import read
 from tests.builders import must_fail, present
 from tests.compression.user_model import networks
