@@ -167,7 +167,7 @@ def check_data(
     manifest = require_writable(Path(options["fix"])) if options["fix"] else None
     checker = None
     if options["labels"]:
-        catalog = tuple(Path(path) for path in options["catalog"])
+        catalog = tuple(map(Path, options["catalog"]))
         checker = data_check.LabelChecker(
             options["card"],
             catalog,

@@ -185,7 +185,7 @@ def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
 
 def show_met(limits: Limits, evaluation: Evaluation) -> dict[str, str]:
     """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
-    return {
-        name: f"met with {show_probability(share)} probability"
-        for name, share in limits.probabilities(evaluation).items()
-    }
+    texts = {}
+    for name, share in limits.probabilities(evaluation).items():
+        texts[name] = f"met with {show_probability(share)} probability"
+    return texts

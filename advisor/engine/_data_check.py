@@ -143,7 +143,10 @@ class DataCheck:
     @property
     def left_out(self) -> frozenset[Path]:
         """The images to leave out of a set without these faults."""
-        return frozenset(path for finding in self.findings for path in finding.leave_out)
+        paths = set[Path]()
+        for finding in self.findings:
+            paths.update(finding.leave_out)
+        return frozenset(paths)
 
     def write_manifest(self, path: Path) -> int:
         """Write a new CSV manifest without the suspects, with labels in one spelling; return its number of images."""
@@ -170,11 +173,13 @@ class DataCheck:
             "kind": finding.kind.value,
             "message": finding.message,
             "advice": finding.advice,
-            "groups": [[shown(path) for path in group] for group in finding.groups],
+            "groups": [list(map(shown, group)) for group in finding.groups],
             "notes": list(finding.notes),
             "leave_out": [shown(path) for path in finding.leave_out],
         }
-        marked = [[{"label": box.label, "box": list(box.edges)} for box in boxes] for boxes in finding.marked]
+        marked = []
+        for boxes in finding.marked:
+            marked.append([{"label": box.label, "box": list(box.edges)} for box in boxes])
         return {**document, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else document
 
 
@@ -344,7 +349,10 @@ def find_faults(
     features = join_parts(parts)
     copies = find_cropped_copies(features, paths)
     # A group becomes a chain of pairs: `groups` joins what is connected, and a chain needs the fewest pairs.
-    chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
+    chained = []
+    for group in together:
+        for first, second in pairwise(group):
+            chained.append(Pair(first, second, 1.0))
     alike = group_pairs([*copies, *chained], len(labels))
     suspects = find_suspects(features, labels, checked, alike, SEED, landmarks)
     content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from advisor.core import markdown as escaped, plain, plural, show_figure
+from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
 from advisor.reporting._frames import Rows, rows_of
 from advisor.reporting._text import finite
@@ -85,11 +86,12 @@ def _find_change(row: ChangedFigure) -> Change:
     verdict = delta.why
     if delta.counts:
         verdict = "worse" if delta.worse else "better"
-    before, after = (
-        f"{show_figure(delta.figure, figure.value)} {figure.provenance}" if figure else "unknown"
-        for figure in (delta.before, delta.after)
-    )
-    return Change(f"{row.key} {delta.figure.replace('_', ' ')}", before, after, verdict)
+
+    def show(figure: Quantity | None) -> str:
+        return f"{show_figure(delta.figure, figure.value)} {figure.provenance}" if figure else "unknown"
+
+    name = f"{row.key} {delta.figure.replace('_', ' ')}"
+    return Change(name, show(delta.before), show(delta.after), verdict)
 
 
 def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
@@ -104,7 +106,7 @@ def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
         for first, *rest in map(_lines, found):
             lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
     else:
-        lines = [*(plain(line) for result in found for line in _lines(result)), summary]
+        lines = [*map(plain, chain.from_iterable(map(_lines, found))), summary]
     return "\n".join(lines) + "\n"
 
 

@@ -173,7 +173,8 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
         names = ", ".join(form.recipe for form in compression.good) or "none"
         look = "good" if compression.good else "warn"
         yield Labelled("Within --max-drop", f"{names} ({compression.max_drop_points:g} points)", look)
-    yield from (Labelled("Note", note, "warn") for note in compression.notes)
+    for note in compression.notes:
+        yield Labelled("Note", note, "warn")
     if any(form.status == "ok" for form in compression.forms[1:]):
         yield Labelled("Written", compression.folder)
         # The first form is the float file itself.

@@ -101,12 +101,16 @@ def print_cards(rows: Sequence[CardRow]) -> None:
         typer.echo("no card passes these filters")
         return
     timed = any(row.latency for row in rows)
-    columns = [column for column in _list_card_columns() if timed or column is not CARD_LATENCY]
+    columns = []
+    for column in _list_card_columns():
+        if timed or column is not CARD_LATENCY:
+            columns.append(column)
     shown = table_of(columns, rows)
     if len(rows) <= RICH_ROWS:
         show([shown])
     else:
-        cells = [[column.title for column in columns], *([plain(cell) for cell in row] for row in shown.rows)]
+        cells = [[column.title for column in columns]]
+        cells += [list(map(plain, row)) for row in shown.rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         sides = ["<" if column.left else ">" for column in columns]
         for line in cells:
@@ -128,9 +132,8 @@ def _print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> Non
 
 def print_card(card: Card, here: bool) -> None:
     """Print the content of a card, with its sources."""
-    mean, std = (
-        ", ".join(f"{value:g}" for value in values) for values in (card.preprocessing.mean, card.preprocessing.std)
-    )
+    mean = ", ".join(f"{value:g}" for value in card.preprocessing.mean)
+    std = ", ".join(f"{value:g}" for value in card.preprocessing.std)
     facts = (
         ("family", card.family),
         ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
@@ -265,9 +268,10 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     if not profiles:
         typer.echo("no device passes these filters")
         return
-    kinds = dict.fromkeys(profile.kind for profile in profiles) if by_kind else [""]
-    groups = ([profile for profile in profiles if kind in ("", profile.kind)] for kind in kinds)
-    show([table_of(_list_device_columns(), group) for group in groups])
+    groups: dict[str, list[DeviceProfile]] = {}
+    for profile in profiles:
+        groups.setdefault(profile.kind if by_kind else "", []).append(profile)
+    show([table_of(_list_device_columns(), group) for group in groups.values()])
     known = sum(map(devices.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")

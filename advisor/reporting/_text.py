@@ -201,7 +201,10 @@ def terms() -> tuple[Term, ...]:
 def term(name: str) -> Term:
     """Return the term with this name or other name, or refuse it; case, dashes and underscores do not matter."""
     spaces = str.maketrans("-_", "  ")
-    known = {alias.casefold().translate(spaces): entry for entry in terms() for alias in (entry.name, *entry.also)}
+    known = {}
+    for entry in terms():
+        for alias in (entry.name, *entry.also):
+            known[alias.casefold().translate(spaces)] = entry
     wanted = name.casefold().translate(spaces).strip()
     if wanted not in known:
         raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")

@@ -123,7 +123,10 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
     model = unpack(data, name)
     graph = model.subgraphs[0]
     stated = [graph.tensors[index].shapeSignature for index in graph.inputs]
-    sides = [np.asarray(shape) for shape in stated if shape is not None and len(shape)]
+    sides = []
+    for shape in stated:
+        if shape is not None and len(shape):
+            sides.append(np.asarray(shape))
     if not any(shape[0] < 1 for shape in sides) or any((shape[1:] < 1).any() for shape in sides):
         return data
     for tensor in graph.tensors:

@@ -63,8 +63,11 @@ def find_suspects(
     names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
     numbers = renumbered.tolist()
     position = {index: number for number, index in enumerate(checked)}
-    groups = [[position[index] for index in group if index in position] for group in alike]
-    together = [group for group in groups if len(group) > 1]
+    together = []
+    for group in alike:
+        checked_group = [position[index] for index in group if index in position]
+        if len(checked_group) > 1:
+            together.append(checked_group)
     chosen = features if len(checked) == len(features) else features[np.asarray(checked)]
     probabilities = predict_left_out(chosen, numbers, together, seed, landmarks)
     suspects = []

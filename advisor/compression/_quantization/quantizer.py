@@ -331,9 +331,10 @@ def _reuse_rounded(
     earlier_model = read(earlier.corrected[grids])
     rounded = dict[int, Corrected]()
     inputs_by_output = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
-    outputs_by_kernel = {
-        operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2
-    }
+    outputs_by_kernel = {}
+    for operator in model.operators:
+        if len(operator.inputs) > 2:
+            outputs_by_kernel[operator.inputs[1]] = operator.outputs[0]
     for layer in find_layers(model):
         output = same_tensors.get(outputs_by_kernel[layer.kernel])
         if output is not None:

@@ -69,7 +69,10 @@ class LabelSetSurvey:
         """
         if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
             boxes = survey_boxes(path, progress, most)
-            truth = np.array([[name in content for name in boxes.classes] for content in boxes.contents], np.int8)
+            rows = []
+            for content in boxes.contents:
+                rows.append([name in content for name in boxes.classes])
+            truth = np.array(rows, np.int8)
             note = "The labels of an image are the classes of its boxes."
             return _without_useless(cls(boxes.images, boxes.classes, truth, (note,)), path)
         listing = list_label_sets(path)

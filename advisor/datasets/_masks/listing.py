@@ -93,15 +93,15 @@ def _folders(root: Path) -> MaskListing:
         part = part_of(file.relative_to(root).parts[0])
         marked = name[-1] != file.stem.casefold() or (file.suffix.lower() == ".png" and (part, *name) in images)
         (masks if marked else images)[part, *name] = file
-    classes = {folder for _, folder, *_ in masks if folder and not part_of(folder)}
-    entries = [
-        MaskEntry(
-            Entry(file, ONE_CLASS, key[0] or part_of(key[1])),
-            masks.get(key),
-            file.parent.name if classes and key[1] and not part_of(key[1]) else "",
-        )
-        for key, file in images.items()
-    ]
+    classes = set()
+    for _, folder, *_ in masks:
+        if folder and not part_of(folder):
+            classes.add(folder)
+    entries = []
+    for key, file in images.items():
+        part, folder, *_ = key
+        class_folder = file.parent.name if classes and folder and not part_of(folder) else ""
+        entries.append(MaskEntry(Entry(file, ONE_CLASS, part or part_of(folder)), masks.get(key), class_folder))
     alone = [Rejected(file, "a mask without an image of its name") for key, file in masks.items() if key not in images]
     return MaskListing(root, entries, _names(root), tuple(alone))
 
@@ -119,10 +119,11 @@ def _names(root: Path) -> dict[int, str]:
     file = next((root / name for name in NAMES if (root / name).is_file()), None)
     if file is None:
         return {}
-    # CVAT begins its file with a comment that names the columns.
-    lines = [
-        line.strip() for line in text_of(require_beside(file)).splitlines() if line.strip() and not line.startswith("#")
-    ]
+    lines = []
+    for line in text_of(require_beside(file)).splitlines():
+        # CVAT begins its file with a comment that names the columns.
+        if line.strip() and not line.startswith("#"):
+            lines.append(line.strip())
     if file.name != "labelmap.txt":
         return dict(enumerate(labels_in("\n".join(lines))))
     names = {}
@@ -139,7 +140,9 @@ def _names(root: Path) -> dict[int, str]:
 
 def _coco(path: Path) -> MaskListing:
     require_extra("pycocotools", "detection", "masks of COCO are drawn by pycocotools, which is not installed")
-    root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
+    root = path
+    if not path.is_dir():
+        root = path.parent.parent if path.parent.name == "annotations" else path.parent
     entries = list[MaskEntry]()
     rejected = list[Rejected]()
     names = {0: BACKGROUND}
@@ -160,10 +163,9 @@ def _coco(path: Path) -> MaskListing:
                 label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED)
                 # A crowd of COCO is one region around objects that nobody told apart.
                 regions[image].append((IGNORED if one.get("iscrowd") else label, segmentation))
-        entries += [
-            MaskEntry(Entry(base / one["file_name"], ONE_CLASS, part), regions=tuple(regions[key]))
-            for key, one in images.items()
-        ]
+        for key, one in images.items():
+            entry = Entry(base / one["file_name"], ONE_CLASS, part)
+            entries.append(MaskEntry(entry, regions=tuple(regions[key])))
     if not any(entry.regions for entry in entries):
         raise UsageError(f"--data: '{path}' has no annotation with a segmentation", HINT)
     return MaskListing(root, entries, names | {number: name for name, number in place.items()}, tuple(rejected))

@@ -53,10 +53,11 @@ class MaskSurvey:
     def contents(self) -> tuple[Counter[str], ...]:
         """The classes in each image, without the most frequent one."""
         usual = int((self.pixels > 0).sum(axis=0).argmax())
-        return tuple(
-            Counter({self.classes[label]: 1 for label in np.flatnonzero(row).tolist() if label != usual})
-            for row in self.pixels
-        )
+        contents = []
+        for row in self.pixels:
+            labels = np.flatnonzero(row).tolist()
+            contents.append(Counter(self.classes[label] for label in labels if label != usual))
+        return tuple(contents)
 
     @property
     def without_classes(self) -> Survey:
@@ -116,19 +117,23 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     entries = [by_path[image.path] for image in images.dataset.images]
     sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
     asked = list(zip(entries, sizes, [shot.orientation for shot in images.shots], strict=True))
-    read = [
-        _Read(entry, size, fault=f"its mask is damaged: {outcome.reason}")
-        if isinstance(outcome, ReaderFailure)
-        else outcome
-        for (entry, size, _), outcome in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True)
-    ]
-    name = _names_of(listing, {value for reading in read for value in reading.values})
+    read = []
+    for (entry, size, _), outcome in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True):
+        failed = isinstance(outcome, ReaderFailure)
+        read.append(_Read(entry, size, fault=f"its mask is damaged: {outcome.reason}") if failed else outcome)
+    values = set[int]()
+    for reading in read:
+        values.update(reading.values)
+    name = _names_of(listing, values)
     read = [reading._replace(fault=reading.fault or _unknown(reading, name)) for reading in read]
     images = images.without_images(
         [Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault]
     )
     masks = _label_images(images, name, [reading for reading in read if not reading.fault], path)
-    unused = [label for label in listing.names.values() if label not in masks.classes and label.casefold() not in VOID]
+    unused = []
+    for label in listing.names.values():
+        if label not in masks.classes and label.casefold() not in VOID:
+            unused.append(label)
     return replace(masks, unused=tuple(unused))
 
 
@@ -162,9 +167,11 @@ def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
 
 def _of_regions(read: _Read) -> _Read:
     regions = read.entry.regions or ()
-    points = [
-        np.asarray(part, float).reshape(-1, 2) for _, region in regions if isinstance(region, list) for part in region
-    ]
+    points = []
+    for _, region in regions:
+        if isinstance(region, list):
+            for part in region:
+                points.append(np.asarray(part, float).reshape(-1, 2))
     beyond = any(bool((polygon < -1).any() or (polygon > np.array(read.size[::-1]) + 1).any()) for polygon in points)
     values = _counts(draw_regions(regions, read.size))
     return read._replace(sha256=sha256_json([regions, read.size]), values=values, outside=beyond)
@@ -184,16 +191,23 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
     binary = len(values - {0}) == 1
     named = dict(listing.names)
 
-    def name(value: int, folder: str) -> str:
+    def name_value(value: int, folder: str) -> str:
         if named and not binary:
             return named.get(value, "" if value == IGNORED else f"{UNKNOWN}{value}")
         if value == 0:
             return named.get(0, BACKGROUND)
         if binary:
             return folder or next((label for number, label in named.items() if number), OBJECT)
-        return "" if value == IGNORED else f"class {value}" if value < IGNORED else f"#{value:06x}"
+        if value == IGNORED:
+            return ""
+        # A larger value is a colour, RGB as one number.
+        return f"class {value}" if value < IGNORED else f"#{value:06x}"
 
-    return lambda value, folder: "" if (label := name(value, folder)).casefold() in VOID else label
+    def name_learnt(value: int, folder: str) -> str:
+        label = name_value(value, folder)
+        return "" if label.casefold() in VOID else label
+
+    return name_learnt
 
 
 def _unknown(read: _Read, name: Name) -> str:
@@ -205,7 +219,8 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
     first: dict[str, int] = {}  # the least value of each class
     for reading in readings:
         for value in reading.values:
-            if class_name := name(value, reading.entry.folder):
+            class_name = name(value, reading.entry.folder)
+            if class_name:
                 first[class_name] = min(value, first.get(class_name, value))
     if not 2 <= len(first) <= MOST_CLASSES:
         lost = [f"; '{images.dataset.show_path(row.path)}': {row.reason}" for row in images.dataset.rejected]
@@ -216,9 +231,12 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
     masks = []
     pixels = np.zeros((len(readings), len(order)), np.int64)
     for row, (entry, size, sha256, values, orientation, *_) in enumerate(readings):
-        pairs = [(value, place[class_name]) for value in values if (class_name := name(value, entry.folder))]
-        for value, label in pairs:
-            pixels[row, label] += values[value]
+        pairs = []
+        for value, count in values.items():
+            class_name = name(value, entry.folder)
+            if class_name:
+                pairs.append((value, place[class_name]))
+                pixels[row, place[class_name]] += count
         drawn = [(place.get(name(value, ""), IGNORED), region) for value, region in entry.regions or ()]
         file = str(entry.mask) if entry.mask else ""
         regions = json.dumps(drawn) if drawn else ""

@@ -241,9 +241,10 @@ class AdbConnection:
             self._run_in_shell(
                 f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", QUICK_S, "mark the tool executable"
             )
-            return tuple(
-                timing for i, model in enumerate(job.models) for timing in self._measure_file(job, folder, i, model)
-            )
+            timings = []
+            for place, model in enumerate(job.models):
+                timings += self._measure_file(job, folder, place, model)
+            return tuple(timings)
         finally:
             with suppress(StageError):
                 self._run_in_shell(f"rm -rf {shlex.quote(folder)}", QUICK_S, "remove the folder")

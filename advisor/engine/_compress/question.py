@@ -257,9 +257,11 @@ def _images_for(
     training = None
     if learns or (labelled and not whole):
         validation = halves.part(Role.VALIDATION)
-        learnt, judging = (
-            tuple(order[label] for label in part.labels) if labelled else part.labels for part in (train, validation)
-        )
+        learnt = train.labels
+        judging = validation.labels
+        if labelled:
+            learnt = tuple(order[label] for label in learnt)
+            judging = tuple(order[label] for label in judging)
         training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
     truth = _truth(halves, scored, order)
     return CompressionImages(chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training)

@@ -198,7 +198,10 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     # A run without any result has no pick either, which would otherwise read as a changed recommendation.
     result = ComparisonResult.INCOMPLETE if after.too_early else result
     other_images = OTHER_IMAGES if _images_differ(before, after) else ""
-    rows = [ChangedFigure(key, change) for key, figures in changes.items() for change in figures]
+    rows = []
+    for key, figures in changes.items():
+        for change in figures:
+            rows.append(ChangedFigure(key, change))
     changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
     return Comparison(
         before=before.name,
@@ -247,12 +250,13 @@ def _pair_accuracies(
         earlier = correct_answers(before.folder, then)
         later = correct_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
-    return tuple(
-        compare_figure(change.figure, change.before, change.after, apart)
-        if change.figure == "accuracy" or (same_file and change.before and change.after and change.figure == HELD_OUT)
-        else change
-        for change in changes
-    )
+    compared = []
+    for change in changes:
+        is_held_out = same_file and change.figure == HELD_OUT and change.before and change.after
+        if change.figure == "accuracy" or is_held_out:
+            change = compare_figure(change.figure, change.before, change.after, apart)
+        compared.append(change)
+    return tuple(compared)
 
 
 def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:

@@ -243,7 +243,9 @@ class Session:
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
         # Timings of this machine are new by now, and the predictions below start from them.
         others = [e for e in evaluations if e.configuration.target.device not in names]
-        anew = [e for device in changes.devices for e in self._anew(run, evaluations, device)]
+        anew = list[Evaluation]()
+        for device in changes.devices:
+            anew += self._anew(run, evaluations, device)
         evaluations = (*others, *anew)
         with ExitStack() as stack:
             sources: tuple[Path, ...] = ()
@@ -263,8 +265,11 @@ class Session:
         if device.runtime is not None:
             devices = at_threads(device, run.question.thread_counts)
             made = one_each(evaluations)
-            rows = [(device, [before_measuring(one, device) for one in made]) for device in devices]
-            return tuple(again for device, before in rows for again in run_here(run, before, device, self.tell))
+            measured = list[Evaluation]()
+            for target in devices:
+                before = [before_measuring(evaluation, target) for evaluation in made]
+                measured += run_here(run, before, target, self.tell)
+            return tuple(measured)
         limits = run.question.limits
         predicted = self.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
         return run_here(run, predicted, device, self.tell) if device.local else predicted
@@ -296,7 +301,9 @@ def remeasure_files(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, t
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         measured = run_coroutine(measure(_walker(run, images, succeeded, pool, tell)))
-    answers = {file: answers for _, files in measured for file, answers in files.items()}
+    answers = dict[str, Sequence[float]]()
+    for _, answers_of_files in measured:
+        answers |= answers_of_files
     return (*(evaluation for evaluation, _ in measured), *others), answers, (remark,) if remark else ()
 
 

@@ -283,7 +283,10 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
     if isinstance(default, tuple):
         items = list(value) if isinstance(value, list | tuple) else [value]
         # YAML reads some words as truth values, which would become the names 'True' and 'False'.
-        wrong = [item for item in items if isinstance(item, bool) or not isinstance(item, str | int | float | Path)]
+        wrong = []
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, str | int | float | Path):
+                wrong.append(item)
         if wrong:
             raise UsageError(f"{key}: '{wrong[0]}' is not one value", f"write for example {key}: [first, second]")
         return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)

@@ -208,8 +208,10 @@ def _advise_memory(profile: Profile) -> Iterator[str]:
     if profile.roofline is None:
         return
     speed = profile.roofline.gbytes
-    dense = [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
-    rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
+    rows = []
+    for row in profile.operators:
+        if row.type == "FULLY_CONNECTED" and row.gbytes and row.gbytes >= NEAR_ROOF * speed:
+            rows.append(row)
     share = sum(row.share for row in rows)
     if share >= MEMORY_SHARE:
         moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6

@@ -66,7 +66,10 @@ def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
         return replace(listing, entries=[entry for entry in listing.entries if entry.label.casefold() not in MASKS]), {}
     folder = folder_in(path, *IMAGES)
     truth = folder_in(path, *MASKS)
-    files = [file for file in images_in(folder) if truth == path or truth not in file.parents]
+    files = []
+    for file in images_in(folder):
+        if truth == path or truth not in file.parents:
+            files.append(file)
     # The folder itself is returned where no folder inside has the name.
     known = images_in(truth) if truth != path else []
     # MVTec names a mask as its image, with _mask behind it, and each kind counts its images from 0 on.
@@ -121,7 +124,10 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
     if len(learnt) < LEAST:
         what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies to learn from"
         raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
-    moved = [index for index in parts.train if dataset.images[index].label and numbers[index] not in learnt]
+    moved = []
+    for index in parts.train:
+        if dataset.images[index].label and numbers[index] not in learnt:
+            moved.append(index)
     split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
     lost = len(parts.train) - len(good) - len(moved)
     unused = {**division.copies, **({TRAIN: lost} if lost else {})}

@@ -68,7 +68,10 @@ def mask_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[i
 
 
 def _runs(mask: NDArray[np.int64]) -> list[int]:
-    return [number for label, run in groupby(mask.tolist()) for number in (label, len(list(run)))]
+    runs = list[int]()
+    for label, run in groupby(mask.tolist()):
+        runs += (label, len(list(run)))
+    return runs
 
 
 class Segmenter(Runner[Classes]):

@@ -107,7 +107,10 @@ class MaskContent:
             return ""
         pixels = self.read.pixels[self._places[path]]
         names = self.read.classes
-        order = [label for label in np.argsort(-pixels).tolist() if pixels[label] and names[label] != BACKGROUND]
+        order = []
+        for label in np.argsort(-pixels).tolist():
+            if pixels[label] and names[label] != BACKGROUND:
+                order.append(label)
         return ", ".join(f"{names[index]} {100 * pixels[index] / pixels.sum():.1f} %" for index in order) or "nothing"
 
     def drawing(self, path: Path) -> Drawing | None:
@@ -153,7 +156,10 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
     if rare := [f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW]:
         message = f"{phrase_count(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
-    empty = [path for path, row in zip(paths, read.pixels, strict=True) if (row > 0).sum() == 1 and row[0]]
+    empty = []
+    for path, row in zip(paths, read.pixels, strict=True):
+        if (row > 0).sum() == 1 and row[0]:
+            empty.append(path)
     if empty and read.classes[0] == BACKGROUND:
         message = f"{phrase_count(len(empty), 'mask has', 'masks have')} no object"
         advice = "check that nothing is missing; half as many as those with objects are learnt from"

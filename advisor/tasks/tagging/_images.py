@@ -62,7 +62,7 @@ def read(question: Question, say: Say) -> Images:
     else:
         division = read.divide_images(question.seed)
         plain = divide_images(dataset, division, _list_notes(read, division), say)
-    rows = tuple(tuple(row) for row in read.truth.tolist())
+    rows = tuple(map(tuple, read.truth.tolist()))
     return replace(plain, objects=rows, keys=rows, outputs=read.classes)
 
 

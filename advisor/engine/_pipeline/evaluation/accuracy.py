@@ -56,7 +56,7 @@ class AccuracyVerdict:
 
 def read_answers(probabilities: Path) -> tuple[int, ...]:
     """Return the most probable label of each row of a ``.npy`` file."""
-    return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
+    return tuple(map(int, np.load(probabilities, allow_pickle=False).argmax(axis=1)))
 
 
 def measure_accuracy(

@@ -76,7 +76,8 @@ def score_metrics(
 
 def quantities(found: Mapping[str, Score], source: str) -> dict[str, Quantity]:
     """Return metrics in %; each names its source, and what it belongs to where the metric does not say it."""
-    return {
-        name: percent(score.figure, score.images or len(score.shares), ", ".join(filter(None, (score.note, source))))
-        for name, score in found.items()
-    }
+    metrics = {}
+    for name, score in found.items():
+        described = f"{score.note}, {source}" if score.note else source
+        metrics[name] = percent(score.figure, score.images or len(score.shares), described)
+    return metrics

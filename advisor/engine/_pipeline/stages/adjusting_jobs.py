@@ -143,7 +143,8 @@ def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fit
     assert given.head and given.backbone, "the images come with how the head was fitted"  # noqa: PT018
     train = list(given.train)
     last = last_width(given.backbone.read_bytes())
-    labels, groups = ([of[row] for row in train] if of else [] for of in (given.labels, given.groups))
+    labels = [given.labels[row] for row in train] if given.labels else []
+    groups = [given.groups[row] for row in train] if given.groups else []
     features = join_parts(given.features, np.asarray(train))[:, : rows.shape[1]]
     head = refit_head(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
     if len(train) < len(rows):

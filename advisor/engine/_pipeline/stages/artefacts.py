@@ -125,8 +125,11 @@ class CardForms(FormInputs):
             data = "not retrained"
         elif images:
             recipe = recipe_of(self.training)
-            role = Role.SUBSET if recipe.quick_head else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
-            role = Role.ALL if self.purpose is Purpose.ALL else role
+            role = Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            if recipe.quick_head:
+                role = Role.SUBSET
+            if self.purpose is Purpose.ALL:
+                role = Role.ALL
             data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
         description = f"{kind} {card.name}, {data}; made by advisor"
         return Metadata(
