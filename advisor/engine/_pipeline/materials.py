@@ -288,7 +288,7 @@ class Workload:
 
     def variants_of(self, card: Card) -> tuple[RecipePair, ...]:
         """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
-        if not card.as_it_is:
+        if not card.is_finished:
             return self.variants
         base = next((training for training in self.trainings if recipe_of(training).base), self.trainings[0])
         return ((base, card.form),) if card.form else tuple(variant for variant in self.variants if variant[0] == base)

@@ -424,7 +424,7 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
     def get(card: Card) -> WeightsFile | WeightsError:
         try:
             say(f"fetching weights of {card.name}")
-            if card.as_it_is:
+            if card.is_finished:
                 say(f"{card.name} {AS_IT_IS}")
             return fetch_weights(card, options)
         except WeightsError as error:

@@ -119,9 +119,9 @@ class CardForms(FormInputs):
         card = self.card
         images = materials.images
         kind = materials.question.of_task.model_kind
-        labels = images.classes if images and not card.as_it_is else read_published_labels(card)
+        labels = images.classes if images and not card.is_finished else read_published_labels(card)
         data = "ImageNet"
-        if card.as_it_is:
+        if card.is_finished:
             data = "not retrained"
         elif images:
             recipe = recipe_of(self.training)
