@@ -142,6 +142,11 @@ def parse_licences(text: str) -> tuple[str, ...]:
     return names
 
 
+def is_permissive(licence: str | None) -> bool:
+    """Return whether a licence is one of :data:`PERMISSIVE`."""
+    return allows((PERMISSIVE_WORD,), licence)
+
+
 def allows(wanted: Sequence[str], licence: str | None) -> bool:
     """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
     if not wanted:

@@ -328,6 +328,11 @@ def arena_of(file: FileFeatures, runtime: str) -> int:
     return file.micro_arena_bytes or file.arena_bytes if runtime == MICRO_RUNTIME else file.arena_bytes
 
 
+def predict_memory_on(profile: DeviceProfile, target: DeviceTarget, file: FileFeatures) -> Quantity | None:
+    """Return the peak memory in bytes of one file on a target of a device; None if its weights were not counted."""
+    return predict_memory(file, column_of(profile, target, file.form).kind, target.runtime)
+
+
 def predict_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:
     """Return the peak memory in bytes of one file on one target; None if its weights were not counted.
 

@@ -218,12 +218,12 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
 
     None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
     """
-    from advisor.devices import column_of, predict_memory
+    from advisor.devices import predict_memory_on
 
     file = evaluation.file_features
     if file is None or device.runtime is not None:
         return None
-    return predict_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
+    return predict_memory_on(device.profile, device.target, file)
 
 
 def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
