@@ -218,7 +218,7 @@ def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
 
 
 class FleetPart:
-    """The part of the reports."""
+    """The section of the fleet in the reports: see :class:`advisor.reporting._view.ReportPart`."""
 
     TITLE = TITLE
     blocks = staticmethod(blocks_of)
