@@ -193,9 +193,10 @@ def terms() -> tuple[Term, ...]:
     import yaml
 
     entries = yaml.safe_load(files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8"))
-    return tuple(
-        Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))) for name, entry in entries.items()
-    )
+    described = []
+    for name, entry in entries.items():
+        described.append(Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))))
+    return tuple(described)
 
 
 def term(name: str) -> Term:

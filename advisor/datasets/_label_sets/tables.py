@@ -109,7 +109,7 @@ def _titles_of(table: Path) -> dict[str, str]:
 def _list_table(table: Path, part: str) -> LabelSetListing:
     titles = _titles_of(table)
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
-    stated = {*IMAGE_COLUMNS, *(name for names in SPLIT.values() for name in names)}
+    stated = set(IMAGE_COLUMNS).union(*SPLIT.values())
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
     others = {} if labels else {f"{_COLUMN}{title}": (title,) for title in titles if title not in stated}
     names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}

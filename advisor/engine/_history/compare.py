@@ -345,7 +345,11 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
         return [f"{key} is new"]
     if then.status is not Status.OK:
         return [f"{key} was {then.status} before ({then.reason})"]
-    return [_describe_change(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
+    better = []
+    for change in changes.get(key, ()):
+        if change.counts and not change.worse:
+            better.append(_describe_change(key, change))
+    return better[:CHANGES_SHOWN]
 
 
 def _describe_change(key: str, change: Delta) -> str:

@@ -172,8 +172,10 @@ class Session:
 
     def _existing(self, parent: Origin, environment: str) -> RunFolder | None:
         """Return the run that was made from ``parent`` for the same environment, or None."""
-        made = (o.path for o in self.known if o.parent == parent.path.name and o.environment == environment)
-        return next(map(RunFolder.open, made), None)
+        for origin in self.known:
+            if origin.parent == parent.path.name and origin.environment == environment:
+                return RunFolder.open(origin.path)
+        return None
 
     def _on_device(self, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
         """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""

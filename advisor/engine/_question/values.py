@@ -326,7 +326,10 @@ def _shares(texts: Sequence[str], option: str) -> Shares:
     A class's name is what stands before the last ``=``, so that it may hold both characters.
     """
     shares: dict[str | None, float] = {}
-    for text in (part.strip() for written in texts for part in re.split(r"(?<=%)\s*,", written) if part.strip()):
+    parts = list[str]()
+    for text in texts:
+        parts += re.split(r"(?<=%)\s*,", text)
+    for text in filter(None, map(str.strip, parts)):
         name, separator, written = text.rpartition("=")
         key = name.strip() if separator else None
         share = units.parse_share(written.strip(), option, SHARES, _hint(option, "95%"))

@@ -282,8 +282,10 @@ class SearchRule:
             return None
         network = prospects.belief.networks[pick.place]
         small = [FormStep(network, form) for form in ALWAYS[1:] if form in prospects.forms[network][1:]]
-        open_steps = filter(prospects.is_open, small)
-        return next((step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0), None)
+        for step in filter(prospects.is_open, small):
+            if step in begun or self.prices.share((step,)) > 0.0:
+                return step
+        return None
 
     def _list_tunings(self, cards: Collection[str]) -> list[FormStep]:
         """Return the fine-tunings of cards that have no result yet, and may still have one."""

@@ -315,7 +315,10 @@ def benchmark_in_runtimes(
 
 def _explain_not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
     """Yield why a runtime is not compared with the first."""
-    first = {row.threads: row.result for row in rows if row.result and row.device == rows[0].device}
+    first = {}
+    for row in rows:
+        if row.result and row.device == rows[0].device:
+            first[row.threads] = row.result
     for row in rows:
         reference = first.get(row.threads)
         if reference and row.result and not common_clock(reference, row.result):

@@ -232,7 +232,10 @@ def _advise_first(profile: Profile) -> Iterator[str]:
 
 def _advise_compute(profile: Profile) -> Iterator[str]:
     """Report that the arithmetic of the layers takes nearly all of the time."""
-    share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
+    share = 0.0
+    for row in profile.by_type:
+        if row.type in _COMPUTE and row.where == "XNNPACK":
+            share += row.share
     if share < COMPUTE_SHARE:
         return
     rate = 2 * profile.macs / profile.whole_us / 1e3

@@ -171,7 +171,10 @@ def find_published_top1(
 
 
 def _source(card: Card, precision: str) -> str:
-    return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
+    for row in card.published:
+        if row.precision == precision and row.top1 is not None:
+            return row.source
+    return ""
 
 
 def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:
