@@ -14,22 +14,13 @@ from pathlib import Path
 
 from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import (
-    CALIBRATION,
-    RECIPES,
-    Classifiers,
-    Compression,
-    FileAgreement,
-    Needs,
-    RecipeResult,
-    choose_images,
-    notes_text,
-)
+from advisor.compression import CALIBRATION, RECIPES, Needs, choose_images
 from advisor.core import AdvisorError, Interval
 from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
-from advisor.engine import resolve
+from advisor.engine import Compression, FileAgreement, RecipeResult, notes_text, resolve
 from advisor.engine._compress.compress import time_forms
+from advisor.engine._compress.values import Classifiers
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter

@@ -243,7 +243,7 @@ def head(folder: Path, _count: int, classes: int) -> int:
 
 def unknown_score(folder: Path, _count: int, _classes: int) -> int:
     """Find the neighbours among the images learnt from, and the rule of the score."""
-    from advisor.measurement import Neighbours, make_rule
+    from advisor.engine._pipeline.stages.unknown_score import Neighbours, make_rule
 
     values, _, last = read_features(folder)
     fitted, found = np.load(folder / "head.npz"), np.load(folder / "features.npz")

@@ -19,14 +19,13 @@ import numpy as np
 from PIL import Image
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.datasets import Dataset, Pair, Split, group_pairs, survey_boxes
+from advisor.datasets import Dataset, Pair, Split, group_pairs, survey_boxes, survey_masks
 from advisor.engine import Boxes, Images, Question, Role, input_spec
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._on_maps import train
 from advisor.tasks._task import HeadOnMaps
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation._masks import survey_masks
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "other_conditions"

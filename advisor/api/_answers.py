@@ -293,7 +293,7 @@ def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
     """
     from advisor.store import integrity_problems
 
-    return tuple(str(problem) for problem in integrity_problems(RunFolder.open(Path(run)), artefacts))
+    return tuple(map(str, integrity_problems(RunFolder.open(Path(run)), artefacts)))
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:

@@ -23,8 +23,8 @@ Tell = Callable[[str], None]
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow
-    from advisor.compression import Compression, Diagnosis, FileAgreement
-    from advisor.engine import DataCheck
+    from advisor.compression import Diagnosis
+    from advisor.engine import Compression, DataCheck, FileAgreement
     from advisor.measurement import Benchmark, DeviceBenchmark, Profile
 
 
@@ -167,7 +167,7 @@ def check_data(
     manifest = require_writable(Path(options["fix"])) if options["fix"] else None
     checker = None
     if options["labels"]:
-        catalog = tuple(Path(path) for path in options["catalog"])
+        catalog = tuple(map(Path, options["catalog"]))
         checker = data_check.LabelChecker(
             options["card"],
             catalog,
@@ -229,7 +229,7 @@ def benchmark_device(
         UsageError: an option is invalid, or no file can be measured.
     """
     from advisor.devices import ConnectionSettings
-    from advisor.engine import benchmarking
+    from advisor.measurement import benchmark_device as measure_on_device
 
     settings = ConnectionSettings.from_options(
         options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
@@ -237,7 +237,7 @@ def benchmark_device(
     device = options["device"]
     accelerator = options["accelerator"]
     counts = thread_counts(options["threads"])
-    return benchmarking.benchmark_device(
+    return measure_on_device(
         models,
         device,
         accelerator,

@@ -133,8 +133,8 @@ class Card:
         return task.name if task else ""
 
     @property
-    def as_it_is(self) -> bool:
-        """True for a user's own detector or finished file, which is judged but never trained."""
+    def is_finished(self) -> bool:
+        """True for a user's own detector or finished file: its training is over, so it is judged and never trained."""
         own_cards = self._own_cards
         return own_cards is not None and (not own_cards.trained or self.architecture == own_cards.finished)
 

@@ -189,7 +189,10 @@ class Catalogue(Mapping[str, Card]):
         """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order."""
         wanted: set[str] = set()
         for pattern in patterns:
-            matching = {name for name in self._cards if fnmatchcase(name, pattern) or name == pattern}
+            matching = set()
+            for name in self._cards:
+                if fnmatchcase(name, pattern) or name == pattern:
+                    matching.add(name)
             matching |= {card.name for card in self._cards.values() if card.family == pattern}
             if not matching:
                 known = (*self._cards, *self.families)
@@ -270,7 +273,7 @@ def recall_cards(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ..
         if key != _key(path, text) or digest != _digest(body):
             return None
         rows, indices = json.loads(body)
-        return tuple(_card_from_row(row) for row in rows), tuple(indices)
+        return tuple(map(_card_from_row, rows)), tuple(indices)
     except (UsageError, ValueError, TypeError, RecursionError) as error:
         _log.debug("no remembered cards of %s: %s", path, error)
         return None
@@ -319,7 +322,7 @@ def _card_from_row(row: list[Any]) -> Card:
     values["preprocessing"] = Preprocessing(tuple(mean), tuple(std))
     values["arguments"] = tuple((name, value) for name, value in values["arguments"])
     values["published"] = tuple(Published(*entry) for entry in values["published"])
-    values["weights"] = tuple(_source_from_row(entry) for entry in values["weights"])
+    values["weights"] = tuple(map(_source_from_row, values["weights"]))
     values["conversion"] = Conversion(*values["conversion"]) if values["conversion"] else None
     values["graph"] = GraphReference(*values["graph"]) if values["graph"] else None
     return Card(**values)

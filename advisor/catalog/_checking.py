@@ -122,7 +122,7 @@ def count_graph(card: Card) -> Counts:
         from advisor.tflite import count, read
 
         graph_file = graph_of(card)
-        values = sum(prod(shape) for shape in graph_file.shapes.values())
+        values = sum(map(prod, graph_file.shapes.values()))
         # Random weights are enough, because MACs follow from the shapes.
         data = graph_file.fill_constants(graph_file.draw_tensors())
         return Counts(graph_file.params, values, count(read(data)).macs)

@@ -250,7 +250,7 @@ def _gelu(node: _Node) -> Any:
 def _mean(node: _Node) -> Any:
     from keras import layers, ops
 
-    axes = tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1))
+    axes = tuple(map(int, _constant(node.inputs[1]).reshape(-1)))
     keeps_axes = bool(node.operator.options.get("keep_dims"))
     # The layer, not the operation: fine-tuning finds the pooled features by it.
     if axes == (1, 2):

@@ -72,7 +72,7 @@ class CardRow:
     @property
     def weights(self) -> tuple[str, ...]:
         """The places of its weights in a few words, in their order."""
-        return tuple(place_of(source) for source in self.card.weights)
+        return tuple(map(place_of, self.card.weights))
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""

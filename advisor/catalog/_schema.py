@@ -52,7 +52,7 @@ def _freeze(value: Any) -> Any:
     if isinstance(value, Strict):
         return value.value()
     if isinstance(value, list):
-        return tuple(_freeze(entry) for entry in value)
+        return tuple(map(_freeze, value))
     return tuple(value.items()) if isinstance(value, dict) else value
 
 
@@ -252,7 +252,7 @@ def _explain_error(error: ValidationError, schema: type[BaseModel], document: Ya
     # A wrong value that the card has from the defaults of the file is shown where it stands.
     if not in_card and location[0] in document.values.get("defaults", {}):
         line = document.line(("defaults", *location))
-    name = ".".join(str(step) for step in location) or "the file"
+    name = ".".join(map(str, location)) or "the file"
     if first["type"] == "extra_forbidden":
         models = (schema, PreprocessingEntry, PublishedEntry, SourceEntry, MemberEntry, GraphEntry)
         keys = list[str]()

@@ -224,9 +224,10 @@ class Guard:
             if message["type"] == "http.response.start":
                 # Reports and workers state a policy of their own, and a browser applies every policy that it gets.
                 stated = {name for name, _ in message["headers"]}
-                more = [
-                    (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in stated
-                ]
+                more = []
+                for name, value in HEADERS.items():
+                    if name.encode() not in stated:
+                        more.append((name.encode(), value.encode()))
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 

@@ -1,7 +1,7 @@
 """Make a float ``.tflite`` smaller or faster, and say what it costs.
 
 Read ``_recipes/`` first (which forms there are), then ``_quantization/`` (how weights are rounded), ``_calibration.py``
-(the images for it), ``_user_model/`` (``advisor compress``) and ``_diagnosis/`` (why a form loses accuracy).
+(the images for it) and ``_diagnosis/`` (why a form loses accuracy).
 """
 
 from typing import TYPE_CHECKING
@@ -18,73 +18,54 @@ if TYPE_CHECKING:
         draw_paths,
         find_images,
         from_photographs,
-        photograph_crops,
         spec_of_file,
     )
     from advisor.compression._diagnosis.diagnose import diagnose, run_in_child
-    from advisor.compression._diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
+    from advisor.compression._diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier, to_decibel
     from advisor.compression._quantization.grid import Grids, round_dense
-    from advisor.compression._quantization.quantizer import IN_FLOAT, PreparedModel, fitting_images, prepare_all
+    from advisor.compression._quantization.quantizer import PreparedModel, fitting_images, prepare_all
     from advisor.compression._recipes import (
         RECIPES,
         CalibrationSource,
+        Sizes,
         arena_bytes,
         lighter_recipes,
         make_file,
         recipe,
         sizes_of,
     )
-    from advisor.compression._recipes.base import Needs, Recipe, RecipeInputs, TrainingImages, require_float
-    from advisor.compression._user_model.samples import ALIKE_DB, SampleParts, Samples, compare_on_samples, read_samples
-    from advisor.compression._user_model.values import (
-        ANY,
-        Classifiers,
-        Compression,
-        DelegatedPart,
-        Detectors,
-        FileAgreement,
-        RecipeResult,
-        Speed,
-        answer,
-        map_file_kinds,
-        notes_text,
+    from advisor.compression._recipes.base import (
+        INPUT_TYPES,
+        Needs,
+        Recipe,
+        RecipeInputs,
+        TrainingImages,
+        require_float,
     )
 else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "ALIKE_DB",
-    "ANY",
     "CALIBRATION",
     "FEWEST",
-    "IN_FLOAT",
+    "INPUT_TYPES",
     "PHOTOGRAPHS_VERSION",
     "RECIPES",
     "CalibrationImages",
     "CalibrationSource",
     "Channels",
-    "Classifiers",
-    "Compression",
-    "DelegatedPart",
-    "Detectors",
     "DiagnosedLayer",
     "Diagnosis",
-    "FileAgreement",
     "Grids",
     "Needs",
     "Outlier",
     "PreparedModel",
     "Recipe",
     "RecipeInputs",
-    "RecipeResult",
-    "SampleParts",
-    "Samples",
-    "Speed",
+    "Sizes",
     "TrainingImages",
-    "answer",
     "arena_bytes",
     "choose_images",
-    "compare_on_samples",
     "diagnose",
     "draw_paths",
     "find_images",
@@ -92,15 +73,12 @@ __all__ = [
     "from_photographs",
     "lighter_recipes",
     "make_file",
-    "map_file_kinds",
-    "notes_text",
-    "photograph_crops",
     "prepare_all",
-    "read_samples",
     "recipe",
     "require_float",
     "round_dense",
     "run_in_child",
     "sizes_of",
     "spec_of_file",
+    "to_decibel",
 ]

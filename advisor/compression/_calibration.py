@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import StageError, UsageError
-from advisor.datasets import InputSpec, ignore_warnings, is_candidate, load
-from advisor.store import files_below
+from advisor.core import UsageError
+from advisor.datasets import InputSpec, photograph_crops, try_images
 from advisor.tflite import Metadata, Model
 
-PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
-"""The everyday colour photographs inside scikit-image's wheel; its other images are downloaded on first use.
-
-Its images from a telescope, a microscope and an eye clinic are not used. Calibrated with them, int8 EfficientNet-Lite0
-agrees with float on 77 % of everyday crops, without them on 89 %; int8 MobileNetV2 on 80 % and 88 %."""
-
 PHOTOGRAPHS_VERSION = 3
-"""Raised when the drawn crops change."""
-
-CROPS_A_PHOTOGRAPH = 17
+"""Raised when the crops that :func:`.photograph_crops` draws change."""
 
 _EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
 
@@ -83,52 +72,21 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
     return np.stack([spec.normalise(crop()) for crop in photograph_crops(spec.size, seed)])
 
 
-def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.uint8]]]:
-    """Return functions that make random crops of the photographs in scikit-image, uint8 (size, size, 3)."""
-    from PIL import Image
-
-    def resize_crop(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
-        return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
-
-    draw = random.Random(seed)
-    crops = list[Callable[[], NDArray[np.uint8]]]()
-    # Importing the package would be slow.
-    folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
-    for name in PHOTOGRAPHS:
-        photograph = Image.open(folder / name).convert("RGB")
-        width, height = photograph.size
-        for _ in range(CROPS_A_PHOTOGRAPH):
-            side = draw.uniform(0.5, 1.0) * min(width, height)
-            left = draw.uniform(0, width - side)
-            top = draw.uniform(0, height - side)
-            crops.append(partial(resize_crop, photograph, (left, top, left + side, top + side)))
-    return crops
-
-
 def find_images(folder: Path) -> tuple[Path, ...]:
     """Return the readable images of a folder and its sub-folders, sorted; a UsageError if fewer than ``FEWEST`` are."""
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
-    files = list(filter(is_candidate, files_below(folder)))
-    with ignore_warnings():
-        verdicts = [(file, _reason_of(file)) for file in files]
-    good = tuple(file for file, reason in verdicts if not reason)
+    verdicts = try_images(folder, PROBED_SIDE)
+    good = tuple(file for file, reason in verdicts.items() if not reason)
     if len(good) < FEWEST:
-        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
+        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts.items() if reason), "")
+        readable = f"{len(good)} readable images of {len(verdicts)} in '{folder}'"
         raise UsageError(
-            f"--calibration: {len(good)} readable images of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
+            f"--calibration: {readable}, and {FEWEST} are needed{bad}",
             f"give about {CALIBRATION} images like those that the app will see",
         )
     return good
-
-
-def _reason_of(file: Path) -> str:
-    try:
-        load(file, PROBED_SIDE)
-    except StageError as error:
-        return error.message
-    return ""
 
 
 def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:

@@ -84,7 +84,10 @@ class Chooser:
         """
         best = self.most_accurate(feasible)
         ties = self.posterior.tied(best, feasible)
-        tied = [e for e, tie in zip(feasible, ties, strict=True) if tie or e is best]
+        tied = []
+        for evaluation, tie in zip(feasible, ties, strict=True):
+            if tie or evaluation is best:
+                tied.append(evaluation)
         # A preference that prices accuracy pays for the points behind the best, so it leaves nothing out in advance.
         weighed = tied if self.preference.accuracy_first else feasible
         # The figure of validation chose these files, so it flatters them. Only the hold-out can say otherwise.

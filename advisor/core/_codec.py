@@ -41,7 +41,10 @@ def entries_of(kind: Any) -> dict[str, str]:
     """Return the path of each entry of a document."""
     listed = kind.entries if issubclass(kind, Written) else ("*",)
     every = [field.name for field in fields(kind)]
-    pairs = [text.partition("=") for entry in listed for text in (every if entry == "*" else (entry,))]
+    pairs = list[tuple[str, str, str]]()
+    for entry in listed:
+        texts = every if entry == "*" else [entry]
+        pairs += [text.partition("=") for text in texts]
     return {name: path or name for name, _, path in pairs}
 
 

@@ -28,7 +28,9 @@ class Costs:
         """The costs as CSV, classes sorted: equal costs have equal texts."""
         names = tuple(sorted(self.classes))
         out = io.StringIO()
-        rows = [[str(cost).removesuffix(".0") for cost in row] for row in self.of(names)]
+        rows = []
+        for row in self.of(names):
+            rows.append([str(cost).removesuffix(".0") for cost in row])
         table = [("class", *names), *((name, *row) for name, row in zip(names, rows, strict=True))]
         csv.writer(out, lineterminator="\n").writerows(table)
         return out.getvalue()
@@ -48,7 +50,10 @@ class Costs:
                     "add both; a right answer costs 0",
                 )
         places = [self.classes.index(name) for name in classes]
-        return tuple(tuple(self.rows[row][column] for column in places) for row in places)
+        rows = []
+        for row in places:
+            rows.append(tuple(self.rows[row][column] for column in places))
+        return tuple(rows)
 
     @property
     def _where(self) -> str:

@@ -181,7 +181,10 @@ def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tup
     device are in ``device_figures``. Evaluations on other devices are ignored.
     """
     best = {device: _best(on_device(evaluations, device)) for device in devices}
-    artefacts = dict.fromkeys(artefact for by_artefact in best.values() for artefact in by_artefact)
+    # In the order of the devices; a set would have none.
+    artefacts = dict[Variant, None]()
+    for by_artefact in best.values():
+        artefacts |= dict.fromkeys(by_artefact)
     rows = []
     for artefact in artefacts:
         # A file that lacks a figure on one device cannot be the file for all.
@@ -198,9 +201,11 @@ def with_required_figures(
 
     def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
         artefact = evaluation.variant
-        return {
-            device: by_artefact[artefact].figures for device, by_artefact in best.items() if artefact in by_artefact
-        }
+        figures = {}
+        for device, by_artefact in best.items():
+            if artefact in by_artefact:
+                figures[device] = by_artefact[artefact].figures
+        return figures
 
     return [replace(e, required_figures=known(e)) for e in evaluations]
 

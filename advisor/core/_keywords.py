@@ -24,15 +24,15 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
 
     def declare(function: Function) -> Function:
         plain = inspect.signature(function)
-        parameters = [
-            parameter for parameter in plain.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
+        parameters = []
+        for parameter in plain.parameters.values():
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                parameters.append(parameter)
         by_keyword = inspect.Parameter.KEYWORD_ONLY
         known = defaults_of(kind) if stated else {}
-        shared = [
-            inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint)
-            for name, hint in get_type_hints(kind).items()
-        ]
+        shared = []
+        for name, hint in get_type_hints(kind).items():
+            shared.append(inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint))
         places = [parameter for parameter in parameters if parameter.kind is not by_keyword]
         signature = plain.replace(
             parameters=[*places, *shared, *(parameter for parameter in parameters if parameter.kind is by_keyword)]

@@ -142,6 +142,11 @@ def parse_licences(text: str) -> tuple[str, ...]:
     return names
 
 
+def is_permissive(licence: str | None) -> bool:
+    """Return whether a licence is one of :data:`PERMISSIVE`."""
+    return allows((PERMISSIVE_WORD,), licence)
+
+
 def allows(wanted: Sequence[str], licence: str | None) -> bool:
     """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
     if not wanted:
@@ -185,7 +190,7 @@ def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
 
 def show_met(limits: Limits, evaluation: Evaluation) -> dict[str, str]:
     """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
-    return {
-        name: f"met with {show_probability(share)} probability"
-        for name, share in limits.probabilities(evaluation).items()
-    }
+    texts = {}
+    for name, share in limits.probabilities(evaluation).items():
+        texts[name] = f"met with {show_probability(share)} probability"
+    return texts

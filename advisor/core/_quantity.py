@@ -187,7 +187,7 @@ class LatencyDistribution:
             return None
         if not all(isinstance(value, int | float) and value > 0 for value in values) or list(values) != sorted(values):
             return None
-        return cls(tuple(float(value) for value in values))
+        return cls(tuple(map(float, values)))
 
     def below(self, limit_ms: float) -> float:
         """Return the probability that the latency is at most ``limit_ms`` (0 and 1 beyond what is kept)."""

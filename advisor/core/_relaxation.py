@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from advisor.core._evaluation import Evaluation, show_figure
 from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor, licence_refusal, show_met
@@ -31,10 +32,10 @@ class Relaxation:
 
 def sum_overrun(evaluation: Evaluation, limits: Limits) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
-    return sum(
-        NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, limits)), 1e-9)
-        for name, excess in limits.violations(evaluation).items()
-    )
+    overrun = 0.0
+    for name, excess in limits.violations(evaluation).items():
+        overrun += NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, limits)), 1e-9)
+    return overrun
 
 
 def _limit_of(limit: str, limits: Limits) -> float:
@@ -46,8 +47,11 @@ def list_relaxations(known: Sequence[Evaluation], limits: Limits) -> tuple[Relax
     """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
     broken = {e.configuration.key: limits.violations(e) for e in known}
     changes = []
-    for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
-        only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, limits)]
+    for limit in dict.fromkeys(chain.from_iterable(broken.values())):
+        only = []
+        for evaluation in known:
+            if set(broken[evaluation.configuration.key]) == {limit} and _loosens(limit, evaluation, limits):
+                only.append(evaluation)
         # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for. Of equal ones
         # it is the one that the answer names as closest.
         if only:
@@ -84,7 +88,10 @@ def find_loosening(limit: str, admitted: Evaluation, difference: str, limits: Li
 def _together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
     """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
     # A figure that is not known meets no limit, however loose: such a candidate is no way out.
-    possible = [e for e in known if all(_loosens(limit, e, limits) for limit in limits.violations(e))]
+    possible = []
+    for evaluation in known:
+        if all(_loosens(limit, evaluation, limits) for limit in limits.violations(evaluation)):
+            possible.append(evaluation)
     if not possible:
         return ()
     nearest = min(possible, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))

@@ -114,7 +114,8 @@ def _shares(row: Evaluation) -> Iterator[float | None]:
     yield from (row.budget_probability, unknown.accepted, *(facts.accepted for facts in unknown.by_class.values()))
     yield from (agreement.share, agreement.kept) if agreement else ()
     yield from (more.same, more.more / max(more.images, more.more, 1)) if more else ()
-    yield from (share for answers, _ in _list_answers(row) for share in answers.per_class_recall.values())
+    for answers, _ in _list_answers(row):
+        yield from answers.per_class_recall.values()
     others = (unknown.others.found, unknown.others.auroc) if unknown.others else ()
     left_out = (facts.auroc for facts in unknown.by_class.values())
     for quantity in (unknown.auroc, unknown.float_auroc, unknown.kept, unknown.precision, *others, *left_out):

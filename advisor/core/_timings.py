@@ -64,9 +64,10 @@ def _with_one_latency(files: Sequence[Evaluation]) -> list[Evaluation]:
     timed = undisturbed or list(files)
     latency = _pool_latencies([file.latency for file in timed if file.latency])
     p90 = _pool_latencies([file.latency_p90 for file in timed if file.latency_p90])
-    return [
-        replace(file, latency=latency, latency_p90=p90 or file.latency_p90, contended=not undisturbed) for file in files
-    ]
+    pooled = []
+    for file in files:
+        pooled.append(replace(file, latency=latency, latency_p90=p90 or file.latency_p90, contended=not undisturbed))
+    return pooled
 
 
 def _pool_latencies(timings: Sequence[Quantity]) -> Quantity | None:

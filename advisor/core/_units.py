@@ -171,10 +171,10 @@ def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:
 def channel_values(text: str, option: str) -> tuple[float, ...]:
     """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``."""
     try:
-        values = tuple(float(part) for part in text.split(","))
+        values = tuple(map(float, text.split(",")))
     except ValueError:
         values = ()
-    if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+    if len(values) not in (1, 3) or not all(map(math.isfinite, values)):
         raise UsageError(f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5")
     return values
 
@@ -255,9 +255,11 @@ def utf8(text: str) -> str:
 
 def visible(text: str) -> str:
     """Return ``text`` with characters that steer a terminal or reorder a line written as escapes; lines stay lines."""
-    return "".join(
-        char.encode("unicode_escape").decode("ascii") if char != "\n" and _is_hidden(char) else char for char in text
-    )
+    shown = []
+    for char in text:
+        is_escaped = char != "\n" and _is_hidden(char)
+        shown.append(char.encode("unicode_escape").decode("ascii") if is_escaped else char)
+    return "".join(shown)
 
 
 def _is_hidden(char: str) -> bool:

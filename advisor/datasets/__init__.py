@@ -10,40 +10,25 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.datasets._boxes import base_of, coco_files, formats_of, images_of, lists_of
+    from advisor.datasets._boxes import formats_of
     from advisor.datasets._boxes.reading import BoxSurvey, Frame, survey_boxes
-    from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in, part_folders, part_of, text_of
+    from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in
     from advisor.datasets._capture import STAYING, TESTS, VERSION, Test, draw_captures, random_capture, seed_of
-    from advisor.datasets._category_files import key_of, require_beside
-    from advisor.datasets._checks import (
-        check_survey,
-        list_linked_groups,
-        report_repeats,
-        report_unreadable,
-        require_usable,
-    )
+    from advisor.datasets._checks import check_images, check_survey, list_linked_groups, require_usable
     from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, measure_object_sizes, write_boxes
     from advisor.datasets._checks.findings import (
         Finding,
         Kind,
-        more_columns,
         phrase_count,
         require_writable,
-        row_of,
         write_manifest,
         write_rows,
     )
     from advisor.datasets._checks.image_measure import Measure
-    from advisor.datasets._checks.image_quality import (
-        MEASURES,
-        OF_ANY_PLACE,
-        MeasureDistribution,
-        measure_conditions,
-        report_sizes,
-    )
-    from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, Rejected, class_order, members_of
+    from advisor.datasets._checks.image_quality import MEASURES, OF_ANY_PLACE, MeasureDistribution, measure_conditions
+    from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, class_order, members_of
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
-    from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey, make_stratifier
+    from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey
     from advisor.datasets._duplicates import Pair, find_cropped_copies, group_pairs, near_duplicates
     from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_groups import Grouping
@@ -52,8 +37,6 @@ if TYPE_CHECKING:
         InputSpec,
         decode_images,
         describe_read_error,
-        ignore_warnings,
-        is_candidate,
         load,
         open_image,
         read_bytes,
@@ -65,10 +48,11 @@ if TYPE_CHECKING:
     from advisor.datasets._label_sets.survey import LabelSetSurvey
     from advisor.datasets._label_sets.tables import list_label_sets
     from advisor.datasets._layouts import list_files, missing_hint
-    from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
-    from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
-    from advisor.datasets._reading import ReaderFailure, read_each
-    from advisor.datasets._scan import images_in
+    from advisor.datasets._masks.listing import BACKGROUND
+    from advisor.datasets._masks.mask import IGNORED, Mask
+    from advisor.datasets._masks.survey import MaskSurvey, survey_masks
+    from advisor.datasets._photographs import photograph_crops
+    from advisor.datasets._scan import images_in, try_images
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
         HOLDOUT,
@@ -89,18 +73,18 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
+    "BACKGROUND",
     "DEMO_NOTE",
     "HOLDOUT",
     "HOLDOUT_SHARE",
+    "IGNORED",
     "MEASURES",
     "OF_ANY_PLACE",
     "ONE_CLASS",
     "PARTS",
     "READ_ERRORS",
     "SMALL_SIDE",
-    "SPLIT",
     "STAYING",
-    "SUFFIXES",
     "TESTS",
     "TRAIN",
     "UNGROUPED",
@@ -120,24 +104,22 @@ __all__ = [
     "LabelSetSurvey",
     "LabelledImage",
     "Listing",
-    "ManifestColumns",
+    "Mask",
+    "MaskSurvey",
     "Measure",
     "MeasureDistribution",
     "ObjectSizes",
     "Overview",
     "Pair",
     "Progress",
-    "ReaderFailure",
-    "Rejected",
     "Split",
     "Survey",
     "Test",
     "address_of",
-    "base_of",
     "check_boxes",
+    "check_images",
     "check_survey",
     "class_order",
-    "coco_files",
     "copies_sentence",
     "deal_out",
     "decode_images",
@@ -146,54 +128,39 @@ __all__ = [
     "divide_survey",
     "draw_captures",
     "draw_demo",
-    "entry_of",
     "find_cropped_copies",
     "folder_in",
     "formats_of",
     "group_numbers",
     "group_pairs",
-    "ignore_warnings",
     "images_in",
-    "images_of",
-    "is_candidate",
-    "key_of",
     "list_files",
     "list_label_sets",
     "list_linked_groups",
-    "lists_of",
     "load",
-    "make_stratifier",
     "measure_conditions",
     "measure_object_sizes",
     "measure_silhouettes",
     "members_of",
     "missing_hint",
-    "more_columns",
     "near_duplicates",
     "open_image",
-    "part_folders",
-    "part_of",
+    "photograph_crops",
     "phrase_count",
     "random_capture",
     "read_bytes",
-    "read_each",
     "read_orientation",
-    "read_rows",
     "read_thumbnail",
-    "report_repeats",
-    "report_sizes",
-    "report_unreadable",
-    "require_beside",
     "require_unchanged",
     "require_usable",
     "require_writable",
-    "row_of",
     "seed_of",
     "sha256_of",
     "split_halves",
     "survey",
     "survey_boxes",
-    "text_of",
+    "survey_masks",
+    "try_images",
     "write_boxes",
     "write_manifest",
     "write_rows",

@@ -47,7 +47,10 @@ def archives_in(folder: Path) -> list[Path]:
         paths += [place / name for name in visible if kind_of(Path(name)) in SOURCES]
     files = [file for file in paths if file.is_file()]
     # A table without images is a manifest, which another reader takes.
-    manifests = {file for file in files if file.suffix.lower() in PARQUET and not holds_images(file)}
+    manifests = set()
+    for file in files:
+        if file.suffix.lower() in PARQUET and not holds_images(file):
+            manifests.add(file)
     return sorted(set(files) - manifests)
 
 

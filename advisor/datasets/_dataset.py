@@ -115,7 +115,9 @@ def draw_files(listing: Listing, most: int) -> Listing:
         run = min(RUN, max(1, wanted // RUN))
         # Negative numbers for single images, so that they never meet the number of a row.
         runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
-        units = [[places[index] for index in indices] for indices in members_of(runs).values()]
+        units = []
+        for indices in members_of(runs).values():
+            units.append([places[index] for index in indices])
         units.sort(key=lambda unit: _rank(listing.entries[unit[0]]))
         taken = 0
         for unit in units:

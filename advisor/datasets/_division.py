@@ -92,7 +92,7 @@ def list_strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: 
         if large:
             largest, _ = large[0]
             joined = [largest if stratum == others else stratum for stratum in joined]
-    return tuple(", ".join(stratum) for stratum in joined)
+    return tuple(map(", ".join, joined))
 
 
 def _list_fine_strata(contents: Sequence[Counter[str]]) -> list[Stratum]:

@@ -347,10 +347,9 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
         classes = sorted(top_folders)
     else:
         labels, classes = _label_images(root, inner, top_folders, depth)
-    placed = [
-        PlacedImage(index, label, parts.get(names[1], ""))
-        for index, label, names in zip(indices, labels, inner, strict=True)
-    ]
+    placed = []
+    for index, label, names in zip(indices, labels, inner, strict=True):
+        placed.append(PlacedImage(index, label, parts.get(names[1], "")))
     loose = len(images) - len(inner)
     return FolderReading(placed, classes, _describe_unused({root.name: loose} if loose else {}))
 

@@ -134,7 +134,10 @@ def labels_in_cell(cell: str) -> list[str]:
 
 def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
     """Return whether an object has a column of images, and others of as many cells."""
-    columns = [column for column in content.values() if isinstance(column, list) and column]
+    columns = []
+    for column in content.values():
+        if isinstance(column, list) and column:
+            columns.append(column)
     if len(columns) < 2 or len(columns) < len(content):
         return False
     # Two columns of images would be the images of two classes.

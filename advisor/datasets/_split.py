@@ -66,7 +66,10 @@ def draw_groups(
     for label in sorted(wanted):
         if held[label]:
             continue
-        others = [number for number in range(len(groups)) if number not in taken and label in counts[number]]
+        others = []
+        for number in range(len(groups)):
+            if number not in taken and label in counts[number]:
+                others.append(number)
         free = [number for number in others if can_spare(counts[number], 1)]
         if free:
             # The smallest of them: it takes the fewest images of other classes along.

@@ -15,7 +15,7 @@ LABEL = "label"
 SPLIT = "split"
 NO_PART = frozenset({"", "unassigned", "none", "unused"})  # Cells of images that are in no part of the user's split
 
-_SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))
+_SUFFIX = "|".join(sorted(map(re.escape, SUFFIXES)))
 _IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
 _MXNET = re.compile(rf"\d+\s+(?P<rest>[\d.]+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)  # number, class, image
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         model_features,
         read_features,
     )
-    from advisor.devices._latency.table import column_of, target_vector
+    from advisor.devices._latency.table import target_vector
     from advisor.devices._phone import AddedPhone, UnitTiming
     from advisor.devices._prediction import (
         CALIBRATED,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         Predictor,
         arena_of,
         device_predictor,
-        predict_memory,
+        predict_memory_on,
     )
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (
@@ -150,7 +150,6 @@ __all__ = [
     "calibrate",
     "canonical",
     "clusters_of",
-    "column_of",
     "compare_export",
     "device_names",
     "device_predictor",
@@ -174,7 +173,7 @@ __all__ = [
     "on_this_machine",
     "own_folder",
     "phone_remarks",
-    "predict_memory",
+    "predict_memory_on",
     "prefer_tflite",
     "provenance",
     "read_document",

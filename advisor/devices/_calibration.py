@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -70,8 +71,11 @@ def calibration_report(
     ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
     them; ``models`` are those that can be measured.
     """
-    on_target = (row for row in after.measurements if row.target == target.name and row.precision == form)
-    truth = {row.model: row.latency_ms for row in on_target if row not in before.measurements}
+    truth = {}
+    for row in after.measurements:
+        is_of_form = row.target == target.name and row.precision == form
+        if is_of_form and row not in before.measurements:
+            truth[row.model] = row.latency_ms
     measured_models = [model for model in models if model.name in truth]
     names = tuple(model.name for model in measured_models)
     # An earlier measurement of the same models would make the figure "before" too good.
@@ -104,12 +108,11 @@ def estimate_error(
     It is NaN if every model is known.
     """
     predictions = predictor.predict(profile, target, form, models)
-    spreads = [
-        # Half of the errors lie between the quartiles, so half of their distance (log) is the median error.
-        math.sqrt(prediction.quantile(0.75) / prediction.quantile(0.25)) - 1
-        for prediction in predictions
-        if prediction.latency.provenance is Provenance.PREDICTED
-    ]
+    spreads = []
+    for prediction in predictions:
+        if prediction.latency.provenance is Provenance.PREDICTED:
+            # Half of the errors lie between the quartiles, so half of their distance (log) is the median error.
+            spreads.append(math.sqrt(prediction.quantile(0.75) / prediction.quantile(0.25)) - 1)
     return statistics.median(spreads) if spreads else math.nan
 
 
@@ -205,8 +208,10 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
         )
-    processors = (target for target in profile.targets if target.accelerator == "cpu")
-    measurable = [target for target in processors if target.runtime in MEASURABLE_RUNTIMES and forms_of(target)]
+    measurable = []
+    for processor in profile.targets:
+        if processor.accelerator == "cpu" and processor.runtime in MEASURABLE_RUNTIMES and forms_of(processor):
+            measurable.append(processor)
     calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
     if target.name not in calibratable:
         reason = "no CPU target that runs float32 or int8 .tflite files"
@@ -255,12 +260,15 @@ class PickForBudget:
 
     def _judge_models(self, profile: DeviceProfile) -> tuple[Floats, Floats]:
         """Return each model's probability to meet the budget, and its distance (log), both in its best form."""
-        predictions = [
-            self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)
-        ]
-        chances = [[prediction.probability(self.budget_ms) for prediction in of_form] for of_form in predictions]
+        predictions = []
+        for form in forms_of(self.target):
+            predictions.append(self.predictor.predict(profile, self.target, form, self.models))
         log_budget = math.log(self.budget_ms)
-        distance = [[abs(prediction.mean_log - log_budget) for prediction in of_form] for of_form in predictions]
+        chances = []
+        distance = []
+        for of_form in predictions:
+            chances.append([prediction.probability(self.budget_ms) for prediction in of_form])
+            distance.append([abs(prediction.mean_log - log_budget) for prediction in of_form])
         return np.max(chances, axis=0), np.min(distance, axis=0)
 
 
@@ -287,8 +295,7 @@ def calibrate(
     """
     known = load_features().models
     forms = forms_of(target)
-    # Only networks with shipped features can be predicted, and only published cards be made with random weights.
-    cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
+    cards = _map_predictable(known)
     models = [known[name] for name in cards]
     with Scratch() as work:
         operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
@@ -320,10 +327,20 @@ def calibrate(
             made = (convert_card(pool, cards[name], forms, work, tell_step) for name in names)
             networks = measure_networks(connection, made, target.threads, tell_step, change)
     after = with_timings(with_kernels, target, networks.kept)
-    measured_forms = [form for form in forms if any(form == measured_form for _, measured_form in networks.kept)]
-    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in measured_forms)
+    measured_forms = {form for _, form in networks.kept}
+    report = partial(calibration_report, predictor, profile, after, target, models)
+    reports = tuple(report(form) for form in forms if form in measured_forms)
     path = write_profile(after, folder_of(profile))
     return Calibrated(after, target, networks, reports, path, tuple(left_out), decision.pick(after) if decision else "")
+
+
+def _map_predictable(known: Collection[str]) -> dict[str, Card]:
+    """Return the cards with features, which are ``known``, whose networks can be made with random weights."""
+    cards = {}
+    for card in load_catalogue().values():
+        if card.name in known and not card.own_file:
+            cards[card.name] = card
+    return cards
 
 
 def _write_kernels(profile: DeviceProfile, parts: Iterable[TimedKernels]) -> tuple[DeviceProfile, list[str]]:
@@ -353,11 +370,10 @@ def _tell_gain(
     """Tell the expected median error now, and as it will be if the models turn out as they are predicted."""
     chosen = [model for model in models if model.name in names]
     forms = forms_of(target)
-    predicted = {
-        (model.name, form): prediction.latency.value
-        for form in forms
-        for model, prediction in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True)
-    }
+    predicted = {}
+    for form in forms:
+        for model, prediction in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True):
+            predicted[(model.name, form)] = prediction.latency.value
     after = with_measurements(with_kernels, target, predicted)
     for form in forms:
         now = estimate_error(predictor, before, target, form, models)
@@ -468,10 +484,8 @@ def with_measurements(
     # Only the user's latest measurement of a model counts, also against a shipped one on the same target.
     replaced = {(target.name, model, form) for model, form in latency_ms}
     others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
-    new = [
-        Measurement(target.name, model, form, milliseconds, statistic, source_repo=CALIBRATED, source_path=profile.name)
-        for (model, form), milliseconds in sorted(latency_ms.items())
-    ]
+    calibrated = partial(Measurement, target.name, source_repo=CALIBRATED, source_path=profile.name)
+    new = [calibrated(model, form, value, statistic) for (model, form), value in sorted(latency_ms.items())]
     return replace(profile, measurements=(*others, *new))
 
 

@@ -114,7 +114,9 @@ def kernel_file(work: Work, copies: int = 1) -> bytes:
     """Return a float32 file that runs ``copies`` equal operators with a square output on one input."""
     made = _Graph()
     source = made.tensor(*_input_shape(work))
-    outputs = [output for _ in range(copies) for output in _add_operator(made, work, source)]
+    outputs = []
+    for _ in range(copies):
+        outputs += _add_operator(made, work, source)
     made.graph.inputs = [source]
     sign(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
     return pack(made.model)

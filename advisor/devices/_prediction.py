@@ -148,12 +148,16 @@ class Predictor:
         known = self._facts_of(profile, target, form)
         queries = queries_of(known.posterior.base, models)
         estimates = estimate_latencies(known.posterior, queries, known.log_sd)
-        return tuple(
-            self._quote_measurement(profile, known.measured[model], known.contradicting.get(models[i].name), level)
-            if model in known.measured
-            else self._predict_by_kernels(known, models[i], level) or self._predict_model(known, estimates, i, level)
-            for i, model in enumerate(queries.known)
-        )
+        predictions = []
+        for place, model in enumerate(queries.known):
+            if model in known.measured:
+                contradicting = known.contradicting.get(models[place].name)
+                prediction = self._quote_measurement(profile, known.measured[model], contradicting, level)
+            else:
+                by_kernels = self._predict_by_kernels(known, models[place], level)
+                prediction = by_kernels or self._predict_model(known, estimates, place, level)
+            predictions.append(prediction)
+        return tuple(predictions)
 
     def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> LatencyPosterior:
         """Return the posterior of a target: its measured models, and the targets that it resembles."""
@@ -193,7 +197,10 @@ class Predictor:
 
     def _learn(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
         table = self._base.table
-        rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+        rows = []
+        for row in profile.measurements:
+            if row.usable and row.target == target.name:
+                rows.append(row)
         precision, log_sd = similar_form(
             form, {row.precision for row in rows}, {column.precision for column in table.columns}
         )
@@ -319,6 +326,11 @@ def similar_form(form: str, measured: Collection[str], known: Collection[str]) -
 def arena_of(file: FileFeatures, runtime: str) -> int:
     """Return the bytes of the arena that a runtime needs; TensorFlow Lite Micro keeps more in it than activations."""
     return file.micro_arena_bytes or file.arena_bytes if runtime == MICRO_RUNTIME else file.arena_bytes
+
+
+def predict_memory_on(profile: DeviceProfile, target: DeviceTarget, file: FileFeatures) -> Quantity | None:
+    """Return the peak memory in bytes of one file on a target of a device; None if its weights were not counted."""
+    return predict_memory(file, column_of(profile, target, file.form).kind, target.runtime)
 
 
 def predict_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:

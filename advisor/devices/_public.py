@@ -75,7 +75,10 @@ def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
     from advisor.devices._profiles.listing import COLUMNS, target_rows
     from advisor.store import build_frame
 
-    return build_frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
+    rows = []
+    for profile in list_devices(profiles=profiles):
+        rows += target_rows(profile)
+    return build_frame(COLUMNS, rows)
 
 
 @speak_python

@@ -307,9 +307,9 @@ class Cache:
     def _keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
         """Check the files in ``folder`` and move them into the cache."""
         whats = [f"{member.path} from {origin}" for member in source.members]
-        hashes = [
-            check_hash(folder / member.name, member, what) for member, what in zip(source.members, whats, strict=True)
-        ]
+        hashes = []
+        for member, what in zip(source.members, whats, strict=True):
+            hashes.append(check_hash(folder / member.name, member, what))
         for member, sha256, what in zip(source.members, hashes, whats, strict=True):
             known = _add_known_hash(self._root, member).sha256
             if known and known != sha256:

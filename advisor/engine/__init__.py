@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from advisor.engine import _data_check as data_check
     from advisor.engine._compress.compress import compress, judge
     from advisor.engine._compress.question import ask
+    from advisor.engine._compress.values import ANY, Compression, FileAgreement, RecipeResult, notes_text
     from advisor.engine._data_check import (
         SEED,
         DataCheck,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.stages.figures import capture, over_images, score
     from advisor.engine._pipeline.stages.finetuning import finetune_card
     from advisor.engine._pipeline.stages.head import join_trained_head
+    from advisor.engine._pipeline.stages.unknown_score import KEPT, compute_auroc
     from advisor.engine._preview import preview
     from advisor.engine._progress import STARTING, Progress, display
     from advisor.engine._question import resolve, resolve_resumed
@@ -85,7 +87,7 @@ if TYPE_CHECKING:
     from advisor.engine._space.question_images import Say, divide_images, hold_out_all
     from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
-    from advisor.engine._targets import benchmarking, card_front
+    from advisor.engine._targets import card_front
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
     from advisor.engine._task import SearchTask
@@ -94,10 +96,12 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
+    "ANY",
     "COMPARISON_COLUMNS",
     "DIAGNOSES",
     "FEATURES",
     "FORECAST_COLUMNS",
+    "KEPT",
     "PROBABILITIES",
     "SEED",
     "STARTING",
@@ -110,6 +114,7 @@ __all__ = [
     "CheckedLabels",
     "Child",
     "Comparison",
+    "Compression",
     "DataCheck",
     "DevicePredictor",
     "Devices",
@@ -118,6 +123,7 @@ __all__ = [
     "Execution",
     "Executor",
     "ExpectedTuning",
+    "FileAgreement",
     "FloatModel",
     "Folders",
     "Forecast",
@@ -138,6 +144,7 @@ __all__ = [
     "Progress",
     "Purpose",
     "Question",
+    "RecipeResult",
     "Reevaluation",
     "Request",
     "Resources",
@@ -159,11 +166,11 @@ __all__ = [
     "accuracy",
     "advance",
     "ask",
-    "benchmarking",
     "capture",
     "card_front",
     "compare",
     "compress",
+    "compute_auroc",
     "confidence",
     "continue_command",
     "cost",
@@ -187,6 +194,7 @@ __all__ = [
     "judge",
     "load_run",
     "locate_paths",
+    "notes_text",
     "one_each",
     "over_images",
     "percent",

@@ -103,9 +103,11 @@ class _Work:
         """Return a stage and those that it needs, without what this search or an earlier one has made."""
         walker = self.scorer.walker
         lookup = Lookup(walker.materials)
-        return [
-            missing for missing in with_all_before((stage,)) if not walker.has(missing) and lookup.find(missing) is None
-        ]
+        unmade = []
+        for missing in with_all_before((stage,)):
+            if not walker.has(missing) and lookup.find(missing) is None:
+                unmade.append(missing)
+        return unmade
 
     def price_s(self, stage: Stage[Any]) -> float:
         """Return the rough seconds of what is missing for a stage."""
@@ -184,16 +186,13 @@ def wrong_labels(images: Images, suspects: Sequence[Suspect]) -> tuple[WrongLabe
     """Return suspects by the paths and classes of their images."""
     part = images.part(Role.LEARNT)
     classes = images.classes
-    return tuple(
-        WrongLabel(
-            images.dataset.show_path(part.paths[one.index]),
-            classes[part.labels[one.index]],
-            classes[one.suggested],
-            round(one.given, 4),
-            round(one.better, 4),
-        )
-        for one in suspects
-    )
+    labels = []
+    for suspect in suspects:
+        path = images.dataset.show_path(part.paths[suspect.index])
+        given = classes[part.labels[suspect.index]]
+        suggested = classes[suspect.suggested]
+        labels.append(WrongLabel(path, given, suggested, round(suspect.given, 4), round(suspect.better, 4)))
+    return tuple(labels)
 
 
 async def learn_from_all(work: _Work, trains_here: bool) -> None:

@@ -143,7 +143,10 @@ class DataCheck:
     @property
     def left_out(self) -> frozenset[Path]:
         """The images to leave out of a set without these faults."""
-        return frozenset(path for finding in self.findings for path in finding.leave_out)
+        paths = set[Path]()
+        for finding in self.findings:
+            paths.update(finding.leave_out)
+        return frozenset(paths)
 
     def write_manifest(self, path: Path) -> int:
         """Write a new CSV manifest without the suspects, with labels in one spelling; return its number of images."""
@@ -170,11 +173,13 @@ class DataCheck:
             "kind": finding.kind.value,
             "message": finding.message,
             "advice": finding.advice,
-            "groups": [[shown(path) for path in group] for group in finding.groups],
+            "groups": [list(map(shown, group)) for group in finding.groups],
             "notes": list(finding.notes),
             "leave_out": [shown(path) for path in finding.leave_out],
         }
-        marked = [[{"label": box.label, "box": list(box.edges)} for box in boxes] for boxes in finding.marked]
+        marked = []
+        for boxes in finding.marked:
+            marked.append([{"label": box.label, "box": list(box.edges)} for box in boxes])
         return {**document, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else document
 
 
@@ -339,14 +344,17 @@ def find_faults(
     group of ``together`` show the same or belong together.
     """
     from advisor.datasets import find_cropped_copies, group_pairs
-    from advisor.training import join_parts
+    from advisor.training import find_suspects, join_parts
 
     features = join_parts(parts)
     copies = find_cropped_copies(features, paths)
     # A group becomes a chain of pairs: `groups` joins what is connected, and a chain needs the fewest pairs.
-    chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
+    chained = []
+    for group in together:
+        for first, second in pairwise(group):
+            chained.append(Pair(first, second, 1.0))
     alike = group_pairs([*copies, *chained], len(labels))
-    suspects = _suspects(features, labels, checked, alike, landmarks)
+    suspects = find_suspects(features, labels, checked, alike, SEED, landmarks)
     content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
     path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -355,25 +363,3 @@ def read_faults(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
     """Return what :func:`find_faults` wrote; KeyError, OSError, TypeError or ValueError if it is missing or damaged."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return parse(tuple[Suspect, ...], content["suspects"]), parse(tuple[Pair, ...], content["copies"])
-
-
-def _suspects(
-    features: object, labels: Sequence[int], checked: Sequence[int], alike: Sequence[Sequence[int]], landmarks: int
-) -> list[Suspect]:
-    """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
-    import numpy as np
-
-    from advisor.training import find_suspects, predict_left_out
-
-    array = np.asarray(features)
-    # cleanlab expects labels from 0 without gaps, and rare classes have left some.
-    names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
-    position = {index: number for number, index in enumerate(checked)}
-    groups = [[position[index] for index in group if index in position] for group in alike]
-    together = [group for group in groups if len(group) > 1]
-    chosen = array if len(checked) == len(array) else array[np.asarray(checked)]
-    probabilities = predict_left_out(chosen, renumbered.tolist(), together, SEED, landmarks)
-    return [
-        Suspect(checked[one.index], int(names[one.suggested]), one.given, one.better)
-        for one in find_suspects(renumbered.tolist(), probabilities)
-    ]

@@ -110,7 +110,8 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
         if decision.pick is None and without:
             fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
             return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
-        others = [e for e in rows if decision.pick is None or e.network != decision.pick.network]
+        network = decision.pick.network if decision.pick else None
+        others = [evaluation for evaluation in rows if evaluation.network != network]
         # Only this pick is questioned. Each refutation uses the hold-out once more, and makes its figure a little too
         # high.
         if decision.pick is None or not decision.feasible or not others or not is_refuted(decision.pick):
@@ -160,7 +161,11 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: L
         judged = evaluation.holdout_answers
         return correct(judged.compared_by) if judged is not None and judged.compared_by else None
 
-    floats = {e.network: right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
+    floats = {}
+    for evaluation in evaluations:
+        answers = right(evaluation)
+        if evaluation.configuration.compression == FLOAT and answers:
+            floats[evaluation.network] = answers
 
     def judged(evaluation: Evaluation) -> Evaluation:
         answers = right(evaluation)
@@ -241,7 +246,11 @@ def _labels(run: RunFolder, *parts: str) -> tuple[int, ...]:
     split = run.read_json("split.json")
     try:
         label_of = {name: label for label, name in enumerate(split["classes"])}
-        return tuple(label_of[row["class"]] for part in parts or (VALIDATION,) for row in split[part])
+        labels = []
+        for part in parts or (VALIDATION,):
+            for row in split[part]:
+                labels.append(label_of[row["class"]])
+        return tuple(labels)
     except (KeyError, TypeError):
         return ()
 

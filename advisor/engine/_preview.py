@@ -142,13 +142,19 @@ class _SearchSpace:
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = SearchRule(plan, question.preference, question.limits, least, limit)
-        done = {stage for results in self.cached.values() for stage in results.done}
+        done = set[Stage[Any]]()
+        for results in self.cached.values():
+            done.update(results.done)
         # Cached stages cost nothing, so the course is that of the next search and not that of one with an empty cache.
         rule.prices.finished = set(done)
-        steps = [step for some in rule.forecast_steps() for step in some]
+        steps = list[FormStep]()
+        for following in rule.forecast_steps():
+            steps += following
         left = (configuration for configuration in plan.configurations() if configuration not in self.filtered)
         chosen = tuple(configuration for configuration in left if FormStep.of(configuration) in steps)
-        stages = {stage for step in steps for stage in rule.prices.stages(step)}
+        stages = set[Stage[Any]]()
+        for step in steps:
+            stages.update(rule.prices.stages(step))
         tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
         whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
         # Stages are priced together, because a shared stage runs once.
@@ -156,7 +162,7 @@ class _SearchSpace:
 
     def cards(self) -> tuple[CardForecast, ...]:
         """Return the forecast of each card."""
-        return tuple(self._card(card) for card in self.plan.cards)
+        return tuple(map(self._card, self.plan.cards))
 
     def configurations(self) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
@@ -183,11 +189,11 @@ class _SearchSpace:
         """Return the variants of a card that no rule leaves out."""
         plan = self.plan
         threads = plan.threads[0]
-        return [
-            (training, recipe)
-            for training, recipe in plan.workload.variants_of(card)
-            if plan.configuration(card.name, recipe, threads, training) not in self.filtered
-        ]
+        variants = []
+        for training, recipe in plan.workload.variants_of(card):
+            if plan.configuration(card.name, recipe, threads, training) not in self.filtered:
+                variants.append((training, recipe))
+        return variants
 
     def _first_s(self, card: Card, wanted: Sequence[RecipePair]) -> float:
         """Return the seconds by the clock until the first result of a card: a form of its lightest training."""
@@ -241,10 +247,11 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     lookup = Lookup(materials)
     remeasure = resolved.execution.remeasure
     unknown = CachedResults()
-    cached = {
-        card.name: lookup.of_card(card, plan.workload, remeasure) if card.name in materials.weights else unknown
-        for card in plan.cards
-    }  # cards without weights on this machine have no results
+    cached = {}
+    for card in plan.cards:
+        # Cards without weights on this machine have no results.
+        has_weights = card.name in materials.weights
+        cached[card.name] = lookup.of_card(card, plan.workload, remeasure) if has_weights else unknown
     card_predictor = CardPredictor(resolved.targets, plan.cards_by_name, DevicePredictor())
     rules = rules_of(plan, card_predictor)
     filtered = rule_out(plan, rules)
@@ -302,7 +309,10 @@ def _locate_weights_without(
         if len(downloads) == resolved.cards_to_try:
             break
         file = locate_weights(card, options)
-        sources = [source for source in card.weights if source.file.checkable or source.kind == "huggingface"]
+        sources = []
+        for source in card.weights:
+            if source.file.checkable or source.kind == "huggingface":
+                sources.append(source)
         if file is not None:
             downloads[card.name] = 0
             files[card.name] = file
@@ -366,7 +376,10 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
 
     table = load_features()
     machine = _machine(plan, cached)
-    cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
+    cards = []
+    for card in plan.cards:
+        if not card.own_file and card.macs and card.params:
+            cards.append(card)
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
     predictor = device_predictor()
     predictions = dict[Key, "Prediction"]()

@@ -124,20 +124,21 @@ class Remaining:
 
     def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
         """Yield the stages that are left, each with the share of it that is expected to run."""
-        left = {
-            (configuration.card, (configuration.training, configuration.compression))
-            for configuration in self._left - self._deferred
-        }
-        needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
+        left = set()
+        for configuration in self._left - self._deferred:
+            left.add((configuration.card, (configuration.training, configuration.compression)))
+        needed = set[Stage[Any]]()
+        for variant in left:
+            needed.update(self._by_variant[variant])
+        needed -= self._finished
         # As if so many configurations had been made before: the first one that is skipped does not halve the estimate.
         made = (self._made + PRIOR_CONFIGURATIONS) / (self._evaluated + PRIOR_CONFIGURATIONS)
         for stage in needed:
             yield stage, made if stage.scope.compression else 1.0
-        expected = {
-            (configuration.card, configuration.training)
-            for configuration in self._plan.configurations()
-            if configuration not in self._deferred
-        }
+        expected = set()
+        for configuration in self._plan.configurations():
+            if configuration not in self._deferred:
+                expected.add((configuration.card, configuration.training))
         for network, stage in self._judging.items():
             if network not in self._judged and network in expected:
                 yield stage, 1.0
@@ -186,25 +187,27 @@ class Remaining:
     def _by_variant(self) -> Mapping[tuple[str, RecipePair], tuple[Stage[Any], ...]]:
         """The stages of each variant until it is evaluated."""
         workload = self._plan.workload
-        return {
-            (card.name, variant): with_all_before(VariantStages(card, *variant, workload).evaluation)
-            for card in self._plan.cards
-            for variant in workload.variants_of(card)
-        }
+        stages = {}
+        for card in self._plan.cards:
+            for variant in workload.variants_of(card):
+                stages[(card.name, variant)] = with_all_before(VariantStages(card, *variant, workload).evaluation)
+        return stages
 
     @cached_property
     def _planned(self) -> frozenset[Stage[Any]]:
-        return frozenset(stage for stages in self._by_variant.values() for stage in stages)
+        planned = list[Stage[Any]]()
+        for stages in self._by_variant.values():
+            planned += stages
+        return frozenset(planned)
 
     @cached_property
     def _judging(self) -> Mapping[tuple[str, str], Stage[Any]]:
         """The stage that judges each network, once."""
         workload = self._plan.workload
-        stages = {
-            (card.name, training): VariantStages(card, training, compression, workload).judging
-            for card in self._plan.cards
-            for training, compression in workload.variants_of(card)
-        }
+        stages = {}
+        for card in self._plan.cards:
+            for training, compression in workload.variants_of(card):
+                stages[(card.name, training)] = VariantStages(card, training, compression, workload).judging
         return {network: judging[0] for network, judging in stages.items() if judging}
 
 

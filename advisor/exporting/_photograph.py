@@ -94,9 +94,9 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
             if len(names) < 2:
                 raise
             # Nothing says at which photograph the child ended, so each is tried alone.
-            photograph_answers = [
-                _answer_alone(pool, str(run), place, name, folder) for place, name in enumerate(names)
-            ]
+            photograph_answers = []
+            for place, name in enumerate(names):
+                photograph_answers.append(_answer_alone(pool, str(run), place, name, folder))
     finally:
         pool.close()
         scratch.remove()

@@ -187,7 +187,7 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and ``vectors.json`` with the expected answers
     and the largest difference that the checker accepts.
     """
-    from advisor.compression import photograph_crops
+    from advisor.datasets import photograph_crops
     from advisor.measurement import redirect_errors
 
     images = photograph_crops(model.size, SEED)

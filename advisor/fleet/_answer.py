@@ -96,7 +96,10 @@ class FleetOption:
     def share_of(self, tier: int) -> float:
         """Return the share of the known phones that get a file and meet the limits with it."""
         total = sum(assigned.phone.share for assigned in self.phones)
-        sure_phones = [assigned.phone for assigned in self.phones if assigned.sure and assigned.tier == tier]
+        sure_phones = []
+        for assigned in self.phones:
+            if assigned.sure and assigned.tier == tier:
+                sure_phones.append(assigned.phone)
         return sum(phone.share for phone in sure_phones) / total
 
     @cached_property

@@ -105,9 +105,10 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
 
 
 def _tiers_by_phone(answer: FleetAnswer) -> dict[str, str]:
-    return {
-        assigned.phone.name: answer.option.files[assigned.tier].configuration.key for assigned in answer.option.phones
-    }
+    tiers = {}
+    for assigned in answer.option.phones:
+        tiers[assigned.phone.name] = answer.option.files[assigned.tier].configuration.key
+    return tiers
 
 
 def _read_stored(document: Mapping[str, Any]) -> dict[str, str]:

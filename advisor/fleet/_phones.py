@@ -148,8 +148,10 @@ def _read_rows(text: str) -> list[dict[str, str]]:
     twice, or a row has more cells than the header.
     """
     # Excel begins a CSV file in UTF-8 with a byte order mark, which would become a part of the first column's name.
-    lines = text.removeprefix("\ufeff").splitlines()
-    lines = [line for line in lines if line.strip() and not line.startswith("#")]
+    lines = []
+    for line in text.removeprefix("\ufeff").splitlines():
+        if line.strip() and not line.startswith("#"):
+            lines.append(line)
     if not lines:
         return []
     delimiter = max(_DELIMITERS, key=lines[0].count)
@@ -204,7 +206,8 @@ def _parse_share(text: str, name: str, number: int) -> float:
 
 def _list_names(profiles: Profiles) -> Iterator[str]:
     yield from profiles
-    yield from (soc.name for soc in index_socs().values())
+    for soc in index_socs().values():
+        yield soc.name
 
 
 def _find_device(

@@ -167,16 +167,17 @@ def _make_options(answer: FleetAnswer) -> blocks.Block:
 
 def _list_files(option: FleetOption) -> blocks.Block:
     titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
-    rows = [
-        (
-            f"{tier}{' (floor)' if not tier else ''}",
-            text.file(file),
-            f"{file.accuracy_percent:.1f}",
-            show_bytes(file.size_bytes),
-            text.whole_percent(option.share_of(tier)),
+    rows = []
+    for tier, file in enumerate(option.files):
+        rows.append(
+            (
+                f"{tier}{' (floor)' if not tier else ''}",
+                text.file(file),
+                f"{file.accuracy_percent:.1f}",
+                show_bytes(file.size_bytes),
+                text.whole_percent(option.share_of(tier)),
+            )
         )
-        for tier, file in enumerate(option.files)
-    ]
     return blocks.DataTable(titles, rows, "The files")
 
 
@@ -217,7 +218,7 @@ def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
 
 
 class FleetPart:
-    """The part of the reports."""
+    """The section of the fleet in the reports: see :class:`advisor.reporting._view.ReportPart`."""
 
     TITLE = TITLE
     blocks = staticmethod(blocks_of)

@@ -204,10 +204,10 @@ def _describe_measuring(
     factor = np.max(factors, axis=0)
     # No gain means that the form is not reached, not that the phone's speed does not matter to it.
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
-    return [
-        {"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))}
-        for gain_of_file, factor_of_file in zip(gain, factor, strict=True)
-    ]
+    measuring = []
+    for gain_of_file, factor_of_file in zip(gain, factor, strict=True):
+        measuring.append({"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))})
+    return measuring
 
 
 # ---- the bundle ----
@@ -298,7 +298,7 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
     kernels of LiteRT here.
     """
-    from advisor.compression import photograph_crops
+    from advisor.datasets import photograph_crops
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     crop_places = np.linspace(0, len(crops) - 1, VECTORS).astype(int)
@@ -316,7 +316,7 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
         differences = [np.abs(output - reference) for output, reference in zip(outputs, references, strict=True)]
         apart = max(float(difference.max()) for difference in differences)
         stride = math.ceil(len(outputs[0]) / OUTPUTS)
-        expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
+        expected.append([list(map(_shorten, output[::stride].tolist())) for output in outputs])
         strides.append(stride)
         tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in images]

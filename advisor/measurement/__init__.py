@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         predict_arrays,
         predict_captured,
         predict_pixels,
+        run_in_threads,
         save_detections,
         sums_of_units,
         true_boxes,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         with_interval,
     )
     from advisor.measurement._average_precision import (
-        Flags,
         Matched,
         count_boxes,
         f1_of,
@@ -62,27 +62,15 @@ if TYPE_CHECKING:
         fit_score_calibration,
         guarantee_threshold,
     )
-    from advisor.measurement._confidence import (
-        OutOfFold,
-        apply_temperature,
-        assess_reliability,
-        at_recall,
-        at_score,
-        crossfit_probabilities,
-        draw_curve,
-        find_covering,
-        find_reachable,
-        find_recalling,
-        find_threshold,
-        fit_temperature,
-    )
+    from advisor.measurement._class_thresholds import choose_class_thresholds, judge_class_thresholds
+    from advisor.measurement._confidence import OutOfFold, fit_temperature
     from advisor.measurement._delegation import Delegation, delegate_operators
     from advisor.measurement._host import Host, require_quiet
     from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio, Verdict, session, timing
     from advisor.measurement._latency.scenarios import Pipeline
     from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
-    from advisor.measurement._latency.timing import disturbance, effort_named, judge, least_cpu_ms, measure
-    from advisor.measurement._metrics import FIRST, Judged, Score, scores
+    from advisor.measurement._latency.timing import disturbance, judge, least_cpu_ms, measure
+    from advisor.measurement._metrics import FIRST, Score, score_classifier
     from advisor.measurement._microcontrollers import (
         EthosEstimate,
         MicroCheck,
@@ -92,18 +80,16 @@ if TYPE_CHECKING:
         interpreter_of,
     )
     from advisor.measurement._on_device import DeviceBenchmark, DeviceRow, OutputAgreement
-    from advisor.measurement._on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
-    from advisor.measurement._on_device.gpu import benchmark_on_gpu, redirect_errors
+    from advisor.measurement._on_device.choice import benchmark_device
+    from advisor.measurement._on_device.gpu import redirect_errors
     from advisor.measurement._operators import profile
     from advisor.measurement._operators.profile_values import OperatorTime, Profile, TypeTime
     from advisor.measurement._processes import call_json
-    from advisor.measurement._unknown import KEPT, Neighbours, compute_auroc, make_rule, mean_of, share_accepted
 else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
     "FIRST",
-    "KEPT",
     "NEAR",
     "RESAMPLES",
     "Benchmark",
@@ -117,16 +103,13 @@ __all__ = [
     "DeviceRow",
     "EthosEstimate",
     "FileBenchmark",
-    "Flags",
     "Floats",
     "Host",
-    "Judged",
     "Labels",
     "LatencyResult",
     "Matched",
     "MicroCheck",
     "ModelTiming",
-    "Neighbours",
     "OperatorTime",
     "OutOfFold",
     "OutputAgreement",
@@ -136,7 +119,6 @@ __all__ = [
     "Profile",
     "Ratio",
     "Runner",
-    "RuntimeHere",
     "Score",
     "ScoreCalibration",
     "TypeTime",
@@ -144,48 +126,34 @@ __all__ = [
     "Verdict",
     "accelerator",
     "answers_of",
-    "apply_temperature",
-    "assess_reliability",
-    "at_recall",
-    "at_score",
     "average_precision",
     "benchmark",
-    "benchmark_in_runtimes",
-    "benchmark_on_device",
-    "benchmark_on_gpu",
+    "benchmark_device",
     "calibration_error",
     "call_json",
+    "choose_class_thresholds",
     "complete_guarantee",
-    "compute_auroc",
     "count_boxes",
-    "crossfit_probabilities",
     "crossfit_scores",
     "delegate_operators",
     "disturbance",
-    "draw_curve",
-    "effort_named",
     "f1_of",
     "find_centres",
-    "find_covering",
     "find_interpreter",
-    "find_reachable",
-    "find_recalling",
     "find_serving",
-    "find_threshold",
     "fit_score_calibration",
     "fit_temperature",
     "guarantee_threshold",
     "host",
     "interpreter_of",
     "judge",
+    "judge_class_thresholds",
     "label_precision",
     "label_thresholds",
     "least_cpu_ms",
     "load_detections",
-    "make_rule",
     "match_boxes",
     "match_centres",
-    "mean_of",
     "measure",
     "of_other_images",
     "predict",
@@ -196,11 +164,11 @@ __all__ = [
     "redirect_errors",
     "require_coco",
     "require_quiet",
+    "run_in_threads",
     "save_detections",
     "score_boxes",
-    "scores",
+    "score_classifier",
     "session",
-    "share_accepted",
     "split_precision",
     "sums_of_units",
     "timing",

@@ -169,7 +169,10 @@ class Accelerator(_Strict):
         ways = [rule for rule in self.operators if operator.name in rule.names]
         if not ways:
             return f"{operator.name} is not supported"
-        matching = [rule for rule in ways if any(form.fits(*types) for form in rule.types)]
+        matching = []
+        for rule in ways:
+            if any(form.fits(*types) for form in rule.types):
+                matching.append(rule)
         if not matching:
             # Written as DataTypes.parse reads them.
             data, weights, output = types

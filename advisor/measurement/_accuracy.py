@@ -191,7 +191,7 @@ class Classifier:
 
     def __call__(self, image: Floats) -> Floats:
         """Return the probabilities of one normalised image, which must have the shape of the input."""
-        expected = tuple(int(side) for side in self._input["shape"][1:])
+        expected = tuple(map(int, self._input["shape"][1:]))
         if image.shape != expected:
             raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
         try:
@@ -205,7 +205,7 @@ class Classifier:
 def _find_image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the only input, which must be one RGB image."""
     if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
-        shapes = [[int(side) for side in detail["shape"]] for detail in details]
+        shapes = [list(map(int, detail["shape"])) for detail in details]
         raise StageError(f"{name}: the inputs {shapes} are not one RGB image", "the input must be (1, size, size, 3)")
     return details[0]
 

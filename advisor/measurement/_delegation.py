@@ -146,7 +146,9 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     """
     # -1 stands for an optional input that is missing.
     ready = {-1, *model.subgraphs[0].inputs}
-    ready.update(index for index, tensor in enumerate(model.tensors) if tensor.is_constant or tensor.is_variable)
+    for index, tensor in enumerate(model.tensors):
+        if tensor.is_constant or tensor.is_variable:
+            ready.add(index)
     waiting = list(range(len(model.operators)))
     order = list[int]()
     while waiting:

@@ -53,9 +53,8 @@ def list_wishes(asked: Guarantees, classes: Sequence[str]) -> tuple[Guarantees, 
     wishes = []
     for name in classes:
         named = name in asked.precision.by_class or name in asked.recall.by_class
-        precision, recall = (
-            shares.by_class.get(name) if named else shares.plain for shares in (asked.precision, asked.recall)
-        )
+        precision = asked.precision.by_class.get(name) if named else asked.precision.plain
+        recall = asked.recall.by_class.get(name) if named else asked.recall.plain
         wishes.append(Guarantees(Shares(precision), Shares(recall)))
     return tuple(wishes)
 

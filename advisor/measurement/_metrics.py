@@ -6,7 +6,7 @@ Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974).
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,7 +28,7 @@ from advisor.core import (
     wilson,
 )
 from advisor.measurement._average_precision import f1_of
-from advisor.measurement._confidence import FLOOR
+from advisor.measurement._confidence import FLOOR, crossfit_probabilities
 
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
@@ -64,6 +64,31 @@ class Score:
     shares: Floats
     note: str = ""
     images: int | None = None
+
+
+def score_classifier(
+    rows: Floats,
+    labels: Labels,
+    groups: Sequence[str] = (),
+    costs: Floats | None = None,
+    names: Collection[str] = (),
+    *,
+    calibrate: bool = False,
+) -> dict[str, Score]:
+    """Return those of some metrics that the images allow, by name; without names those of all.
+
+    ``rows`` are the probabilities of a file, (N, C or more); a user's own file may have further columns, for answers
+    that are no class. The others are those of :class:`Judged`. With ``calibrate``, each image's probabilities get the
+    temperature that others have; only the log loss needs it.
+    """
+    calibrated = None
+    if calibrate and (LOG_LOSS in names or not names):
+        calibrated = crossfit_probabilities(rows, labels)
+    if costs is not None and rows.shape[1] > len(costs):
+        # An answer that is no class costs as much as the worst one.
+        further = np.repeat(costs.max(axis=1, keepdims=True), rows.shape[1] - len(costs), axis=1)
+        costs = np.hstack([costs, further])
+    return scores(Judged(rows, labels, calibrated, groups, costs), names)
 
 
 def scores(judged: Judged, names: Iterable[str] = ()) -> dict[str, Score]:

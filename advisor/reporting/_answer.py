@@ -107,7 +107,10 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     pick_risks = list_risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)
     # The lines above name the device and other risks already.
-    new = [risk for risk in pick_risks if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
+    new = []
+    for risk in pick_risks:
+        if risk.name != NOT_YOUR_DEVICE and risk.text not in stated:
+            new.append(risk)
     high = [risk for risk in new if risk.warns]
     main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
     if main is None:
@@ -141,12 +144,15 @@ def _sentences(view: RunView) -> Iterator[Block]:
         reason = reason[:1].lower() + reason[1:]  # it goes on after "No result:"
     yield Labelled(label, reason, "good" if decision.feasible else "warn")
     if decision.pick is not None:
-        yield from (Labelled(name, figure) for name, figure in figures.list_expectations(view, decision.pick))
+        for name, figure in figures.list_expectations(view, decision.pick):
+            yield Labelled(name, figure)
     sentences = {
         "How sure": figures.describe_certainty(view),
         "Better on the hold-out": figures.compare_on_holdout(view),
     }
-    yield from (Labelled(label, sentence) for label, sentence in sentences.items() if sentence)
+    for label, sentence in sentences.items():
+        if sentence:
+            yield Labelled(label, sentence)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
     # The terminal has room for the first sentence of each part.
@@ -162,10 +168,12 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield from step_blocks(view)[1:]
     if decision.pick is not None and not decision.feasible:
         label = ALSO if view.next_command else "Next"
-        yield from (Labelled(label, step.words) for step in list_rest(view))
+        for step in list_rest(view):
+            yield Labelled(label, step.words)
     yield Paragraph(counts(view), "dim")
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
-    yield from (Paragraph(note, "dim") for note in notes)
+    for note in notes:
+        yield Paragraph(note, "dim")
     if is_shippable(view):
         yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
     label = _last_label(view)
@@ -214,7 +222,8 @@ def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Label
     """Yield the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
     decision = view.decision
     results = figures.device_results(view, decision.pick) if decision.pick else ()
-    yield from (Labelled("On each device", result.sentence) for result in results)
+    for result in results:
+        yield Labelled("On each device", result.sentence)
     compared = figures.runtimes_sentence(view)
     if compared:
         yield Labelled("Runtimes", compared)
@@ -222,12 +231,16 @@ def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Label
         yield Labelled(
             f"On {device_decision.device}", "the same pick" if device_decision.same else device_decision.decision.reason
         )
-    yield from (Labelled(TITLE, sentence) for sentence in incumbent_sentences(view))
+    for sentence in incumbent_sentences(view):
+        yield Labelled(TITLE, sentence)
     if decision.runner_up is not None:
         yield Labelled("Runner-up", decision.runner_up_reason or text.name(decision.runner_up))
-    yield from (Labelled("The pick changes if", flip.text, colon=False) for flip in decision.flips[:flips])
-    yield from (Labelled("A looser limit", loosening.text) for loosening in decision.loosenings)
-    yield from (Labelled("To meet the budget", relaxation.text) for relaxation in decision.relaxations)
+    for flip in decision.flips[:flips]:
+        yield Labelled("The pick changes if", flip.text, colon=False)
+    for loosening in decision.loosenings:
+        yield Labelled("A looser limit", loosening.text)
+    for relaxation in decision.relaxations:
+        yield Labelled("To meet the budget", relaxation.text)
 
 
 def make_headline(view: RunView) -> Iterator[Block]:
@@ -257,12 +270,14 @@ def make_summary(view: RunView) -> Iterator[Block]:
     decision = view.decision
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         yield Paragraph(remark)
-    yield from (Paragraph(Span(line, "strong")) for line in opening_lines(view))
+    for line in opening_lines(view):
+        yield Paragraph(Span(line, "strong"))
     yield Paragraph(decision.reason)
     yield from list_warned_blocks(view)
     if decision.runner_up is not None:
         yield Labelled("Runner-up", decision.runner_up_reason)
-    yield from (Paragraph(relaxation.text) for relaxation in decision.relaxations)
+    for relaxation in decision.relaxations:
+        yield Paragraph(relaxation.text)
     if decision.pick is not None:
         yield from make_written_table(view)
     yield Paragraph((f"{counts(view)} Report: ", Span(f"{view.folder}/report.html", "code")))
@@ -271,7 +286,8 @@ def make_summary(view: RunView) -> Iterator[Block]:
 def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
     # A wide terminal keeps the memory: it is asked for more often than short names.
-    for layout in (choice for choice in _LAYOUTS if choice.memory or console.width < MEMORY_WIDTH):
+    layouts = [layout for layout in _LAYOUTS if layout.memory or console.width < MEMORY_WIDTH]
+    for layout in layouts:
         block = _laid_out(view, rows, layout)
         table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
         for row, look in zip(table.rows, block.looks, strict=True):

@@ -103,7 +103,11 @@ def _direction(ratio: Ratio) -> str:
 
 def timings(found: Benchmark) -> tuple[FileTiming, ...]:
     """Return every file at every thread count."""
-    return tuple((file, row) for file in found.files for row in (file.timing.results if file.timing else (None,)))
+    rows = list[FileTiming]()
+    for file in found.files:
+        results = file.timing.results if file.timing else (None,)
+        rows += [(file, result) for result in results]
+    return tuple(rows)
 
 
 def with_timings(found: Benchmark, shown: Sequence[FileTiming]) -> Benchmark:
@@ -133,13 +137,20 @@ def print_benchmark(
         shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
     ran = [(names[file.model], file, file.timing) for file in found.files if file.timing]
     shown.append(table_of(LOADING, ran))
-    loaded = [(names[file.model], row, Span("as requested", "dim")) for file in found.files for row in file.loaded]
+    loaded = []
+    for file in found.files:
+        for row in file.loaded:
+            loaded.append((names[file.model], row, Span("as requested", "dim")))
     if loaded:
         shown += [blocks.Heading("With a load on the other processors"), table_of(_list_timing_columns(), loaded)]
     pipelines = [(names[file.model], file.pipeline) for file in found.files if file.pipeline]
     if pipelines:
         shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
-    shown += (Labelled(names[file.model] or "Found", sentence) for file in found.files for sentence in file.advice)
+    advice = []
+    for file in found.files:
+        for sentence in file.advice:
+            advice.append(Labelled(names[file.model] or "Found", sentence))
+    shown += advice
     shown += (Labelled("Note", note, "warn") for note in found.notes)
     shown += [blocks.next_command(f"advisor profile {file.model}") for file in found.files if file.timing][:1]
     blocks.show(shown, console)
@@ -287,7 +298,8 @@ def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
         differs = "" if ratio.differs else ", which is not a significant difference"
         takes = f"{Path(ratio.model).name} takes {ratio.ratio:.3f} times {Path(ratio.reference).name}"
         yield Labelled("Ratio", f"{takes} [{span(ratio.low, ratio.high)}]{differs}")
-    yield from (Labelled("Note", note, "warn") for note in benchmark.notes)
+    for note in benchmark.notes:
+        yield Labelled("Note", note, "warn")
 
 
 def _said(agreement: OutputAgreement) -> str:

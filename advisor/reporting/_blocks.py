@@ -229,7 +229,10 @@ def columns(*titles: str, left: Collection[str] = ()) -> tuple[TableColumn[Any],
 
 def table_of(columns: Sequence[TableColumn[T]], items: Iterable[T], caption: str = "", look: str = "") -> DataTable:
     """Return the table of some items, each cell made by its column."""
-    return DataTable(columns, [[_said(column, item) for column in columns] for item in items], caption, look)
+    rows = []
+    for item in items:
+        rows.append([_said(column, item) for column in columns])
+    return DataTable(columns, rows, caption, look)
 
 
 def _said(column: TableColumn[T], item: T) -> Words:

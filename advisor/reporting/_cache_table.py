@@ -87,9 +87,9 @@ def cache_json(found: CacheContents) -> Mapping[str, object]:
     def line(row: _Line) -> dict[str, object]:
         return {"entries": len(row.entries), "size_bytes": sum_bytes(row.entries), "last_used": row.used}
 
-    runs = [
-        {"run": run.name, "state": run.state, **line(run), "alone_bytes": sum_bytes(run.alone)} for run in _runs(found)
-    ]
+    runs = []
+    for run in _runs(found):
+        runs.append({"run": run.name, "state": run.state, **line(run), "alone_bytes": sum_bytes(run.alone)})
     return {
         "root": str(found.root),
         "size_bytes": found.size_bytes,

@@ -117,10 +117,12 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
     table = _confusion_of(answers, labels)
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
-        return tuple(
-            ClassRecall(label, share and 100 * share, n=0 if share is None else None, boxes=boxes.get(label))
-            for label, share in answers.per_class_recall.items()
-        )
+        rows = []
+        for label, share in answers.per_class_recall.items():
+            rows.append(
+                ClassRecall(label, share and 100 * share, n=0 if share is None else None, boxes=boxes.get(label))
+            )
+        return tuple(rows)
     answered = [sum(column) for column in zip(*table, strict=True)]
     class_recalls = []
     for index, (label, row) in enumerate(zip(labels, table, strict=True)):
@@ -172,8 +174,10 @@ def make_heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None
     if table is None or len(labels) > HEATMAP_CLASSES:
         return None
     # The row of a class without an image has no counts.
-    shares = tuple(tuple(round(100 * count / max(sum(row), 1)) for count in row) for row in table)
-    return Heatmap(tuple(labels), table, shares)
+    shares = []
+    for row in table:
+        shares.append(tuple(round(100 * count / max(sum(row), 1)) for count in row))
+    return Heatmap(tuple(labels), table, tuple(shares))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
@@ -117,7 +118,7 @@ def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
         for first, *rest in map(_lines, found):
             lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
     else:
-        lines = [*(plain(line) for result in found for line in _lines(result)), summary]
+        lines = [*map(plain, chain.from_iterable(map(_lines, found))), summary]
     return "\n".join(lines) + "\n"
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from markupsafe import Markup, escape
 from rich.console import Console
 
-from advisor.compression import ANY, Channels, Compression, DiagnosedLayer, Diagnosis, Outlier, RecipeResult, notes_text
+from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.core import plural
+from advisor.engine import ANY, Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
 from advisor.reporting._frames import Rows, rows_of
@@ -172,7 +173,8 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
         names = ", ".join(form.recipe for form in compression.good) or "none"
         look = "good" if compression.good else "warn"
         yield Labelled("Within --max-drop", f"{names} ({compression.max_drop_points:g} points)", look)
-    yield from (Labelled("Note", note, "warn") for note in compression.notes)
+    for note in compression.notes:
+        yield Labelled("Note", note, "warn")
     if any(form.status == "ok" for form in compression.forms[1:]):
         yield Labelled("Written", compression.folder)
         # The first form is the float file itself.

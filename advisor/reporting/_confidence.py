@@ -154,11 +154,10 @@ def _explain_broken_boxes(guarantee: BoxGuarantee, held_out: bool) -> str:
 
 def _explain_broken_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield which wanted shares of labels no threshold keeps, and which of the others the hold-out contradicts."""
-    missing = [
-        f"'{name}' ({_percent(guarantee.wanted)} of {guarantee.of})"
-        for name, guarantee in evaluation.answers.label_guarantees.items()
-        if not guarantee.kept
-    ]
+    missing = []
+    for name, guarantee in evaluation.answers.label_guarantees.items():
+        if not guarantee.kept:
+            missing.append(f"'{name}' ({_percent(guarantee.wanted)} of {guarantee.of})")
     if missing:
         yield (
             "Thresholds",
@@ -189,9 +188,9 @@ def _explain_broken_precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, st
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
     if missing:
-        best = {
-            name: f"(the images support {_show_reachable(chosen.reachable_by_class.get(name))})" for name in missing
-        }
+        best = {}
+        for name in missing:
+            best[name] = f"(the images support {_show_reachable(chosen.reachable_by_class.get(name))})"
         said = [f"'{name}' {_percent(wanted.by_class[name])} {best[name]}" for name in missing]
         yield (
             PRECISION,
@@ -222,10 +221,10 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     asked = seen.wanted.precision
     cover = seen.coverage
     end = "that was guaranteed."
-    class_guarantees = [
-        (f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()
-    ]
-    for what, share, one in (("the answers", asked.plain, seen.threshold), *class_guarantees):
+    guarantees = [("the answers", asked.plain, seen.threshold)]
+    for name, wanted in asked.by_class.items():
+        guarantees.append((f"the answers '{name}'", wanted, seen.by_class.get(name)))
+    for what, share, one in guarantees:
         # Only where the whole interval lies below: images of the hold-out vary, too.
         if share is not None and one and one.precision and one.precision.high < share:
             right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
@@ -260,11 +259,10 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
         return
     if answers.boxes:
         yield from _box_blocks(answers.boxes, pick.holdout_answers is not None)
-    promises = [
-        f"'{name}' {_percent(guarantee.wanted)} of {guarantee.of}"
-        for name, guarantee in answers.label_guarantees.items()
-        if guarantee.kept
-    ]
+    promises = []
+    for name, guarantee in answers.label_guarantees.items():
+        if guarantee.kept:
+            promises.append(f"'{name}' {_percent(guarantee.wanted)} of {guarantee.of}")
     if promises:
         promise = f"It keeps, with {CERTAINTY} certainty: {listed(promises, NAMED)}."
         yield Labelled("Threshold", f"A label is shown from a score of one half on. {promise}")
@@ -317,9 +315,9 @@ def _say_precision(facts: ConfidenceFacts) -> Iterator[str]:
 
 def _say_recall(facts: ConfidenceFacts) -> Iterator[str]:
     """Yield the thresholds from which on an image may show a class."""
-    thresholds = [
-        f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()
-    ]
+    thresholds = []
+    for name, at in facts.thresholds.recall.items():
+        thresholds.append(f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})")
     if thresholds:
         yield (
             "An image may show a class if its probability reaches the threshold. In brackets: the share of the images "

@@ -179,9 +179,9 @@ def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
     figures = _Figures(checked)
     entries = []
     for finding in checked.findings:
-        notes, marked = (
-            (*known, *[nothing] * len(finding.groups)) for known, nothing in ((finding.notes, ""), (finding.marked, ()))
-        )
+        # Findings of some kinds have notes or boxes for none of their groups.
+        notes = (*finding.notes, *[""] * len(finding.groups))
+        marked = (*finding.marked, *[()] * len(finding.groups))
         groups = []
         for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False):
             images = [figures.show(path, boxes) for path in paths[:MEMBERS]]

@@ -104,7 +104,10 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     Where the network has several int8 evaluations, the most accurate one within the limits answers, then the fastest.
     """
     forms = list_int8(view, pick) if pick.configuration.compression == FLOAT else []
-    judged = [form for form in forms if form.status is Status.OK and form.accuracy and form.latency and form.size]
+    judged = []
+    for form in forms:
+        if form.status is Status.OK and form.accuracy and form.latency and form.size:
+            judged.append(form)
     if not judged:
         return f"was skipped: {forms[0].reason}" if forms else ""
     int8 = max(judged, key=lambda form: (view.limits.met_by(form), form.accuracy_percent, -form.latency_ms))
@@ -309,8 +312,12 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantit
 
     def predict_on_phones(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
         rows_of_phones = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
-        rows = [(words, row) for words, evaluations in rows_of_phones.items() for row in evaluations]
-        return {words: row.latency for words, row in rows if row.latency and row.status is Status.OK}
+        latencies = {}
+        for words, evaluations in rows_of_phones.items():
+            for evaluation in evaluations:
+                if evaluation.latency and evaluation.status is Status.OK:
+                    latencies[words] = evaluation.latency
+        return latencies
 
     return predict_on_phones
 

@@ -400,12 +400,11 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
 def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
     """Return the decision for each device alone; empty where the question is about one device."""
     chosen = view.decision.pick.variant if view.decision.pick else None
-    return tuple(
-        DeviceDecision(
-            device, decision, chosen is not None and decision.pick is not None and decision.pick.variant == chosen
-        )
-        for device, decision in view.by_device.items()
-    )
+    decisions = []
+    for device, decision in view.by_device.items():
+        is_same = chosen is not None and decision.pick is not None and decision.pick.variant == chosen
+        decisions.append(DeviceDecision(device, decision, is_same))
+    return tuple(decisions)
 
 
 def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str]:
@@ -416,7 +415,9 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     from advisor.devices import runtime_of, runtime_remark
 
     pick = view.decision.pick
-    fronts = [row for decision in (view.decision, *view.by_device.values()) for row in decision.front]
+    fronts = list[Evaluation]()
+    for decision in (view.decision, *view.by_device.values()):
+        fronts += decision.front
     shown = [*rows, *([pick] if pick else ()), *fronts]
     runtimes = [(row.configuration.target.device, row.configuration.target.runtime) for row in shown]
     runtimes += [(device, figures.runtime) for device, figures in (_figures_of(pick) if pick else {}).items()]
@@ -437,7 +438,10 @@ def runtimes_sentence(view: RunView) -> str:
         title = title_of(device)
         if title:
             known[title] = figures
-    times = {title: figures.latency_ms for title, figures in known.items() if figures.latency_ms and not figures.reason}
+    times = {}
+    for title, figures in known.items():
+        if figures.latency_ms and not figures.reason:
+            times[title] = figures.latency_ms
     if len(times) < 2:
         return ""
     first = next(iter(times.values()))

@@ -90,7 +90,8 @@ def _figures(view: RunView) -> Iterator[blocks.Block]:
 def _alternatives(view: RunView) -> Iterator[blocks.Block]:
     yield from list_alternatives(view)
     yield from step_blocks(view)
-    yield from (Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}") for risk in other_risks(view))
+    for risk in other_risks(view):
+        yield Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}")
 
 
 def _metrics(view: RunView) -> Iterable[blocks.Block]:

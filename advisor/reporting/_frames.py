@@ -117,13 +117,18 @@ class Selection(Generic[T]):
         """Return the items whose rows are shown, in their order; missing values come last."""
         if not self.order and not self.conditions:
             return tuple(items)
-        rows = [(self.rows.cells(item), item) for item in items]
-        rows = [row for row in rows if all(condition.passes(row[0][condition.column]) for condition in self.conditions)]
+        rows = []
+        for item in items:
+            cells = self.rows.cells(item)
+            if all(condition.passes(cells[condition.column]) for condition in self.conditions):
+                rows.append((cells, item))
         # Sorting keeps the order of equal values, so the column that matters most comes last.
         for column, ascending in reversed(self.order):
             keyed = [(_fold_case(cells[column]), (cells, item)) for cells, item in rows]
-            known = sorted((pair for pair in keyed if pair[0] is not None), key=itemgetter(0), reverse=not ascending)
-            rows = [row for _, row in (*known, *(pair for pair in keyed if pair[0] is None))]
+            known = [pair for pair in keyed if pair[0] is not None]
+            known.sort(key=itemgetter(0), reverse=not ascending)
+            rows = [row for _, row in known]
+            rows += [row for value, row in keyed if value is None]
         return tuple(item for _, item in rows)
 
 
@@ -301,4 +306,8 @@ def choose_rows(
 def front_of(view: RunView) -> tuple[Evaluation, ...]:
     """Return the front, fastest first: that of the answer, then the rest of the fronts of single devices."""
     decisions = (view.decision, *view.by_device.values())
-    return tuple({row.configuration.key: row for decision in decisions for row in decision.front}.values())
+    on_front = {}
+    for decision in decisions:
+        for row in decision.front:
+            on_front[row.configuration.key] = row
+    return tuple(on_front.values())

@@ -126,7 +126,10 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
     pick = view.decision.pick
     rows = phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]
     figures = [(text.name(row), row.latency, row.accuracy) for row in rows]
-    dots = [(name, latency.value, accuracy.value) for name, latency, accuracy in figures if latency and accuracy]
+    dots = []
+    for name, latency, accuracy in figures:
+        if latency and accuracy:
+            dots.append((name, latency.value, accuracy.value))
     if pick is None or len(dots) < 2:
         return ()
     wide = _is_wide(latency for _, latency, _ in dots)
@@ -348,9 +351,9 @@ def _script_data(view: RunView) -> str:
 def list_facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values: their field, their title, and each value with its label."""
     licences = _licences(view)
-    choices: list[tuple[str, str, list[Any]]] = [
-        (field, title, list(map(value, view.evaluations))) for field, title, value in _FACETS
-    ]
+    choices: list[tuple[str, str, list[Any]]] = []
+    for field, title, value in _FACETS:
+        choices.append((field, title, list(map(value, view.evaluations))))
     filters: list[dict[str, Any]] = []
     for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
         labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
@@ -361,10 +364,11 @@ def list_facets(view: RunView) -> list[dict[str, Any]]:
 
 def _licences(view: RunView) -> dict[str, str]:
     """Return the licence of each card, from any of its evaluations."""
-    stated = [(e.configuration.card, e.card_facts.licence) for e in view.evaluations]
-    return dict.fromkeys((card for card, _ in stated), "not stated") | {
-        card: licence for card, licence in stated if licence
-    }
+    licences: dict[str, str] = {}
+    for evaluation in view.evaluations:
+        card = evaluation.configuration.card
+        licences[card] = evaluation.card_facts.licence or licences.get(card, "not stated")
+    return licences
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:

@@ -21,8 +21,8 @@ from advisor.reporting._text import MISSING
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
-    from advisor.compression import FileAgreement
     from advisor.devices import AddedPhone, Calibrated, DeviceProfile, DeviceTarget, NewDevice, UnitTiming
+    from advisor.engine import FileAgreement
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
@@ -38,15 +38,15 @@ CARD_LATENCY = TableColumn[listing.CardRow](
 )
 
 
-def _percent(value: float | None) -> str:
+def _show_percent(value: float | None) -> str:
     return MISSING if value is None else f"{value:.1f}"
 
 
-def _int8(row: CardRow) -> str:
+def _show_int8(row: CardRow) -> str:
     """Return the published accuracy as int8, marked if it belongs to other weights."""
     if row.top1_int8_qat and not row.top1_int8:
-        return f"{_percent(row.top1_int8_qat)}*"
-    return _percent(row.top1_int8)
+        return f"{_show_percent(row.top1_int8_qat)}*"
+    return _show_percent(row.top1_int8)
 
 
 @cache
@@ -54,9 +54,9 @@ def _list_card_columns() -> tuple[TableColumn[CardRow], ...]:
     """Return the columns of the cards."""
     return (
         TableColumn("card", lambda row: row.card.name, left=True, whole=True),
-        TableColumn("top-1 %", lambda row: _percent(row.top1)),
+        TableColumn("top-1 %", lambda row: _show_percent(row.top1)),
         CARD_LATENCY,
-        TableColumn("int8 %", _int8),
+        TableColumn("int8 %", _show_int8),
         TableColumn("params M", lambda row: f"{row.card.params / 1e6:.2f}"),
         TableColumn("MACs M", lambda row: f"{row.card.macs / 1e6:,.0f}"),
         TableColumn("~MB", lambda row: f"{row.size_bytes / 1e6:.1f}", width=90),
@@ -68,16 +68,16 @@ def _list_card_columns() -> tuple[TableColumn[CardRow], ...]:
     )
 
 
-def _versions(runtime: LocalRuntime) -> str:
+def _describe_versions(runtime: LocalRuntime) -> str:
     """Return the versions of what a runtime of this machine needs, or what is not installed; nothing is fetched."""
     versions = runtime.versions(runtime.profile().target())
     absent = [name for name, version in versions.items() if not version]
     return f"not installed: {', '.join(absent)}" if absent else ", ".join(map(" ".join, versions.items()))
 
 
-def _whence(profile: DeviceProfile) -> str:
+def _describe_source(profile: DeviceProfile) -> str:
     runtime = local_runtimes().get(profile.name)
-    lacks = runtime is not None and _versions(runtime).startswith("not installed")
+    lacks = runtime is not None and _describe_versions(runtime).startswith("not installed")
     return devices.provenance(profile) + ("; not installed" if lacks else "")
 
 
@@ -91,7 +91,7 @@ def _list_device_columns() -> tuple[TableColumn[DeviceProfile], ...]:
         TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
         TableColumn("targets", lambda profile: len(profile.targets), width=100),
         TableColumn("measurements", devices.count_measured, short="known"),
-        TableColumn("from", _whence, left=True, width=130),
+        TableColumn("from", _describe_source, left=True, width=130),
     )
 
 
@@ -101,12 +101,16 @@ def print_cards(rows: Sequence[CardRow]) -> None:
         typer.echo("no card passes these filters")
         return
     timed = any(row.latency for row in rows)
-    columns = [column for column in _list_card_columns() if timed or column is not CARD_LATENCY]
+    columns = []
+    for column in _list_card_columns():
+        if timed or column is not CARD_LATENCY:
+            columns.append(column)
     shown = table_of(columns, rows)
     if len(rows) <= RICH_ROWS:
         show([shown])
     else:
-        cells = [[column.title for column in columns], *([plain(cell) for cell in row] for row in shown.rows)]
+        cells = [[column.title for column in columns]]
+        cells += [list(map(plain, row)) for row in shown.rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         sides = ["<" if column.left else ">" for column in columns]
         for line in cells:
@@ -128,9 +132,8 @@ def _print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> Non
 
 def print_card(card: Card, here: bool) -> None:
     """Print the content of a card, with its sources."""
-    mean, std = (
-        ", ".join(f"{value:g}" for value in values) for values in (card.preprocessing.mean, card.preprocessing.std)
-    )
+    mean = ", ".join(f"{value:g}" for value in card.preprocessing.mean)
+    std = ", ".join(f"{value:g}" for value in card.preprocessing.std)
     facts = (
         ("family", card.family),
         ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
@@ -265,9 +268,10 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     if not profiles:
         typer.echo("no device passes these filters")
         return
-    kinds = dict.fromkeys(profile.kind for profile in profiles) if by_kind else [""]
-    groups = ([profile for profile in profiles if kind in ("", profile.kind)] for kind in kinds)
-    show([table_of(_list_device_columns(), group) for group in groups])
+    groups: dict[str, list[DeviceProfile]] = {}
+    for profile in profiles:
+        groups.setdefault(profile.kind if by_kind else "", []).append(profile)
+    show([table_of(_list_device_columns(), group) for group in groups.values()])
     known = sum(map(devices.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
@@ -304,7 +308,7 @@ def print_device(profile: DeviceProfile) -> None:
     if profile.name == HOST:
         typer.secho("other runtimes here", bold=True)
         for name, runtime in local_runtimes().items():
-            typer.echo(f"  {name}: {plain(runtime.title)}; {_versions(runtime)}")
+            typer.echo(f"  {name}: {plain(runtime.title)}; {_describe_versions(runtime)}")
     typer.secho("measurements", bold=True)
     unused = devices.count_flagged(profile)
     typer.echo(f"  {devices.count_measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))

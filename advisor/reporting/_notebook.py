@@ -81,7 +81,10 @@ def cell_html(view: RunView | None, line: str = "", share: float = 0.0, told: Se
 
 def _plot(view: RunView) -> dict[str, object]:
     """Return accuracy against latency as the variables of the template, in whole pixels."""
-    known = [row for row in view.ok if row.accuracy and 0.0 < row.latency_ms < math.inf]
+    known = []
+    for row in view.ok:
+        if row.accuracy and 0.0 < row.latency_ms < math.inf:
+            known.append(row)
     if not known:
         return {"points": ""}
     accuracies = sorted(evaluation.accuracy_percent for evaluation in known)

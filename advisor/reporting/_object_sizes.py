@@ -68,7 +68,10 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
     boxes = pick.answers.boxes
     if compression == FLOAT or boxes is None:
         return ""
-    compared = [row for row in boxes.by_size if row.lost is not None and row.lost_interval is not None]
+    compared = []
+    for row in boxes.by_size:
+        if row.lost is not None and row.lost_interval is not None:
+            compared.append(row)
     if not compared:
         return ""
     clear = []

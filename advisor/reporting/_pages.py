@@ -240,16 +240,14 @@ def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[st
 
 def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return images with wrong answers; arguments as of :func:`photos`."""
-    return [
-        Photo(
-            one.path,
-            _data_uri(root, one.path, one.sha256, SMALL_SIDE),
-            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {100 * one.probability:.0f} %",
-            label=_label(one.label, labels),
-            answer=_label(one.answer, labels),
-        )
-        for one in mistakes
-    ]
+    wrong = []
+    for mistake in mistakes:
+        label = _label(mistake.label, labels)
+        answer = _label(mistake.answer, labels)
+        image = _data_uri(root, mistake.path, mistake.sha256, SMALL_SIDE)
+        words = f"{label} taken for {answer}, {100 * mistake.probability:.0f} %"
+        wrong.append(Photo(mistake.path, image, words, label=label, answer=answer))
+    return wrong
 
 
 def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
@@ -285,7 +283,8 @@ def list_changed_photos(found: Disagreements, root: Path | None, labels: Sequenc
 
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
     """Return a photograph with its true and found boxes, and in words what was missed and wrong."""
-    missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
+    missed = [box for box in image.true if not box.matched]
+    wrong = [box for box in image.found if not box.matched]
     result = [f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"]
     for said, some in (("missed", missed), ("wrong", wrong)):
         counts = Counter(_label(box.label, labels) for box in some)

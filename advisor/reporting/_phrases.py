@@ -57,10 +57,9 @@ def describe_limits(view: RunView) -> tuple[tuple[str, str], ...]:
     limits = view.limits
     metrics = {name: metric.label for name, metric in METRICS.items()}
     labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
-    numbers = [
-        (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
-        for name, value in limits.by_figure.items()
-    ]
+    numbers = []
+    for name, value in limits.by_figure.items():
+        numbers.append((labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}"))
     # What the user did not set is no limit to name.
     words = (
         ("confidence", "" if limits.confidence == CONFIDENCE else show_probability(limits.confidence)),
@@ -118,7 +117,7 @@ class ConfigurationCounts:
 def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
     view = _leave_out_required(view)
-    meet = sum(view.limits.met_by(evaluation) for evaluation in view.ok)
+    meet = sum(map(view.limits.met_by, view.ok))
     unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
     failed = len(view.with_status(Status.FAILED))
     skipped = view.with_status(Status.SKIPPED)
@@ -223,7 +222,7 @@ def show_value(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {show_value(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return ", ".join(show_value(item) for item in value)
+        return ", ".join(map(show_value, value))
     return text.plain(value)
 
 
@@ -238,7 +237,10 @@ def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluatio
     chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
     files = {row.variant for row in chosen.values()}
     added = [] if rival is None or rival.variant in files else [rival]
-    others = [row for row in decision.front if row.configuration.key not in chosen and row not in added]
+    others = []
+    for row in decision.front:
+        if row.configuration.key not in chosen and row not in added:
+            others.append(row)
     count = TABLE_ROWS - len(chosen) - len(added)
     if len(others) > count:
         step = (len(others) - 1) / (count - 1)
@@ -293,8 +295,10 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         left -= len(lost)
         reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
         steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
-    meets = sum(view.limits.met_by(row) for row in view.ok)
-    exceeded = Counter(f"over the {limit} limit" for row in view.ok for limit in view.limits.violations(row))
+    meets = sum(map(view.limits.met_by, view.ok))
+    exceeded = Counter[str]()
+    for row in view.ok:
+        exceeded.update(f"over the {limit} limit" for limit in view.limits.violations(row))
     steps.append(Step("meets the budget", meets, left - meets, tuple(exceeded.most_common())))
     if not view.decision.feasible:
         return tuple(steps)
@@ -306,10 +310,11 @@ def funnel(view: RunView) -> tuple[Step, ...]:
 def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.DataTable:
     """Return the table of evaluations without a result, each with its reason."""
     titles = ("configuration", "status", "stage", "reason")
-    cells = [
-        (text.name(row), Span(_name_status(row), f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        cells.append(
+            (text.name(row), Span(_name_status(row), f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
+        )
     header = blocks.columns(*titles, left=titles)
     caption = "Configurations without a result"
     return blocks.DataTable(header, cells, caption, "stopped", notes=notes)

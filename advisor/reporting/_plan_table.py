@@ -56,13 +56,15 @@ def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
     """Yield the lines below the table, one sentence each; the table has ``every`` form or the fastest of each card."""
     question = view.request.question
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
-    yield from (f"Note: {remark}" for remark in view.remarks)
+    for remark in view.remarks:
+        yield f"Note: {remark}"
     yield from _describe_filtered(view.forecasts, every)
     yield from _images(view)
     skipped: dict[str, list[str]] = {}
     for name, reason in view.left_out.items():
         skipped.setdefault(reason, []).append(name)
-    yield from (f"Skipped: {listed(names, NAMES_SHOWN)}: {reason}." for reason, names in skipped.items())
+    for reason, names in skipped.items():
+        yield f"Skipped: {listed(names, NAMES_SHOWN)}: {reason}."
     yield _cost(view)
     if question.tuning_limited and view.tuning_s:
         tuned, possible = view.tuned
@@ -208,7 +210,10 @@ def _when(first: CardForecast) -> str:
 def _weights(view: PlanView) -> str:
     """Return which cards have their weights here, what must be downloaded, and what a search does if that fails."""
     local = [card.card for card in view.cards if card.on_disk]
-    missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
+    missing = []
+    for card in view.cards:
+        if not card.on_disk and card.download_bytes != 0:
+            missing.append(card)
     start = f"Weights: {len(local)} of {plural(len(view.cards), 'card')} on this machine"
     if not missing:
         return f"{start}, nothing to download."

@@ -289,7 +289,10 @@ def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
 def _payload(profile: Profile) -> dict[str, object]:
     """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
     roof = profile.roofline
-    steps = [row for row in profile.operators if row.gflops and row.gbytes]
+    steps = []
+    for row in profile.operators:
+        if row.gflops and row.gbytes:
+            steps.append(row)
     return {
         "bars": [_describe_point(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
         "points": [_describe_point(row, x=_compute_intensity(row), y=row.gflops) for row in steps],

@@ -8,14 +8,13 @@ from enum import StrEnum
 from advisor.core import (
     FLOAT,
     HOST,
-    PERMISSIVE_WORD,
     ROBUST,
     TOP1,
     Evaluation,
     Limits,
     Provenance,
     Quantity,
-    allows,
+    is_permissive,
     listed,
     plural,
     show_ms,
@@ -404,7 +403,7 @@ def _licence(limits: Limits, evaluation: Evaluation) -> Risk:
     licence = evaluation.card_facts.licence
     if not licence:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
-    if allows((PERMISSIVE_WORD,), licence):
+    if is_permissive(licence):
         return Risk("Licence", Level.LOW, f"{licence}: permissive; keep its notice in the app.")
     # Who has set a limit of licences has admitted this one.
     level = Level.SOME if limits.licence else Level.HIGH

@@ -215,7 +215,10 @@ class Runs:
         with os.scandir(self.folder) as entries:
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
         # A run that lost its request is listed as damaged, not passed over.
-        runs = (path for path in folders if (path / "request.yaml").exists() or (path / "artifacts").is_dir())
+        runs = []
+        for path in folders:
+            if (path / "request.yaml").exists() or (path / "artifacts").is_dir():
+                runs.append(path)
         return sorted((path.name for path in runs), reverse=True)
 
     def path(self, name: str) -> Path:

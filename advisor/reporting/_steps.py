@@ -154,7 +154,10 @@ def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
         class_recalls = compute_recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:  # they are damaged, which the section on classes says
         class_recalls = ()
-    known = ((row.high - row.low, row.label) for row in class_recalls if row.low is not None and row.high is not None)
+    known = []
+    for row in class_recalls:
+        if row.low is not None and row.high is not None:
+            known.append((row.high - row.low, row.label))
     width, label = max(known, default=(0.0, ""))
     images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
     # Four times as many images as there are halve an interval.

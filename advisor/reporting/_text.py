@@ -193,15 +193,19 @@ def terms() -> tuple[Term, ...]:
     import yaml
 
     entries = yaml.safe_load(files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8"))
-    return tuple(
-        Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))) for name, entry in entries.items()
-    )
+    described = []
+    for name, entry in entries.items():
+        described.append(Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))))
+    return tuple(described)
 
 
 def term(name: str) -> Term:
     """Return the term with this name or other name, or refuse it; case, dashes and underscores do not matter."""
     spaces = str.maketrans("-_", "  ")
-    known = {alias.casefold().translate(spaces): entry for entry in terms() for alias in (entry.name, *entry.also)}
+    known = {}
+    for entry in terms():
+        for alias in (entry.name, *entry.also):
+            known[alias.casefold().translate(spaces)] = entry
     wanted = name.casefold().translate(spaces).strip()
     if wanted not in known:
         raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from advisor.core import FLOAT, Evaluation, Interval, UnknownFacts, plural, recipe_of, show_bytes
-from advisor.measurement import KEPT
+from advisor.engine import KEPT
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block, Labelled, Span
 

@@ -243,7 +243,10 @@ class RunView:
     def front_keys(self) -> frozenset[str]:
         """Keys of the evaluations on the front; for several devices, on any of their fronts."""
         decisions = (self.decision, *self.by_device.values())
-        return frozenset(evaluation.configuration.key for decision in decisions for evaluation in decision.front)
+        keys = set[str]()
+        for decision in decisions:
+            keys.update(evaluation.configuration.key for evaluation in decision.front)
+        return frozenset(keys)
 
     @cached_property
     def device_picks(self) -> frozenset[str]:
@@ -418,7 +421,10 @@ def _count_split(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapp
         return {}, {}
     validated = {name: counts[name] for name in classes}
     try:
-        rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
+        rows = set()
+        for part in PARTS:
+            for row in split[part]:
+                rows.add((str(row["class"]), row["group"]))
     except (KeyError, TypeError):
         return validated, {}
     # Sorted, as the first of equals is named.

@@ -43,7 +43,10 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
     if len(faulty) > SHOWN:
         yield Problem(lines, f"has {len(faulty)} such lines in all", CHANGED)
     hashes = [row.hash for row in rows if row.hash]
-    aged = [row for row in rows if row.evaluation and not row.hash]
+    aged = []
+    for row in rows:
+        if row.evaluation and not row.hash:
+            aged.append(row)
     if not seal.hash and not hashes:
         yield Problem("the run", f"was made before {SEALED_SINCE}: not verifiable", OLD)
     elif aged:

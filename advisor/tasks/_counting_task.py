@@ -1,4 +1,4 @@
-"""Object counting: its images, networks and stages."""
+"""Object counting: detection with a head that marks the centres of objects, judged by centres inside boxes."""
 
 from __future__ import annotations
 

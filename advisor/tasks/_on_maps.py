@@ -76,7 +76,9 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
 
     scope = Scope(card.name, training, purpose=purpose)
     # The compared network shares its time limit with the one that ships, which still has to go on from it.
-    to_come = None if purpose is Purpose.ALL else 0.0 if goes_on else GOING_ON
+    to_come = None
+    if purpose is not Purpose.ALL:
+        to_come = 0.0 if goes_on else GOING_ON
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         from advisor.training import TrainingStart

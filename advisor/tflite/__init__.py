@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         with_named_outputs,
     )
     from advisor.tflite._quantization import (
+        IN_FLOAT,
         dequantize,
         fold_normalization,
         quantize,
@@ -82,6 +83,7 @@ __all__ = [
     "ENCODINGS",
     "ENDS",
     "FEATURES",
+    "IN_FLOAT",
     "LARGEST_SHARE",
     "LITERT_CUSTOM",
     "MICRO_ALIGNMENT",

@@ -115,7 +115,10 @@ def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
 
 def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
     """Return the owner of the block of each tensor that reuses another tensor's block, which is not ``fixed``."""
-    uses = Counter(index for operator in graph.operators for index in operator.inputs)
+    read_tensors = list[int]()
+    for operator in graph.operators:
+        read_tensors += operator.inputs
+    uses = Counter(read_tensors)
     uses.update((*graph.inputs, *graph.outputs))
     owners: dict[int, int] = {}
     for operator in graph.operators:

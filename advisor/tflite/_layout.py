@@ -184,7 +184,7 @@ class _Relayout:
         """Return the order of dimensions that an operator changes to, if that is all it does to an image."""
         if name == TRANSPOSE:
             axes = self._numbers(operator.inputs[1])
-            return None if axes is None else tuple(int(axis) for axis in axes)
+            return None if axes is None else tuple(map(int, axes))
         if name == "RESHAPE":
             before = self._shape(operator.inputs[0])
             after = self._shape(operator.outputs[0])
@@ -329,7 +329,7 @@ class _Relayout:
 
     def _shape(self, tensor: int) -> tuple[int, ...]:
         shape = self._graph.tensors[tensor].shape
-        return () if shape is None else tuple(int(side) for side in shape)
+        return () if shape is None else tuple(map(int, shape))
 
 
 def _order_axes(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:

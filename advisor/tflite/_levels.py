@@ -106,7 +106,7 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
             # Of equally wide maps the later one has seen more of the image.
             if counts and (level.side not in levels or level.channels >= levels[level.side].channels):
                 levels[level.side] = level
-    image_side = max(int(side) for side in graph.tensors[graph.inputs[0]].shape[1:3])
+    image_side = max(map(int, graph.tensors[graph.inputs[0]].shape[1:3]))
     # A map that a stride reads counts before one that only a window reads.
     levels = windowed | strided
     return [levels[side] for side in sorted(levels) if side <= image_side // LARGEST_SHARE]

@@ -296,7 +296,7 @@ def _check(model: Model, metadata: Metadata, detects: bool) -> None:
     channels = len(metadata.mean)
     if channels != len(metadata.std) or channels not in {1, model.inputs[0].shape[-1]}:
         raise StageError(f"{normalization} does not fit the model's input")
-    are_finite = all(math.isfinite(mean) for mean in metadata.mean)
+    are_finite = all(map(math.isfinite, metadata.mean))
     are_positive = all(0 < std < math.inf for std in metadata.std)
     if not are_finite or not are_positive:
         raise StageError(f"{normalization} is not finite and positive")

@@ -85,7 +85,9 @@ def _content(path: Path) -> bytes:
 
 def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
     """Return the operators of a file that no builtin kernel runs, in alphabetical order, without the known ones."""
-    names = {operator.name for graph in model.subgraphs for operator in graph.operators}
+    names = set[str]()
+    for graph in model.subgraphs:
+        names.update(operator.name for operator in graph.operators)
     return sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
 
 
@@ -124,7 +126,7 @@ def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
 
 
 def _indices(vector: Any) -> tuple[int, ...]:
-    return () if vector is None else tuple(int(number) for number in vector)
+    return () if vector is None else tuple(map(int, vector))
 
 
 class _Reader:
@@ -202,7 +204,7 @@ def _options(operator: schema.OperatorT) -> dict[str, float | str]:
 def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantization | None:
     if parameters is None or parameters.scale is None or len(parameters.scale) == 0:
         return None
-    scales = tuple(float(scale) for scale in parameters.scale)
+    scales = tuple(map(float, parameters.scale))
     return Quantization(scales, _indices(parameters.zeroPoint), parameters.quantizedDimension)
 
 

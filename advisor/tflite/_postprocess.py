@@ -164,7 +164,11 @@ def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppress
     ``scores`` (1, M) from the highest on, and ``count`` (1).
     """
     model = read(data)
-    _, scores = _raw_outputs({name: index for signature in model.signatures for name, index in signature.outputs})
+    outputs = {}
+    for signature in model.signatures:
+        for name, index in signature.outputs:
+            outputs[name] = index
+    _, scores = _raw_outputs(outputs)
     classes = model.tensors[scores].shape[-1]
     return put_back(data, PostProcess(anchors, _options(kept, classes), kept.most, classes, classes))
 

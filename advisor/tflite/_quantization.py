@@ -37,6 +37,10 @@ DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
 )
 """The version of DEQUANTIZE that first took the type."""
 
+IN_FLOAT = "advisor_in_float"
+"""Part of the name of a tensor that stays float, with all that follows it, where activations are quantized: squares
+of 8 bits lose what is small."""
+
 _MAX_FLOAT16 = 65504.0
 """The largest finite float16; larger constants are clamped to it, as the converter does."""
 
@@ -119,7 +123,10 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
     model = unpack(data, name)
     graph = model.subgraphs[0]
     stated = [graph.tensors[index].shapeSignature for index in graph.inputs]
-    sides = [np.asarray(shape) for shape in stated if shape is not None and len(shape)]
+    sides = []
+    for shape in stated:
+        if shape is not None and len(shape):
+            sides.append(np.asarray(shape))
     if not any(shape[0] < 1 for shape in sides) or any((shape[1:] < 1).any() for shape in sides):
         return data
     for tensor in graph.tensors:

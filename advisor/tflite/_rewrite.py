@@ -311,9 +311,11 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
         if maker is not None and all(map(is_stored, maker.inputs)):
             expanding.append(maker)
             expanded.update(maker.outputs)
-    inputs = tuple(
-        tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in expanded and not is_stored(tensor)
-    )
+    sources = []
+    for tensor in dict.fromkeys(operator.inputs):
+        if tensor not in expanded and not is_stored(tensor):
+            sources.append(tensor)
+    inputs = tuple(sources)
     # Shallow copies: editing the cut file must not change the tables, which other operators are cut from.
     small = copy.copy(graph)
     file = copy.copy(tables)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from advisor.training._head.quantized import match_logits, refit_head
     from advisor.training._head.trials import LAST_LAYER
     from advisor.training._label_head import fit_label_head
-    from advisor.training._labels import LANDMARKS, Suspect, find_suspects, predict_left_out
+    from advisor.training._labels import LANDMARKS, Suspect, find_suspects
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
     from advisor.training._on_maps.kept import ImageSection, LabelledImages, Labels, list_outputs, objects_of
@@ -95,7 +95,6 @@ __all__ = [
     "list_outputs",
     "match_logits",
     "objects_of",
-    "predict_left_out",
     "read_graph",
     "refit_head",
     "refit_kernels",

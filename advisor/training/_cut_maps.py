@@ -183,7 +183,7 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
         layers = LAYERS_OF.get(operator_name(model, operator), 1)
         layer += layers + bool(activation)
         output = int(operator.outputs[0])
-        shape = tuple(int(side) for side in graph.tensors[output].shape)
+        shape = tuple(map(int, graph.tensors[output].shape))
         cut = None
         if reach <= place and len(shape) == 4:
             cut = Cut(output, shape[1:], layer)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError
 from advisor.datasets import InputSpec, load, random_capture
-from advisor.measurement import Classifier
+from advisor.measurement import Classifier, run_in_threads
 from advisor.training._capture_augmentation import CaptureAugmentation
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 OUTPUT_NAME = "features"
 
 Pixels = NDArray[np.uint8]
+Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # A network: from the input of an image to its features
 
 # Above this size, images are decoded again in each epoch.
 MAX_CACHE_BYTES = 4_000_000_000
@@ -43,32 +44,39 @@ def extract_features(
     spec: InputSpec,
     augmentation: CaptureAugmentation = AS_IT_IS,
     maps: Path | None = None,
+    threads: int = 1,
 ) -> NDArray[np.float32]:
-    """Run a float feature model on images, one at a time, at one thread: float32 (N, F).
+    """Run a float feature model on images, one at a time in each of some threads: float32 (N, F).
 
     The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or only one output. The
-    folder ``maps`` gets the maps at its cuts, see :mod:`._cut_maps`, if it has any; None for none. Raises UsageError if
+    folder ``maps`` gets the maps at its cuts, see :mod:`._cut_maps`, if it has any; None for none. They are written in
+    the order of the images, so they ask for one thread. Raises UsageError if
     the file is missing, RuntimeRefusal if the runtime cannot load or run it, and StageError if it has another input
     size, an image cannot be read, or a feature is not finite.
     """
     model = Classifier(model_path, OUTPUT_NAME)
-    pixels = np.empty((spec.size, spec.size, 3), np.float32)
-    run: Callable[[NDArray[np.float32]], NDArray[np.float32]] = model
+    models: list[Run] = [model, *(Classifier(model_path, OUTPUT_NAME) for _ in range(1, threads))]
     if maps is not None and images:
         from advisor.training._cut_maps import MapWriter
 
         # A file without a cut, or one that cannot be edited.
         with contextlib.suppress(StageError):
-            run = MapWriter(Path(model_path), maps, len(images))
-    rows = []
-    for path in images:
-        image = augmentation.apply(path, spec.size)
-        # One buffer for all images.
-        rows.append(run(spec.normalise(image, pixels)))
+            models = [MapWriter(Path(model_path), maps, len(images))]
+    rows = run_in_threads([_make_run(run, spec, augmentation) for run in models], images)
     features = np.stack(rows) if rows else np.zeros((0, model.classes), np.float32)
     if not np.isfinite(features).all():
         raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")
     return features
+
+
+def _make_run(run: Run, spec: InputSpec, augmentation: CaptureAugmentation) -> Callable[[Path], NDArray[np.float32]]:
+    """Return what gives the features of an image file, in one buffer for all images of its thread."""
+    pixels = np.empty((spec.size, spec.size, 3), np.float32)
+
+    def describe_image(path: Path) -> NDArray[np.float32]:
+        return run(spec.normalise(augmentation.apply(path, spec.size), pixels))
+
+    return describe_image
 
 
 def join_parts(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ spanned by landmarks (Williams and Seeger, NIPS 2000): all images of a small set
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,38 @@ class Suspect:
     better: float  # probability of the suggested one
 
 
-def find_suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
+def find_suspects(
+    features: Rows,
+    labels: Sequence[int],
+    checked: Sequence[int],
+    alike: Sequence[Sequence[int]],
+    seed: int,
+    landmarks: int = LANDMARKS,
+) -> tuple[Suspect, ...]:
+    """Return those of the ``checked`` images whose labels are likely wrong, the least likely label first.
+
+    Only these images are learnt from. ``features`` (N, D) and ``labels`` are those of all images, and ``alike`` are
+    groups of indices of images that show the same or belong together. The rest is that of :func:`predict_left_out`.
+    """
+    # cleanlab expects labels from 0 without gaps, and the images that are not checked may leave some.
+    names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
+    numbers = renumbered.tolist()
+    position = {index: number for number, index in enumerate(checked)}
+    together = []
+    for group in alike:
+        checked_group = [position[index] for index in group if index in position]
+        if len(checked_group) > 1:
+            together.append(checked_group)
+    chosen = features if len(checked) == len(features) else features[np.asarray(checked)]
+    probabilities = predict_left_out(chosen, numbers, together, seed, landmarks)
+    suspects = []
+    for suspect in doubt_labels(numbers, probabilities):
+        index = checked[suspect.index]
+        suspects.append(replace(suspect, index=index, suggested=int(names[suspect.suggested])))
+    return tuple(suspects)
+
+
+def doubt_labels(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
 
     ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.

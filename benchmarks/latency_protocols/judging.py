@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.devices import Cluster, DeviceProfile, DeviceTarget, column_of
+from advisor.devices import Cluster, DeviceProfile, DeviceTarget
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.calibration import SUPPORT, Calibration, regime_of
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.model import estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import Column, LatencyTable, build_table
+from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of
 from benchmarks.latency_protocols.baselines import Floats, Indices, spearman
 from benchmarks.latency_protocols.validation import hide
 

@@ -15,7 +15,6 @@ from advisor.api._models import thread_counts
 from advisor.cli._main import app
 from advisor.core import ExitCode, UsageError, install_extra
 from advisor.devices._profiles import runtimes
-from advisor.engine import benchmarking
 from advisor.engine._compress import compress as work, question
 from advisor.isolation import usable_cores
 from advisor.measurement import session
@@ -88,7 +87,7 @@ def test_a_benchmark_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(benchmarking, "benchmark_device", lambda *given: seen.append(given))
+    monkeypatch.setattr("advisor.measurement._on_device.choice.benchmark_device", lambda *given: seen.append(given))
     benchmark_device(
         "a.tflite", device="board:cpu", accelerator="cpu", adb="R58", benchmark_model="bm", cores="f0", threads=[2],
         effort="full", profiles=["own"], tell=print,

@@ -26,7 +26,6 @@ from advisor.core import (
     Provenance,
     Quantity,
     UsageError,
-    allows,
     decide,
     parse_licences,
     show_budget_probability,
@@ -35,6 +34,7 @@ from advisor.core import (
     units,
     with_budget_probability,
 )
+from advisor.core._limits import allows
 from advisor.core._option import Number, Text, table_of
 from advisor.core._quantity import SHARES
 from advisor.engine import resolve

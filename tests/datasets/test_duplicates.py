@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.datasets import _duplicates as duplicates, divide_survey, near_duplicates, report_repeats, survey
+from advisor.datasets import _duplicates as duplicates, divide_survey, near_duplicates, survey
+from advisor.datasets._checks import report_repeats
 from advisor.datasets._duplicates import all_close, close_pairs
 from tests.datasets.folders import make
 

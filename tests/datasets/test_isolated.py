@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from advisor.core import UsageError, show_bytes
-from advisor.datasets import list_files, read_rows, survey
-from advisor.datasets._manifests import LABELLED
+from advisor.datasets import list_files, survey
+from advisor.datasets._manifests import LABELLED, read_rows
 from advisor.datasets._sources import tables
 from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError, install_extra
-from advisor.datasets import list_files, survey
+from advisor.datasets import list_files, survey, survey_masks
 from advisor.datasets._boxes import list_boxes
-from advisor.tasks.segmentation._masks import survey_masks
 from tests.builders import must_fail
 from tests.datasets.folders import fill, make, refusal, tarred
 from tests.tables import with_cases

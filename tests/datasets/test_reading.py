@@ -9,7 +9,9 @@ from unittest.mock import Mock
 import pytest
 from PIL import Image
 
-from advisor.datasets import ReaderFailure, Rejected, _reading as reading, read_each, read_thumbnail, survey
+from advisor.datasets import _reading as reading, read_thumbnail, survey
+from advisor.datasets._dataset import Rejected
+from advisor.datasets._reading import ReaderFailure, read_each
 from advisor.isolation import IN_CHILD, CallLimits
 from tests.datasets.folders import fill, make
 

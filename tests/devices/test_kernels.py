@@ -29,7 +29,7 @@ from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import read_profile
 from advisor.devices._profiles.listing import remove_profile, write_profile
 from advisor.devices._profiles.measurements import KERNEL_COLUMNS, Kernel
-from advisor.measurement import benchmark_on_device
+from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import Work, read, works_of
 from tests.builders import interval, must_fail

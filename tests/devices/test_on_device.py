@@ -12,7 +12,8 @@ from advisor.core import Provenance, StageError, UsageError
 from advisor.devices import Connection, DeviceTarget, HostConnection, MeasurementJob, Predictor, Profiles, Timing
 from advisor.engine import TargetDevice
 from advisor.engine._targets.target_devices import form_rejection
-from advisor.measurement import DeviceBenchmark, benchmark_on_device
+from advisor.measurement import DeviceBenchmark
+from advisor.measurement._on_device.benchmark import benchmark_on_device
 from tests.builders import interval
 from tests.documents import problems
 from tests.measurement import small_models

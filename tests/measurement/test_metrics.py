@@ -26,8 +26,8 @@ from advisor.core import (
     wilson,
 )
 from advisor.datasets import InputSpec
-from advisor.measurement import Detector, Judged, least_cpu_ms, measure, predict, predict_arrays, predict_pixels, scores
-from advisor.measurement._metrics import map_scores
+from advisor.measurement import Detector, least_cpu_ms, measure, predict, predict_arrays, predict_pixels
+from advisor.measurement._metrics import Judged, map_scores, scores
 from advisor.measurement._processes import existing_model
 from tests.builders import must_fail, present
 from tests.measurement import small_models

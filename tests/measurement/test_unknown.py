@@ -9,19 +9,9 @@ from PIL import Image
 
 from advisor.core import Interval, StageError
 from advisor.datasets import InputSpec, draw_captures
-from advisor.measurement import (
-    Detector,
-    Neighbours,
-    compute_auroc,
-    load_detections,
-    make_rule,
-    mean_of,
-    predict_captured,
-    predict_pixels,
-    save_detections,
-    share_accepted,
-    true_boxes,
-)
+from advisor.engine import compute_auroc
+from advisor.engine._pipeline.stages.unknown_score import Neighbours, make_rule, mean_of, share_accepted
+from advisor.measurement import Detector, load_detections, predict_captured, predict_pixels, save_detections, true_boxes
 from advisor.tflite import Suppression, append_postprocess
 from tests.builders import must_fail
 from tests.datasets.folders import fill
@@ -86,7 +76,7 @@ def test_neighbours_of_equal_images_are_finite_and_have_at_most_their_rank() -> 
 def test_a_few_images_at_a_time_have_the_same_nearest_ones(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     near, others = Neighbours.of(RANDOM.random((50, 40))), RANDOM.random((count, 40))
     whole = near.similarity(others)
-    monkeypatch.setattr("advisor.measurement._unknown.MOST_COSINES", 150)  # three images
+    monkeypatch.setattr("advisor.engine._pipeline.stages.unknown_score.MOST_COSINES", 150)  # three images
     np.testing.assert_allclose(near.similarity(others), whole, rtol=1e-6)
     assert whole.shape == (count,)
 

@@ -13,7 +13,7 @@ from advisor.compression import RECIPES, Needs, RecipeInputs, recipe
 from advisor.compression._quantization.quantizer import eight_bit_rules, quantize_model
 from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
-from advisor.measurement import Neighbours
+from advisor.engine._pipeline.stages.unknown_score import Neighbours
 from advisor.tflite import (
     Metadata,
     Model,

@@ -6,17 +6,9 @@ import pytest
 
 from advisor.core import StageError
 from advisor.datasets import InputSpec, load
-from advisor.training import (
-    AS_IT_IS,
-    CAPTURED,
-    _features as batches,
-    _labels as module,
-    extract_features,
-    find_suspects,
-    join_parts,
-    predict_left_out,
-)
+from advisor.training import AS_IT_IS, CAPTURED, _features as batches, _labels as module, extract_features, join_parts
 from advisor.training._features import Batches
+from advisor.training._labels import doubt_labels, predict_left_out
 from tests.builders import must_fail
 from tests.datasets.folders import fill
 from tests.measurement import small_models
@@ -187,7 +179,7 @@ def test_swapped_labels_are_named_with_the_right_one(landmarks: int) -> None:
     given = list(labels)
     for index in range(0, 300, 20):
         given[index] = (labels[index] + 1) % 3
-    found = find_suspects(given, predict_left_out(features, given, (), 0, landmarks))
+    found = doubt_labels(given, predict_left_out(features, given, (), 0, landmarks))
     swapped = set(range(0, 300, 20))
     assert len(swapped & {one.index for one in found}) >= 13
     assert len(found) <= 17
@@ -196,4 +188,4 @@ def test_swapped_labels_are_named_with_the_right_one(landmarks: int) -> None:
 
 def test_right_labels_are_left_alone() -> None:
     features, labels = blobs(300)
-    assert find_suspects(labels, predict_left_out(features, labels, (), 0)) == ()
+    assert doubt_labels(labels, predict_left_out(features, labels, (), 0)) == ()

@@ -125,7 +125,9 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
         for repeat in range(repeats if fixed else ceil(depth * repeats)):
             prefix = f"blocks_{index}_"
             parts = (("expand_conv", "bn0", "relu0"), ("depthwise_conv", "bn1", "relu1"), ("project_conv", "bn2"))
-            named = [tuple(prefix + name for name in part) for part in parts]
+            named = []
+            for part in parts:
+                named.append(tuple(prefix + name for name in part))
             stride = 1 if repeat else first_stride
             filters = round_channels(channels * width)
             y = convolved.add_inverted_residual(x, filters, kernel, stride, expansion, named)

@@ -84,9 +84,10 @@ class SlimLayers:
     def add_fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
         """Return a 1x3 and a 3x1 convolution of the same input."""
         kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
-        return [
-            self.add_convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}") for letter, (h, w) in kernels
-        ]
+        convolutions = []
+        for letter, (h, w) in kernels:
+            convolutions.append(self.add_convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}"))
+        return convolutions
 
     def join_branches(self, branches: list[Tensor], scope: str) -> Tensor:
         """Return the branches of a module, channel after channel."""

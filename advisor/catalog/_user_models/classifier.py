@@ -118,7 +118,11 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
 
 def list_quantized(model: Model) -> list[Tensor]:
     """Return the rounded weights and activations of a file, which keeps its form if it has some."""
-    return [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
+    stored = []
+    for tensor in model.tensors:
+        if tensor.quantization and tensor.dtype in _STORED:
+            stored.append(tensor)
+    return stored
 
 
 def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBABILITIES) -> bytes:
@@ -158,7 +162,7 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
     classifier_input = _find_classifier_input(read(data, name), probabilities)
     if classifier_input is None:
         return data, False
-    width = prod(int(side) for side in graph.tensors[classifier_input].shape)
+    width = prod(map(int, graph.tensors[classifier_input].shape))
     features = _shape_tensor(model, graph, classifier_input, (1, width))
     sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
@@ -244,7 +248,7 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
     graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
     signature = graph.Tensors(graph.Inputs(0)).ShapeSignatureAsNumpy()
     shape = model.inputs[0].shape
-    stated = shape if isinstance(signature, int) else tuple(int(side) for side in signature)
+    stated = shape if isinstance(signature, int) else tuple(map(int, signature))
     square = len(shape) == 4 and shape[3] == 3 and shape[1] == shape[2] and 16 <= shape[1] <= MAX_INPUT_SIZE
     if not square or any(side < 1 for side in stated[1:]):
         raise UsageError(
@@ -258,7 +262,7 @@ def count_scores(model: Model, name: str, least: int = 2) -> int:
     """Return the number of scores; UsageError if the output is no row of at least ``least`` scores."""
     output = model.tensors[scores_tensor(model, name)]
     classes = output.shape[-1] if output.shape else 0
-    if classes < least or prod(abs(side) for side in output.shape) != classes:
+    if classes < least or prod(map(abs, output.shape)) != classes:
         raise UsageError(
             f"{name}: its output {output.shape} is not one row of scores", "an image classifier has one score a class"
         )
@@ -288,7 +292,7 @@ def _find_classifier_input(model: Model, output: int) -> int | None:
 def _shape_tensor(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]) -> int:
     """Return the tensor itself where it has ``shape``, else a view of it."""
     entry = graph.tensors[tensor]
-    if tuple(int(side) for side in entry.shape) == shape:
+    if tuple(map(int, entry.shape)) == shape:
         return tensor
     sides = np.asarray(shape, dtype="<i4")
     wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())

@@ -234,7 +234,7 @@ def _load_timm(name: str) -> _Loaded:
     subset = infer_imagenet_subset(model)
     if not labels and subset:
         info = ImageNetInfo(subset)
-        labels = tuple(info.index_to_description(index) for index in range(info.num_classes()))
+        labels = tuple(map(info.index_to_description, range(info.num_classes())))
     evaluated = f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}"
     described = _describe_package(name, labels, facts["mean"], facts["std"], str(facts.get("license") or ""))
     # Branches that only training needs become one convolution, which computes the same faster.

@@ -110,7 +110,11 @@ class ImportedModel:
 def list_missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
     """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
     written = inspected.facts.metadata
-    return tuple(name for name in ("labels", "mean", "std") if not getattr(given, name) and not getattr(written, name))
+    missing = []
+    for name in ("labels", "mean", "std"):
+        if not getattr(given, name) and not getattr(written, name):
+            missing.append(name)
+    return tuple(missing)
 
 
 def _describe_model(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
@@ -134,7 +138,7 @@ def _describe_model(inspected: Inspected, given: ModelDescription, name: str) ->
             "one label a line; the background of a detector is no class",
         )
     for flag, values in (("--mean", mean), ("--std", std)):
-        if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+        if len(values) not in (1, 3) or not all(map(math.isfinite, values)):
             raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
     if min(std) <= 0:
         raise UsageError(f"--std: {std} is not above zero", "--std 1 divides by nothing")

@@ -151,8 +151,10 @@ def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
         yield part
         waiting.extend(getattr(part, "node", ()))
         for attribute in getattr(part, "attribute", ()):
-            # Reading a field that is not set gives an empty graph.
-            waiting.extend(inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer)
+            for inner in (attribute.g, *attribute.graphs):
+                # Reading a field that is not set gives an empty graph.
+                if inner.node or inner.initializer:
+                    waiting.append(inner)
 
 
 def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:

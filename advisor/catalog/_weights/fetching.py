@@ -32,7 +32,10 @@ def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFil
     weights = _find_here(card, chosen, reasons)
     if weights is not None:
         return weights
-    places = [(source, label, origin) for source in card.weights for label, origin in origins_of(source, chosen)]
+    places = []
+    for source in card.weights:
+        for label, origin in origins_of(source, chosen):
+            places.append((source, label, origin))
     for number, (source, label, origin) in enumerate(places, 1):
         try:
             # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.

@@ -223,7 +223,10 @@ def _require_same_model(model: Path, quantized: Model, against: Path, reference:
         )
     if len(shapes) != 1 or len(shapes[0]) != 4 or min(shapes[0], default=0) < 1 or shapes[0][-1] != 3:
         raise UsageError(f"{model.name} takes {_show_inputs(quantized)}, not one RGB image", "(1, height, width, 3)")
-    stored = [tensor.name for tensor in reference.tensors if tensor.quantization and tensor.dtype in _LEVELS]
+    stored = []
+    for tensor in reference.tensors:
+        if tensor.quantization and tensor.dtype in _LEVELS:
+            stored.append(tensor.name)
     if stored:
         raise UsageError(
             f"{against.name} is quantized itself ({len(stored)} tensors, the first is '{stored[0]}')",

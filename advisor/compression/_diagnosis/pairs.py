@@ -96,7 +96,11 @@ def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ..
 def working_operators(model: Model) -> list[int]:
     """Return the indices of the operators that do more than change how values are stored."""
     operators = enumerate(model.operators)
-    return [index for index, operator in operators if operator.name not in CONVERTING and operator.outputs]
+    placed = []
+    for index, operator in operators:
+        if operator.name not in CONVERTING and operator.outputs:
+            placed.append(index)
+    return placed
 
 
 def short_name(name: str) -> str:
@@ -115,7 +119,11 @@ def _index_outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tupl
     """Return the operators by name and shape of their first outputs, if these are unique."""
     keys = {index: _key_of(model, index) for index in indices}
     counts = Counter(keys.values())
-    return {key: index for index, key in keys.items() if counts[key] == 1 and key[0]}
+    unique = {}
+    for index, key in keys.items():
+        if counts[key] == 1 and key[0]:
+            unique[key] = index
+    return unique
 
 
 def _key_of(model: Model, index: int) -> tuple[str, tuple[int, ...]]:

@@ -43,7 +43,8 @@ class Grid:
     def compute_steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
         # Over these axes one step is shared.
-        others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
+        kept_axis = axis if self.per_channel else None
+        others = tuple(other for other in range(kernel.ndim) if other != kept_axis)
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         # A channel of zeros has no greatest weight, and any step stores it.
         step[step == 0] = 1.0

@@ -150,7 +150,10 @@ def observe_activations(
     for operator in model.operators:
         tensors.update(output for output in operator.outputs if output not in padded)
     floats = sorted(index for index in tensors if model.tensors[index].dtype == "float32")
-    layers = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
+    layers = []
+    for layer in find_layers(model):
+        if layer.source in floats and layer.weights <= MOST_INPUTS:
+            layers.append(layer)
     sums = [_Sums(layer) for layer in layers if layer.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in activations}
     # The order of additions must not depend on the machine.
@@ -208,10 +211,10 @@ def _run(
             # changes no sum. The next image runs meanwhile.
             for share in recording:
                 share.result()
-            recording = [
-                pool.submit(_record, values, list(notes.items())[first::recorders], sums[first::recorders])
-                for first in range(recorders)
-            ]
+            recording = []
+            for first in range(recorders):
+                some_notes = list(notes.items())[first::recorders]
+                recording.append(pool.submit(_record, values, some_notes, sums[first::recorders]))
         for share in recording:
             share.result()
 

@@ -19,17 +19,13 @@ from advisor.compression._quantization.grid import Grids
 from advisor.compression._quantization.layers import correct_model, find_layers, read_values
 from advisor.compression._quantization.observe import Activation, Observation, Observer, observe_activations
 from advisor.core import StageError, UnsupportedRecipe, message_of, parse
-from advisor.tflite import Model, pack, read, unpack
+from advisor.tflite import IN_FLOAT, Model, pack, read, unpack
 
 if TYPE_CHECKING:
     from advisor.compression._quantization.observe import Inputs, Range
 
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
-
-IN_FLOAT = "advisor_in_float"
-"""Part of the name of a tensor that stays float, with all that follows it, where activations are quantized: squares
-of 8 bits lose what is small."""
 
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 """Errors that ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
@@ -335,9 +331,10 @@ def _reuse_rounded(
     earlier_model = read(earlier.corrected[grids])
     rounded = dict[int, Corrected]()
     inputs_by_output = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
-    outputs_by_kernel = {
-        operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2
-    }
+    outputs_by_kernel = {}
+    for operator in model.operators:
+        if len(operator.inputs) > 2:
+            outputs_by_kernel[operator.inputs[1]] = operator.outputs[0]
     for layer in find_layers(model):
         output = same_tensors.get(outputs_by_kernel[layer.kernel])
         if output is not None:

@@ -50,7 +50,10 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
     if custom:
         kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
         yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
-    quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
+    quantized = []
+    for tensor in model.tensors:
+        if tensor.quantization and tensor.dtype in _STORED:
+            quantized.append(tensor)
     if quantized:
         first = f"{len(quantized)} tensors, the first is '{quantized[0].name}'"
         yield f"the model is quantized already ({first})", f"{FLOAT_FILE}; without it, add --requantize"

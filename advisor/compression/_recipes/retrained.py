@@ -132,7 +132,11 @@ def _find_inner(graph: Graph) -> list[int]:
     """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
     spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
     kernels = graph.kernels.items()
-    return [index for index, name in kernels if index not in spared and name != "DEPTHWISE_CONV_2D"]
+    inner = []
+    for index, name in kernels:
+        if index not in spared and name != "DEPTHWISE_CONV_2D":
+            inner.append(index)
+    return inner
 
 
 class QuantizationAware(Retrained):

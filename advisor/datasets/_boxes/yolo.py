@@ -231,7 +231,10 @@ def _names_of_rows(
 
 def _classes_in_rows(rows: Sequence[TextRow], names: Mapping[str, str]) -> Mapping[str, str]:
     """Return the classes that rows name, and ``names`` does not have. Where names are known, rows of YOLO add none."""
-    labels = {row.label for row in rows if row.form or not names}
+    labels = set()
+    for row in rows:
+        if row.form or not names:
+            labels.add(row.label)
     unknown = labels - set(names) - set(names.values())
     words = sorted(label for label in unknown if not _is_number(label))
     return {label: label for label in words if label.casefold() != UNCOUNTED}

@@ -1,7 +1,7 @@
 """Check a data set before anything is learnt from it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -182,6 +182,19 @@ def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[F
         *_classes(dataset),
         *report_sizes(survey),
         *check_captures(survey),
+    )
+
+
+def check_images(survey: Survey, alike: Sequence[Pair], faults: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings about images whose labels the caller has judged; ``faults`` are what it found.
+
+    ``alike`` are pairs of similar images, by index.
+    """
+    return (
+        *report_unreadable(survey.dataset),
+        *report_repeats(survey.dataset, alike),
+        *faults,
+        *report_sizes(survey),
     )
 
 

@@ -68,7 +68,10 @@ def phrase_count(number: int, one: str, many: str = "") -> str:
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
     paths = [image.path for image in dataset.images]
-    return tuple(tuple(paths[index] for index in group) for group in groups)
+    path_groups = []
+    for group in groups:
+        path_groups.append(tuple(paths[index] for index in group))
+    return tuple(path_groups)
 
 
 def require_writable(path: Path) -> Path:
@@ -94,6 +97,14 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
     rows = [row_of(path, image) | {"label": dataset.classes[image.label]} for image in images]
     write_rows(path, ["path", "label", *more_columns(dataset)], rows)
     return len(rows)
+
+
+def list_left_out(findings: Sequence[Finding]) -> set[Path]:
+    """Return the images that the findings leave out."""
+    left_out = set[Path]()
+    for finding in findings:
+        left_out.update(finding.leave_out)
+    return left_out
 
 
 def more_columns(dataset: Dataset) -> list[str]:

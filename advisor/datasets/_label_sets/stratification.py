@@ -40,7 +40,10 @@ def deal_out(
         left = (labels[waiting] > 0).sum(axis=0)
         # A label of which nothing is left is not the rarest one.
         rarest = int(np.where(left > 0, left, count + 1).argmin())
-        chosen = [number for number in waiting if not left.any() or labels[number, rarest]]
+        chosen = []
+        for number in waiting:
+            if not left.any() or labels[number, rarest]:
+                chosen.append(number)
         dealt = set(chosen)
         for number in chosen:
             lack = wanted[:, rarest] if left.any() else room

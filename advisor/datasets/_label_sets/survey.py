@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,14 @@ from advisor.core import UsageError, listed
 from advisor.datasets._boxes import formats_of
 from advisor.datasets._boxes.reading import survey_boxes
 from advisor.datasets._boxes.values import ONE_CLASS
-from advisor.datasets._checks.findings import phrase_count
+from advisor.datasets._checks.findings import (
+    Finding,
+    list_left_out,
+    more_columns,
+    phrase_count,
+    row_of,
+    write_rows,
+)
 from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._label_sets.stratification import deal_out
 from advisor.datasets._label_sets.tables import HINT, list_label_sets
@@ -62,7 +69,10 @@ class LabelSetSurvey:
         """
         if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
             boxes = survey_boxes(path, progress, most)
-            truth = np.array([[name in content for name in boxes.classes] for content in boxes.contents], np.int8)
+            rows = []
+            for content in boxes.contents:
+                rows.append([name in content for name in boxes.classes])
+            truth = np.array(rows, np.int8)
             note = "The labels of an image are the classes of its boxes."
             return _without_useless(cls(boxes.images, boxes.classes, truth, (note,)), path)
         listing = list_label_sets(path)
@@ -96,6 +106,21 @@ class LabelSetSurvey:
         part = deal_out(self.truth, division.groups, hashes, shares, seed)
         train, validation, holdout = (tuple(np.flatnonzero(part == number).tolist()) for number in range(len(parts)))
         return replace(division, split=Split(train, validation, holdout, split.seed))
+
+    def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a table with a column for each label, without images that findings leave out; return its images.
+
+        Raises UsageError if it cannot be written.
+        """
+        left_out = list_left_out(findings)
+        dataset = self.images.dataset
+        rows = []
+        for image, row in zip(dataset.images, self.truth.tolist(), strict=True):
+            if image.path not in left_out:
+                cells = ["" if value == UNKNOWN else str(value) for value in row]
+                rows.append({**row_of(path, image), **dict(zip(self.classes, cells, strict=True))})
+        write_rows(path, ["path", *more_columns(dataset), *self.classes], rows)
+        return len(rows)
 
     def labels_of(self, place: int) -> tuple[str, ...]:
         """Return the labels of an image."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,9 +83,13 @@ def list_label_sets(path: Path) -> LabelSetListing:
         # A table with a column for each class says nothing of classes that only another table has.
         lacking = classes - listing.classes if listing.by_columns else frozenset()
         entries += [replace(entry, unknown=entry.unknown | lacking) for entry in listing.entries]
-    rejected = tuple(row for listing in listings for row in listing.rejected)
-    notes = tuple(dict.fromkeys(note for listing in listings for note in listing.notes))
-    return LabelSetListing(path if path.is_dir() else path.parent, tuple(entries), classes, rejected, notes)
+    rejected = list[Rejected]()
+    notes = list[str]()
+    for listing in listings:
+        rejected += listing.rejected
+        notes += listing.notes
+    root = path if path.is_dir() else path.parent
+    return LabelSetListing(root, tuple(entries), classes, tuple(rejected), tuple(dict.fromkeys(notes)))
 
 
 def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
@@ -105,7 +109,7 @@ def _titles_of(table: Path) -> dict[str, str]:
 def _list_table(table: Path, part: str) -> LabelSetListing:
     titles = _titles_of(table)
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
-    stated = {*IMAGE_COLUMNS, *(name for names in SPLIT.values() for name in names)}
+    stated = set(IMAGE_COLUMNS).union(*SPLIT.values())
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
     others = {} if labels else {f"{_COLUMN}{title}": (title,) for title in titles if title not in stated}
     names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}
@@ -118,19 +122,32 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
         rows[image.path].append((number, image, row))
     listing = _read_labels(table, rows) if labels else _read_columns(table, rows)
     paths, moved = find_by_name(table, [entry.image.path for entry in listing.entries], table.parent)
-    entries = tuple(
-        replace(entry, image=replace(entry.image, path=place))
-        for entry, place in zip(listing.entries, paths, strict=True)
-    )
+    moved_entries = []
+    for entry, place in zip(listing.entries, paths, strict=True):
+        moved_entries.append(replace(entry, image=replace(entry.image, path=place)))
+    entries = tuple(moved_entries)
     return replace(listing, entries=entries, notes=(*listing.notes, *moved))
+
+
+def _find_separator(cells: Collection[str]) -> str:
+    """Return the first of :data:`SEPARATORS` that some cell has; empty if none has one."""
+    for separator in SEPARATORS:
+        if any(separator in cell for cell in cells):
+            return separator
+    return ""
 
 
 def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with one column of labels, of which each cell may have several."""
-    cells = {row[1].label for of_image in rows.values() for row in of_image} - NO_LABELS
-    separator = next((mark for mark in SEPARATORS if any(mark in cell for cell in cells)), "")
+    cells = set[str]()
+    for of_image in rows.values():
+        cells.update(row[1].label for row in of_image)
+    cells -= NO_LABELS
+    separator = _find_separator(cells)
     blanks = not separator and _have_common_words(cells)
-    mark = r"\s+" if blanks else re.escape(separator) if separator else r"\n"
+    mark = r"\s+" if blanks else r"\n"
+    if separator:
+        mark = re.escape(separator)
 
     def split_cell(cell: str) -> frozenset[str]:
         if cell.casefold() in NO_LABELS:
@@ -168,14 +185,22 @@ def _have_common_words(cells: set[str]) -> bool:
 def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with a column for each class."""
     columns = _find_classes(table, rows)
-    cells = [row for of_image in rows.values() for *_, row in of_image]
-    values = {row[column].strip().casefold() for row in cells for column in columns}
+    cells = []
+    for of_image in rows.values():
+        for *_, row in of_image:
+            cells.append(row)
+    values = set()
+    for row in cells:
+        for column in columns:
+            values.add(row[column].strip().casefold())
     # Tables of attributes have 1 and -1, and no 0; elsewhere -1 says that nobody knows.
     minus_is_no = bool(values & MINUS) and not values & FALSE_WORDS
     entries = []
     rejected = []
     for path, of_image in rows.items():
-        said = {column: {_read_flag(row[column], minus_is_no) for *_, row in of_image} - {None} for column in columns}
+        said = {}
+        for column in columns:
+            said[column] = {_read_flag(row[column], minus_is_no) for *_, row in of_image} - {None}
         both = [columns[column] for column, flags in said.items() if len(flags) > 1]
         if both:
             numbers = " and ".join(str(number) for number, *_ in of_image[:2])
@@ -199,7 +224,10 @@ def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
 def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
     """Return the columns that are classes with their names; UsageError: there is none, or a cell is no answer."""
     titles = _titles_of(table)
-    answers = [(number, row) for of_image in rows.values() for number, _, row in of_image]
+    answers = []
+    for of_image in rows.values():
+        for number, _, row in of_image:
+            answers.append((number, row))
     first = answers[0][1] if answers else {}
     classes = {}
     for column in (name for name in first if name.startswith(_COLUMN)):

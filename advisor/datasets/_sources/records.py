@@ -196,7 +196,8 @@ class RecordFile:
             for label, box in zip(labels, corners, strict=False):
                 boxes_of_image.append((class_name(label, names), box))
             yield ImageObjects(f"{row:07d}", boxes_of_image)
-        yield from (ImageObjects(record.name, fault=record.fault) for record in self._end)
+        for record in self._end:
+            yield ImageObjects(record.name, fault=record.fault)
 
     def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""

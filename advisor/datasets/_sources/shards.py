@@ -164,7 +164,8 @@ class Shard:
             size = (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
             for name in (name for extension, name in files.items() if extension not in LABELS):
                 yield ImageObjects(name, objects_of(written), size, fault)
-        yield from (ImageObjects(file.name, fault=file.fault) for file in self._unusable)
+        for file in self._unusable:
+            yield ImageObjects(file.name, fault=file.fault)
 
     def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""

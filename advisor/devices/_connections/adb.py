@@ -105,7 +105,7 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     runs = list(_COUNTS.finditer(text))
     if timings is None or not runs:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        errors = [line for line in lines if "ERROR" in line or "ailed" in line]
+        errors = list(filter(re.compile("ERROR|ailed").search, lines))
         raise StageError(f"benchmark_model printed no timings: {(errors or lines or ['no output'])[-1][:300]}")
     # The last count= line is that of the inference, the line before that of the warm-up.
     last = dict(part.split("=") for part in runs[-1][2].split())
@@ -241,9 +241,10 @@ class AdbConnection:
             self._run_in_shell(
                 f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", QUICK_S, "mark the tool executable"
             )
-            return tuple(
-                timing for i, model in enumerate(job.models) for timing in self._measure_file(job, folder, i, model)
-            )
+            timings = []
+            for place, model in enumerate(job.models):
+                timings += self._measure_file(job, folder, place, model)
+            return tuple(timings)
         finally:
             with suppress(StageError):
                 self._run_in_shell(f"rm -rf {shlex.quote(folder)}", QUICK_S, "remove the folder")

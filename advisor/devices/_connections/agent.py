@@ -114,17 +114,21 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
     common = f"{document.get('runtime')}=={document.get('runtime_version')}"
     try:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
-        return tuple(
+        timings = []
+        for series in document["series"]:
+            timings.append(_make_timing(by_name[series["model"]], series, common, memory, document["load"]))
             # Memory is that of the process with the first model, so no later series may claim it.
-            _make_timing(by_name[series["model"]], series, common, None if index else memory, document["load"])
-            for index, series in enumerate(document["series"])
-        )
+            memory = None
+        return tuple(timings)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
         raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
 def _make_timing(model: Path, series: SeriesDocument, common: str, memory: int | None, load: object) -> Timing:
-    walls = [float(wall) for block in series["blocks"] for wall in block["wall_ns"]]
+    walls = []
+    for block in series["blocks"]:
+        for wall in block["wall_ns"]:
+            walls.append(float(wall))
     if min(walls) <= 0:
         raise ValueError("a run took no time")
     medians = [statistics.median(map(float, block["wall_ns"])) for block in series["blocks"]]

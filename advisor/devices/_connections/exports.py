@@ -40,13 +40,13 @@ def compare_outputs(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[A
     largest = 0.0
     for our_outputs, their_outputs in zip(ours, theirs, strict=True):
         # The largest value of both is at the same place; of integers, one step less will do (a tie).
-        behind = [
-            float(a.astype(float).max()) - float(a.flat[b.argmax()])
-            for a, b in zip(our_outputs, their_outputs, strict=True)
-        ]
+        behind = []
+        for a, b in zip(our_outputs, their_outputs, strict=True):
+            behind.append(float(a.astype(float).max()) - float(a.flat[b.argmax()]))
         same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, our_outputs, strict=True))
     for position in range(len(ours[0])):
-        a, b = (np.stack([outputs[position] for outputs in rows]).astype(np.float64) for rows in (ours, theirs))
+        a = np.stack([outputs[position] for outputs in ours]).astype(np.float64)
+        b = np.stack([outputs[position] for outputs in theirs]).astype(np.float64)
         # An 8-bit output has 256 steps, whatever part of them these inputs reach.
         whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
         largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)

@@ -174,12 +174,13 @@ class Exporter(Protocol):
 
 def with_facts(timings: Sequence[Timing], exports: Mapping[Path, RuntimeFile]) -> tuple[Timing, ...]:
     """Return the timings with the comparison of each file with its export among the details."""
-    return tuple(
-        replace(timing, details={**timing.details, "onnx_export": dict(exports[timing.model].facts)})
-        if exports[timing.model].facts
-        else timing
-        for timing in timings
-    )
+    described = []
+    for timing in timings:
+        facts = exports[timing.model].facts
+        if facts:
+            timing = replace(timing, details={**timing.details, "onnx_export": dict(facts)})
+        described.append(timing)
+    return tuple(described)
 
 
 def needs_export(runtime: str) -> bool:

@@ -220,9 +220,9 @@ def _choose_column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floa
     for (seen, values), consensus in zip(cells, shared, strict=True):
         residual = values - consensus[seen]
         covers = [_cover_measurements(gram, seen, scale) for scale in COLUMN_SCALES]
-        evidences = [
-            -0.5 * (residual @ solve_system(cover, residual)) - 0.5 * np.linalg.slogdet(cover)[1] for cover in covers
-        ]
+        evidences = []
+        for cover in covers:
+            evidences.append(-0.5 * (residual @ solve_system(cover, residual)) - 0.5 * np.linalg.slogdet(cover)[1])
         scales.append(COLUMN_SCALES[int(np.argmax(evidences))])
     return np.array(scales)
 

@@ -79,7 +79,9 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
     Grouped convolutions count under ``GROUPED_CONV_2D``.
     """
     convolutions = max(1, counts.get("CONV_2D", 0) + counts.get("GROUPED_CONV_2D", 0))
-    counts_by_trait = {trait: sum(counts.get(name, 0) for name in names) for trait, names in _PER_CONVOLUTION.items()}
+    counts_by_trait = {}
+    for trait, names in _PER_CONVOLUTION.items():
+        counts_by_trait[trait] = sum(counts.get(name, 0) for name in names)
     share = {trait: min(1.0, number / convolutions) for trait, number in counts_by_trait.items()}
     # A block of a mobile network is one depthwise convolution between two pointwise ones.
     depthwise = min(1.0, 2 * counts.get("DEPTHWISE_CONV_2D", 0) / convolutions)

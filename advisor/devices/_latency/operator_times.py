@@ -142,10 +142,9 @@ class OperatorTimes:
 
     def __init__(self, timed: Iterable[tuple[Work, float]]) -> None:
         self._timed = dict(timed)
-        self._fitted = {
-            kind: _fit(_map_kinds().get(kind, _plain_kind()), r)
-            for kind, r in _group_by_kind(self._timed.items()).items()
-        }
+        self._fitted = {}
+        for kind, timed_works in _group_by_kind(self._timed.items()).items():
+            self._fitted[kind] = _fit(_map_kinds().get(kind, _plain_kind()), timed_works)
 
     def covers(self, works: Works) -> bool:
         """Return whether operators of every kind in a network were timed; additions stand for kinds without weights."""

@@ -122,7 +122,10 @@ def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices
     columns = base.table.columns
     size = len(column.speed)
     floats = ("float32", "float16")
-    kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size > 0]
+    kind = []
+    for place in candidates:
+        if columns[place].kind == column.kind and len(columns[place].speed) == size > 0:
+            kind.append(int(place))
     if column.kind == "cpu":
         forms = floats if column.precision in floats else (column.precision,)
         alike = [i for i in kind if columns[i].precision in forms]
@@ -192,9 +195,11 @@ def _scale_build(known: Sequence[Column], column: Column, precision: Floats, lev
 
 def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
-    builds, runtimes, silicons, scalings, designs = (
-        _compare_names(name(ones), name(others)) for name in (_codes, _runtimes, _silicons, _scalings, _designs)
-    )
+    builds = _compare_names(_codes(ones), _codes(others))
+    runtimes = _compare_names(_runtimes(ones), _runtimes(others))
+    silicons = _compare_names(_silicons(ones), _silicons(others))
+    scalings = _compare_names(_scalings(ones), _scalings(others))
+    designs = _compare_names(_designs(ones), _designs(others))
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     silicon = np.array([[_X86_SILICON if is_x86(column) else _SILICON] for column in ones])
     deviations = _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2)) + silicon**2 * silicons
@@ -283,7 +288,10 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
     XNNPACK's kernels are the same library in LiteRT 1 and 2, so a major release alone changes nothing there.
     """
     others = [table.columns[i] for i in candidates if table.columns[i].kind == column.kind]
-    versions = {neighbour.version for neighbour in others if neighbour.version and comparable_builds(neighbour, column)}
+    versions = set()
+    for neighbour in others:
+        if neighbour.version and comparable_builds(neighbour, column):
+            versions.add(neighbour.version)
     if not column.version or not versions:
         return 0.0
     steps = min(count_releases(version, column.version) for version in versions)
@@ -319,10 +327,9 @@ def _fit_rates(table: LatencyTable) -> dict[str, float]:
             squares[runtime_family(column.runtime)].append(float(np.nanmean(np.square(gaps))) / steps)
     means = {runtime: float(np.mean(variances)) for runtime, variances in squares.items()}
     overall = max(float(np.mean(list(means.values()))) if means else 0.0, _LEAST_RATE**2)
-    drawn = {
-        runtime: (len(variances) * means[runtime] + _PRIOR_PAIRS * overall) / (len(variances) + _PRIOR_PAIRS)
-        for runtime, variances in squares.items()
-    }
+    drawn = {}
+    for runtime, variances in squares.items():
+        drawn[runtime] = (len(variances) * means[runtime] + _PRIOR_PAIRS * overall) / (len(variances) + _PRIOR_PAIRS)
     return {**drawn, "": overall}
 
 

@@ -264,12 +264,16 @@ def build_table(
     for profile in profiles:
         targets = {target.name: target for target in profile.targets}
         rows = profile.measurements
-        of = {key: column_of(profile, targets[key[0]], key[1]) for key in {(row.target, row.precision) for row in rows}}
+        of = {}
+        for key in {(row.target, row.precision) for row in rows}:
+            of[key] = column_of(profile, targets[key[0]], key[1])
         for row in rows:
             if row.flag in flags:
                 cells[of[row.target, row.precision]][row.model].append(float(np.log(row.latency_ms)))
     columns = tuple(sorted(cells))
-    measured = {model for column in cells.values() for model in column}
+    measured = set[str]()
+    for figures_of_models in cells.values():
+        measured.update(figures_of_models)
     models = tuple(sorted(measured | set(features.models)))
     values = np.full((len(columns), len(models)), np.nan)
     position = {model: index for index, model in enumerate(models)}
@@ -315,14 +319,14 @@ def count_releases(one: str, other: str) -> int:
     """Return the minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``."""
     if one == other:
         return 0
-    left, right = (
-        {name: (int(major), int(minor)) for name, major, minor in _PART.findall(version)} for version in (one, other)
-    )
-    steps = [
-        MAJOR * abs(left[name][0] - right[name][0])
-        + (abs(left[name][1] - right[name][1]) if left[name][0] == right[name][0] else 0)
-        for name in left.keys() & right.keys()
-    ]
+    left = {name: (int(major), int(minor)) for name, major, minor in _PART.findall(one)}
+    right = {name: (int(major), int(minor)) for name, major, minor in _PART.findall(other)}
+    steps = []
+    for name in left.keys() & right.keys():
+        majors = abs(left[name][0] - right[name][0])
+        # Minor releases of two major ones do not compare.
+        minors = 0 if majors else abs(left[name][1] - right[name][1])
+        steps.append(MAJOR * majors + minors)
     return max(steps) if steps else UNSTATED
 
 

@@ -43,7 +43,9 @@ def describe_phone(
     """
     known = find_known((phone.model, phone.device), phone.soc, profiles)
     soc = next(filter(None, map(find_soc, phone.soc)), None)
-    cores = read_clusters(phone) or (known.cores if known else soc.cores if soc else ())
+    # A profile says more of the cores than the system on chip alone.
+    described = known or soc
+    cores = read_clusters(phone) or (described.cores if described else ())
     if not cores:
         raise UsageError(
             f"the processor of {phone.maker} {phone.model} is not known: {', '.join(phone.soc) or 'it has no name'}",

@@ -51,10 +51,10 @@ def list_in_cloud(cloud: str, profiles: Mapping[str, DeviceProfile]) -> tuple[De
     devices = ask_devices(cloud)
     if isinstance(devices, AdvisorError):
         raise devices
-    return tuple(
-        replace(_describe(cloud, device, chips, profiles), name=f"{cloud}:{device}")
-        for device, chips in sorted(devices.items())
-    )
+    described = []
+    for device, chips in sorted(devices.items()):
+        described.append(replace(_describe(cloud, device, chips, profiles), name=f"{cloud}:{device}"))
+    return tuple(described)
 
 
 def describe_listed(

@@ -129,22 +129,29 @@ def list_row(profile: DeviceProfile) -> dict[str, object]:
 def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
     """Return a row of a table for each target of a device, with the names of :data:`COLUMNS`."""
     limits = profile.limits
-    return [
-        {
-            **{fact: getattr(profile, fact) for fact in ("title", "kind", "soc", "memory_bytes")},
-            **{fact: getattr(target, fact) for fact in ("runtime", "accelerator", "threads")},
-            "device": profile.name,
-            "target": target.name,
-            "is_default": target.name == profile.default_target,
-            "version": target.version or None,
-            "precisions": ", ".join(target.precisions),
-            "measurements": count_measured(profile, target),
-            "arena_limit_bytes": limits.arena_bytes,
-            "flash_limit_bytes": limits.flash_bytes,
-            "provenance": provenance(profile),
-        }
-        for target in profile.targets
-    ]
+    rows = list[dict[str, object]]()
+    for target in profile.targets:
+        rows.append(
+            {
+                "title": profile.title,
+                "kind": profile.kind,
+                "soc": profile.soc,
+                "memory_bytes": profile.memory_bytes,
+                "runtime": target.runtime,
+                "accelerator": target.accelerator,
+                "threads": target.threads,
+                "device": profile.name,
+                "target": target.name,
+                "is_default": target.name == profile.default_target,
+                "version": target.version or None,
+                "precisions": ", ".join(target.precisions),
+                "measurements": count_measured(profile, target),
+                "arena_limit_bytes": limits.arena_bytes,
+                "flash_limit_bytes": limits.flash_bytes,
+                "provenance": provenance(profile),
+            }
+        )
+    return rows
 
 
 def device_json(profile: DeviceProfile) -> dict[str, object]:

@@ -151,9 +151,10 @@ def read_checked_profile(path: Path) -> DeviceProfile:
     """
     from advisor.catalog import load_catalogue
 
-    macs: dict[str, float | None] = {
-        row.model: None for profile in load_shipped().values() for row in profile.measurements
-    }
+    macs: dict[str, float | None] = {}
+    for profile in load_shipped().values():
+        for row in profile.measurements:
+            macs[row.model] = None
     macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
     with (find_shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
         macs |= {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
@@ -257,7 +258,10 @@ def _plain(text: str) -> str:
 
 
 def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str, float]) -> Iterator[UsageError]:
-    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+    rows = []
+    for row in profile.measurements:
+        if row.usable and row.target == target.name:
+            rows.append(row)
     unit = _unit(profile, target)
     factors = []
     for row in rows:
@@ -281,8 +285,12 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
 
 def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
     """Return the median of int8 over float32 latency on a target; None with few networks."""
-    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
-    floats, integers = ({row.model: row.latency_ms for row in rows if row.precision == form} for form in FORMS)
+    rows = []
+    for row in profile.measurements:
+        if row.usable and row.target == target.name:
+            rows.append(row)
+    floats = {row.model: row.latency_ms for row in rows if row.precision == FORMS[0]}
+    integers = {row.model: row.latency_ms for row in rows if row.precision == FORMS[1]}
     ratios = [integers[model] / floats[model] for model in floats.keys() & integers]
     return median(ratios) if len(ratios) >= FEWEST else None
 
@@ -316,7 +324,11 @@ def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:
 
 def _possible_ms(profile: DeviceProfile, target: DeviceTarget, macs: float | None) -> tuple[float, float]:
     """Return the shortest and longest latency (ms) that a CPU can need, without limits if it is not known."""
-    clocks = [c.max_mhz for c in profile.cores for _ in range(c.count) if c.max_mhz]
+    clocks = []
+    for cluster in profile.cores:
+        for _ in range(cluster.count):
+            if cluster.max_mhz:
+                clocks.append(cluster.max_mhz)
     if target.accelerator != "cpu" or profile.kind == "microcontroller" or not clocks or not macs:
         return 0.0, float("inf")
     cycles_per_ms = sum(sorted(clocks, reverse=True)[: target.threads]) * 1e3

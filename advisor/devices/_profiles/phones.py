@@ -153,19 +153,21 @@ def _without_brand(maker: str, name: str) -> str:
 @cache
 def read_phones() -> tuple[PhoneModel, ...]:
     """Return the phones of the shipped table."""
-    return tuple(
-        PhoneModel(
-            row["maker"],
-            row["name"],
-            split_names(row["codes"]),
-            int(row["year"]),
-            row["soc"],
-            size_bytes(row["memory"], "memory") if row["memory"] else None,
-            row["profile"],
-            row["source"],
+    phones = []
+    for row in read_rows(shipped_folder("device_profiles") / PHONES_FILE):
+        phones.append(
+            PhoneModel(
+                row["maker"],
+                row["name"],
+                split_names(row["codes"]),
+                int(row["year"]),
+                row["soc"],
+                size_bytes(row["memory"], "memory") if row["memory"] else None,
+                row["profile"],
+                row["source"],
+            )
         )
-        for row in read_rows(shipped_folder("device_profiles") / PHONES_FILE)
-    )
+    return tuple(phones)
 
 
 @cache
@@ -221,14 +223,22 @@ def phones_named(name: str) -> tuple[PhoneModel, ...]:
         # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G.
         makers = {phone.maker for phone in exact}
         return (*exact, *(phone for phone in relaxed if phone.maker not in makers))
-    coded = tuple(phone for phone in read_phones() if any(key.startswith(start) for start in phone.code_starts()))
+    phones = []
+    for phone in read_phones():
+        if any(map(key.startswith, phone.code_starts())):
+            phones.append(phone)
+    coded = tuple(phones)
     if coded:
         return coded
     if relaxed:
         return relaxed
     if len(key) < _FEWEST_LETTERS or not any(char.isdigit() for char in key):
         return ()
-    return tuple(phone for phone in read_phones() if any(plain_name(code).startswith(key) for code in phone.codes))
+    phones = []
+    for phone in read_phones():
+        if any(plain_name(code).startswith(key) for code in phone.codes):
+            phones.append(phone)
+    return tuple(phones)
 
 
 def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:

@@ -113,7 +113,7 @@ class PackagedRuntime:
             # Those of the host's targets are LiteRT's own.
             kernels="",
         )
-        targets = tuple(in_runtime(target) for target in host.targets)
+        targets = tuple(map(in_runtime, host.targets))
         return replace(host, name=self.name, title=on_this_machine(self.title, host), targets=targets)
 
     def versions(self, target: DeviceTarget | None = None) -> Mapping[str, str]:
@@ -225,7 +225,10 @@ def _read_max_mhz() -> int | None:
     # Reversed, so that the first processor's line wins.
     if "hypervisor" in dict(_read_cpuinfo()[::-1]).get("flags", "").split():
         return None
-    clocks = [float(value) for key, value in _read_cpuinfo() if key == "cpu MHz" and value]
+    clocks = []
+    for key, value in _read_cpuinfo():
+        if key == "cpu MHz" and value:
+            clocks.append(float(value))
     return round(max(clocks)) if clocks else None
 
 
@@ -347,7 +350,11 @@ def find_core_of_part(implementer: str, part: str) -> Core | None:
 
 @cache
 def _cores_by_part() -> Mapping[str, Core]:
-    return {part: core for core in read_cores().values() for part in core.parts}
+    cores = {}
+    for core in read_cores().values():
+        for part in core.parts:
+            cores[part] = core
+    return cores
 
 
 def core_named(name: str) -> Core:

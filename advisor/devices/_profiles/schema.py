@@ -279,10 +279,12 @@ def _targets_of(data: ProfileSchema, cores: Sequence[Cluster]) -> tuple[DeviceTa
     """Return the targets of a profile: those that it states, or those of its cores; none without either."""
     if data.targets is None:
         return cpu_targets(cores) if cores else ()
-    return tuple(
-        DeviceTarget(**{**t.model_dump(), "precisions": tuple(t.precisions), "operators": tuple(t.operators)})
-        for t in data.targets
-    )
+    targets = []
+    for stated in data.targets:
+        entries = stated.model_dump()
+        entries |= {"precisions": tuple(stated.precisions), "operators": tuple(stated.operators)}
+        targets.append(DeviceTarget(**entries))
+    return tuple(targets)
 
 
 def _path_of_program(connection: ConnectionSchema) -> Path | None:

@@ -84,18 +84,20 @@ def split_names(text: str) -> tuple[str, ...]:
 @cache
 def read_socs() -> tuple[Soc, ...]:
     """Return the shipped systems on chip."""
-    return tuple(
-        Soc(
-            row["maker"],
-            row["soc"],
-            split_names(row["names"]),
-            row["gpu"],
-            row["npu"],
-            clusters_of(row["cores"]),
-            row["source"],
+    socs = []
+    for row in read_rows(shipped_folder("device_profiles") / SOCS_FILE):
+        socs.append(
+            Soc(
+                row["maker"],
+                row["soc"],
+                split_names(row["names"]),
+                row["gpu"],
+                row["npu"],
+                clusters_of(row["cores"]),
+                row["source"],
+            )
         )
-        for row in read_rows(shipped_folder("device_profiles") / SOCS_FILE)
-    )
+    return tuple(socs)
 
 
 @cache
@@ -152,19 +154,13 @@ def instruction_set(cores: Sequence[Cluster]) -> str:
 def cpu_targets(cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
     """Return the targets of LiteRT with XNNPACK on a processor: one for each of :data:`THREADS`, the default last."""
     count = sum(cluster.count for cluster in cores)
-    return tuple(
-        DeviceTarget(
-            f"tflite-cpu-x{threads}",
-            "tflite",
-            "cpu",
-            threads,
-            RELEASE,
-            ("float32", "int8"),
-            kernels=MEASURED_KERNELS,
-        )
-        for threads in THREADS
-        if threads <= max(count, 1)
-    )
+    targets = []
+    for threads in THREADS:
+        if threads <= max(count, 1):
+            name = f"tflite-cpu-x{threads}"
+            forms = ("float32", "int8")
+            targets.append(DeviceTarget(name, "tflite", "cpu", threads, RELEASE, forms, kernels=MEASURED_KERNELS))
+    return tuple(targets)
 
 
 def npu_targets(npu: str) -> tuple[DeviceTarget, ...]:

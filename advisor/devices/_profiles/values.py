@@ -163,12 +163,10 @@ class DeviceProfile:
             bits = ""  # The profile does not say what the processor is
         installed = ", the build in the package ai-edge-litert" if target.kernels == KERNELS[0] and wide else ""
         runtime = "LiteRT" if target.kernels == KERNELS[0] else "TensorFlow Lite"
-        others = [
-            f"{self.name}:{target_alike.name}"
-            for target_alike in self.targets
-            if (target_alike.threads, bool(target_alike.kernels), target_alike.name != target.name)
-            == (target.threads, True, True)
-        ]
+        others = []
+        for other in self.targets:
+            if other.kernels and other.threads == target.threads and other.name != target.name:
+                others.append(f"{self.name}:{other.name}")
         named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
         return f"{self.name}: {runtime} {target.version} with {_TITLES[target.kernels]}{bits}{installed}{named}"
 

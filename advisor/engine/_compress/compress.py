@@ -9,27 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from advisor.compression import (
-    ALIKE_DB,
-    ANY,
-    PHOTOGRAPHS_VERSION,
-    CalibrationImages,
-    Compression,
-    DelegatedPart,
-    FileAgreement,
-    Needs,
-    Recipe,
-    RecipeInputs,
-    RecipeResult,
-    Samples,
-    Speed,
-    answer,
-    compare_on_samples,
-    sizes_of,
-)
+from advisor.compression import PHOTOGRAPHS_VERSION, CalibrationImages, Needs, Recipe, RecipeInputs, sizes_of
 from advisor.core import FLOAT, AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets import InputSpec, sha256_of
 from advisor.engine._compress.question import CompressionQuestion
+from advisor.engine._compress.samples import ALIKE_DB, Samples, compare_on_samples
+from advisor.engine._compress.values import ANY, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed, answer
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted

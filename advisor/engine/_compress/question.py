@@ -9,17 +9,12 @@ from advisor.catalog import task_of
 from advisor.compression import (
     CALIBRATION,
     FEWEST,
-    Classifiers,
-    Detectors,
     Needs,
     Recipe,
-    SampleParts,
     TrainingImages,
     choose_images,
     draw_paths,
     find_images,
-    map_file_kinds,
-    read_samples,
     recipe,
     require_float,
     spec_of_file,
@@ -38,6 +33,8 @@ from advisor.core import (
     require_training,
 )
 from advisor.datasets import InputSpec, class_order, split_halves
+from advisor.engine._compress.samples import SampleParts, read_samples
+from advisor.engine._compress.values import Classifiers, Detectors, map_file_kinds
 from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
@@ -260,9 +257,11 @@ def _images_for(
     training = None
     if learns or (labelled and not whole):
         validation = halves.part(Role.VALIDATION)
-        learnt, judging = (
-            tuple(order[label] for label in part.labels) if labelled else part.labels for part in (train, validation)
-        )
+        learnt = train.labels
+        judging = validation.labels
+        if labelled:
+            learnt = tuple(order[label] for label in learnt)
+            judging = tuple(order[label] for label in judging)
         training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
     truth = _truth(halves, scored, order)
     return CompressionImages(chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training)

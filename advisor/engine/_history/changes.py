@@ -109,7 +109,10 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     then = read_section(run.manifest, ENVIRONMENTS)
     measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
     # A device over a connection is not here to be asked, so its measurements stay; a runtime of this machine is.
-    names = [name for name in then if name != HOST and (name not in measured or runtime_of(name) is not None)]
+    names = []
+    for name in then:
+        if name != HOST and (name not in measured or runtime_of(name) is not None):
+            names.append(name)
     if not names:
         return changes
     try:
@@ -159,7 +162,10 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
         return CardChanges(now, remark="the run does not say which cards it considered")
     evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
     # A card that the run considered but never evaluated has no figure that its change could make outdated.
-    known = [name for name in now if name in evaluated and name in considered]
+    known = []
+    for name in now:
+        if name in evaluated and name in considered:
+            known.append(name)
     added = tuple(name for name in now if name not in considered)
     return CardChanges(now, added, tuple(name for name in known if considered[name] != now[name]))
 
@@ -183,7 +189,10 @@ def read_origins(out: Path) -> tuple[Origin, ...]:
     """Return the origin of every run under ``out``, oldest first; incomplete run folders are left out."""
     paths = sorted(out.iterdir()) if out.is_dir() else []
     # `latest` is a link to one of the runs, which would count twice.
-    origins = [read_origin(path) for path in paths if not path.is_symlink() and (path / "request.yaml").is_file()]
+    origins = []
+    for path in paths:
+        if not path.is_symlink() and (path / "request.yaml").is_file():
+            origins.append(read_origin(path))
     return tuple(sorted(origins, key=lambda origin: (origin.updated, origin.path.name)))
 
 
@@ -252,10 +261,9 @@ def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]
         for copy in (evaluation.unknown, evaluation.on_all):
             if copy is not None and copy.file:
                 names.add(copy.file)
-    answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
-    for answer in answers:
-        if answer is not None:
-            names.update(filter(None, (answer.file, answer.shares)))
+        for answers in (evaluation.answers, evaluation.holdout_answers):
+            if answers is not None:
+                names.update(filter(None, (answers.file, answers.shares)))
     for name in sorted(names):
         file = source / name
         # Names come from a file that may have been edited: a link or `..` must not take files from elsewhere.

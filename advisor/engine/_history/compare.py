@@ -258,12 +258,13 @@ def _pair_accuracies(
         earlier = correct_answers(before.folder, then)
         later = correct_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
-    return tuple(
-        compare_figure(change.figure, change.before, change.after, apart)
-        if change.figure == "accuracy" or (same_file and change.before and change.after and change.figure == HELD_OUT)
-        else change
-        for change in changes
-    )
+    compared = []
+    for change in changes:
+        is_held_out = same_file and change.figure == HELD_OUT and change.before and change.after
+        if change.figure == "accuracy" or is_held_out:
+            change = compare_figure(change.figure, change.before, change.after, apart)
+        compared.append(change)
+    return tuple(compared)
 
 
 def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
@@ -350,8 +351,11 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
         return [f"{now.name} is new"]
     if then.status is not Status.OK:
         return [f"{now.name} was {then.status} before ({then.reason})"]
-    gains = [delta for delta in changes.get(now.configuration, ()) if delta.counts and not delta.worse]
-    return [_describe_change(now, gain) for gain in gains[:CHANGES_SHOWN]]
+    better = []
+    for change in changes.get(now.configuration, ()):
+        if change.counts and not change.worse:
+            better.append(_describe_change(now, change))
+    return better[:CHANGES_SHOWN]
 
 
 def _describe_change(evaluation: Evaluation, change: Delta) -> str:

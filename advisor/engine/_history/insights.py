@@ -216,7 +216,8 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     if max(devices.values(), default=0) > run.manifest.get("configurations", math.inf):
         yield Problem(lines, "has more configurations than manifest.json counts")
     for row in (row for row in run.evaluations if row.status is Status.OK):
-        yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
+        for what in _contradictions(run, row):
+            yield Problem(lines, f"{row.configuration.key}: {what}")
     pick = run.decision.pick
     answer = folder.read_json("recommendation.json")
     # The answer was read from JSON, which turns tuples into lists, so the pick is compared after the same way.
@@ -279,9 +280,10 @@ def incumbents(
     if pick is None:
         return ()
     target = pick.configuration.target
-    shipped = [
-        evaluation for evaluation in evaluations if evaluation.status is Status.OK and evaluation.card_facts.as_it_is
-    ]
+    shipped = []
+    for evaluation in evaluations:
+        if evaluation.status is Status.OK and evaluation.card_facts.as_it_is:
+            shipped.append(evaluation)
     there = [evaluation for evaluation in shipped if evaluation.configuration.target.device == target.device]
     # With the threads of the pick, or the fastest.
     there.sort(
@@ -412,7 +414,10 @@ def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
     """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
     front = {row.configuration.card for row in (run.decision.front or ())}
     limit = run.question.limits.max_drop_points
-    rows = [row for row in run.evaluations if row.configuration.card in front and _has_lost(row, limit)]
+    rows = []
+    for row in run.evaluations:
+        if row.configuration.card in front and _has_lost(row, limit):
+            rows.append(row)
     rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
     by_card: dict[str, Evaluation] = {}
     for row in rows:

@@ -55,9 +55,8 @@ def locate_paths(request: Request, run: RunFolder) -> Request:
     """
     question = request.question
     data = None if question.data is None else _find_copy(question.data, run)
-    profiles, catalog = (
-        tuple(_find_copy(path, run) for path in paths) for paths in (question.profiles, question.catalog)
-    )
+    profiles = tuple(_find_copy(path, run) for path in question.profiles)
+    catalog = tuple(_find_copy(path, run) for path in question.catalog)
     dataset = run.read_json("dataset.json")
     most = dataset.get("most_images", 0) if dataset else None
     return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog, most_images=most))
@@ -273,8 +272,10 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
             )
     predictor = DevicePredictor()
     limits = question.limits
-    predicted = [predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence) for device in devices]
-    return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
+    predicted = list[Evaluation]()
+    for device in devices:
+        predicted += predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
+    return (*evaluations, *predicted)
 
 
 def read_stored_request(folder: RunFolder) -> dict[str, Any]:

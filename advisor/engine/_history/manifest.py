@@ -76,10 +76,9 @@ def write_images(run: RunFolder, images: Images) -> None:
 
 def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict[str, object]:
     """Return the manifest, without the entries that are known only at the end of a search."""
-    weights = {
-        name: {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
-        for name, file in candidates.weights.items()
-    }
+    weights = {}
+    for name, file in candidates.weights.items():
+        weights[name] = {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
     return {
         "advisor": __version__,
         "command_line": without_passwords(sys.argv),

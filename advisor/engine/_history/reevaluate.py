@@ -173,8 +173,10 @@ class Session:
 
     def _existing(self, parent: Origin, environment: str) -> RunFolder | None:
         """Return the run that was made from ``parent`` for the same environment, or None."""
-        made = (o.path for o in self.known if o.parent == parent.path.name and o.environment == environment)
-        return next(map(RunFolder.open, made), None)
+        for origin in self.known:
+            if origin.parent == parent.path.name and origin.environment == environment:
+                return RunFolder.open(origin.path)
+        return None
 
     def _on_device(self, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
         """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""
@@ -244,7 +246,9 @@ class Session:
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
         # Timings of this machine are new by now, and the predictions below start from them.
         others = [e for e in evaluations if e.configuration.target.device not in names]
-        anew = [e for device in changes.devices for e in self._anew(run, evaluations, device)]
+        anew = list[Evaluation]()
+        for device in changes.devices:
+            anew += self._anew(run, evaluations, device)
         evaluations = (*others, *anew)
         with ExitStack() as stack:
             sources: tuple[Path, ...] = ()
@@ -264,8 +268,11 @@ class Session:
         if device.runtime is not None:
             devices = at_threads(device, run.question.thread_counts)
             made = one_each(evaluations)
-            rows = [(device, [before_measuring(one, device) for one in made]) for device in devices]
-            return tuple(again for device, before in rows for again in run_here(run, before, device, self.tell))
+            measured = list[Evaluation]()
+            for target in devices:
+                before = [before_measuring(evaluation, target) for evaluation in made]
+                measured += run_here(run, before, target, self.tell)
+            return tuple(measured)
         limits = run.question.limits
         predicted = self.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
         return run_here(run, predicted, device, self.tell) if device.local else predicted
@@ -297,7 +304,9 @@ def remeasure_files(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, t
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         measured = run_coroutine(measure(_walker(run, images, succeeded, pool, tell)))
-    answers = {file: answers for _, files in measured for file, answers in files.items()}
+    answers = dict[str, Sequence[float]]()
+    for _, answers_of_files in measured:
+        answers |= answers_of_files
     return (*(evaluation for evaluation, _ in measured), *others), answers, (remark,) if remark else ()
 
 

@@ -155,7 +155,9 @@ def detector_s(card: Card, images: int, layers: float = 0.0) -> float:
 
     With a share of the backbone's ``layers``: the seconds of fine-tuning them, after the training of the head.
     """
-    runs = DETECTOR_MAPS if not layers else DETECTOR_TUNING if layers < 1.0 else DETECTOR_TUNING_ALL
+    runs = DETECTOR_MAPS
+    if layers:
+        runs = DETECTOR_TUNING if layers < 1.0 else DETECTOR_TUNING_ALL
     return DETECTOR_START_S + images * (runs * rough_latency_ms(card, "float32") / 1e3 + DETECTOR_IMAGE_S)
 
 
@@ -278,10 +280,10 @@ class CostCalibration:
         self._load = MachineLoad(others)
 
     def _medians(self, field: str) -> dict[StageName, float]:
-        return {
-            stage: statistics.median(getattr(ratio, field) for ratio in _of_kind(ratios, False) or ratios)
-            for stage, ratios in self._ratios.items()
-        }
+        medians = {}
+        for stage, ratios in self._ratios.items():
+            medians[stage] = statistics.median(getattr(ratio, field) for ratio in _of_kind(ratios, False) or ratios)
+        return medians
 
     @property
     def slowdown(self) -> float:
@@ -337,7 +339,9 @@ class CostCalibration:
                 new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            rows = {stage: [list(ratio) for ratio in ratios] for stage, ratios in new.items()}
+            rows = {}
+            for stage, ratios in new.items():
+                rows[stage] = [list(ratio) for ratio in ratios]
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 
@@ -366,4 +370,8 @@ def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
         rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
     except (UsageError, ValueError, TypeError):
         return {}
-    return {StageName(stage): ratios for stage, ratios in rows.items() if ratios and stage in set(StageName)}
+    known = {}
+    for stage, ratios in rows.items():
+        if ratios and stage in set(StageName):
+            known[StageName(stage)] = ratios
+    return known

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -217,11 +218,12 @@ class VariantStages:
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
-        stages = (
-            self.checked_in(local.target.runtime) if interpreter_of(local.target.runtime) else self.measured_in(local)
-            for local in self.workload.local_targets
-            if not local.target.incompatibility(form)
-        )
+        stages = []
+        for local in self.workload.local_targets:
+            if local.target.incompatibility(form):
+                continue
+            runtime = local.target.runtime
+            stages.append(self.checked_in(runtime) if interpreter_of(runtime) else self.measured_in(local))
         return tuple(dict.fromkeys(stages))
 
     @cached_property
@@ -361,7 +363,10 @@ class CostModel:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""
         wanted = self.workload.variants_of(card) if variants is None else variants
         chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
-        return with_all_before(stage for variant in chosen for stage in (*variant.evaluation, *variant.judging))
+        stages = list[Stage[Any]]()
+        for variant in chosen:
+            stages += (*variant.evaluation, *variant.judging)
+        return with_all_before(stages)
 
     def sharers(self, stage: Stage[Any]) -> int:
         """Return how many variants of a card share a stage."""
@@ -388,22 +393,18 @@ class CostModel:
         """Return the seconds of one card."""
         if card in self._by_card:
             return self._by_card[card]
-        graphs = {
-            variant: with_all_before(VariantStages(card, *variant, self.workload).evaluation)
-            for variant in self.workload.variants_of(card)
-        }
+        graphs = {}
+        for variant in self.workload.variants_of(card):
+            graphs[variant] = with_all_before(VariantStages(card, *variant, self.workload).evaluation)
         trained = dict.fromkeys(("", *self.workload.trainings), 0.0)
-        for stage in dict.fromkeys(stage for stages in graphs.values() for stage in stages):
+        for stage in dict.fromkeys(chain.from_iterable(graphs.values())):
             if stage.scope.training in trained and not stage.scope.compression:
                 trained[stage.scope.training] += self.seconds(stage)
         asked = {compression for _, compression in graphs}
-        own_s = {
-            (training, form): self.total_s(
-                stage
-                for stage in stages  # the float file of a variant is scored with it, and is another variant's
-                if stage.scope.compression == form or stage.scope.compression not in ("", *asked)
-            )
-            for (training, form), stages in graphs.items()
-        }
+        own_s = {}
+        for (training, form), stages in graphs.items():
+            # The float file of a variant is scored with it, and is another variant's.
+            shared = {"", *asked} - {form}
+            own_s[training, form] = self.total_s(stage for stage in stages if stage.scope.compression not in shared)
         self._by_card[card] = CardCosts(trained.pop(""), trained, own_s)
         return self._by_card[card]

@@ -98,7 +98,9 @@ class Boxes:
 
     def among(self, indices: Iterable[int]) -> Mapping[str, int]:
         """Return the boxes of each class in some images."""
-        counts = Counter(label for index in indices for label, *_ in self.objects[index])
+        counts = Counter[int]()
+        for index in indices:
+            counts.update(label for label, *_ in self.objects[index])
         return {name: counts[label] for label, name in enumerate(self.classes)}
 
 
@@ -141,11 +143,10 @@ class Images:
         members: dict[int, list[int]] = {}
         for index in sorted(self.split.holdout, key=lambda index: self.dataset.images[index].sha256):
             members.setdefault(self.dataset.images[index].label, []).append(index)
-        places = [
-            ((place + 0.5) / len(of_class), label, index)
-            for label, of_class in members.items()
-            for place, index in enumerate(of_class)
-        ]
+        places = []
+        for label, of_class in members.items():
+            for place, index in enumerate(of_class):
+                places.append(((place + 0.5) / len(of_class), label, index))
         some = sorted(index for *_, index in sorted(places)[:count])
         return replace(self, split=replace(self.split, holdout=tuple(some)))
 
@@ -275,7 +276,11 @@ class Workload:
     @property
     def variants(self) -> tuple[RecipePair, ...]:
         """Every training with every compression."""
-        return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
+        variants = []
+        for training in self.trainings:
+            for recipe in self.recipes_of(training):
+                variants.append((training, recipe))
+        return tuple(variants)
 
     def recipes_of(self, training: str) -> tuple[str, ...]:
         """Return the compression recipes of a training; a quick head takes float32 alone."""
@@ -283,7 +288,7 @@ class Workload:
 
     def variants_of(self, card: Card) -> tuple[RecipePair, ...]:
         """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
-        if not card.as_it_is:
+        if not card.is_finished:
             return self.variants
         base = next((training for training in self.trainings if recipe_of(training).base), self.trainings[0])
         return ((base, card.form),) if card.form else tuple(variant for variant in self.variants if variant[0] == base)

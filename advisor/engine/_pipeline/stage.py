@@ -239,11 +239,10 @@ class Durations:
     @property
     def by_stage(self) -> dict[StageName, float]:
         """Seconds by stage, in the order of the stages."""
-        return {
-            name: total
-            for name in StageName
-            if (total := sum(seconds for (_, stage), seconds in self.seconds.items() if stage is name))
-        }
+        totals = dict.fromkeys(StageName, 0.0)
+        for (_, stage), seconds in self.seconds.items():
+            totals[stage] += seconds
+        return {name: total for name, total in totals.items() if total}
 
     def by_card(self, cpu: bool = False) -> dict[str, dict[str, float]]:
         """Return the seconds, or the CPU seconds, by card and stage, the card with the most first."""

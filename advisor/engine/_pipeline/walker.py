@@ -294,9 +294,15 @@ class Lookup:
     def of_card(self, card: Card, workload: Workload, remeasure: bool = False) -> CachedResults:
         """Return what is cached of a card that has weights on this machine; no timing is if ``remeasure``."""
         variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
-        done = self.done(stage for variant in variants for stage in variant.evaluation)
+        evaluation_stages = list[Stage[Any]]()
+        for variant in variants:
+            evaluation_stages += variant.evaluation
+        done = self.done(evaluation_stages)
         # The search that scored a file has judged its finalists, which nearly all files are.
-        judged = {stage for variant in variants if variant.answers in done for stage in variant.judging}
+        judged = set[Stage[Any]]()
+        for variant in variants:
+            if variant.answers in done:
+                judged.update(variant.judging)
         if remeasure:
             done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
         latency = dict[Point, Quantity]()

@@ -285,7 +285,10 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
     if isinstance(default, tuple):
         items = list(value) if isinstance(value, list | tuple) else [value]
         # YAML reads some words as truth values, which would become the names 'True' and 'False'.
-        wrong = [item for item in items if isinstance(item, bool) or not isinstance(item, str | int | float | Path)]
+        wrong = []
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, str | int | float | Path):
+                wrong.append(item)
         if wrong:
             raise UsageError(f"{key}: '{wrong[0]}' is not one value", f"write for example {key}: [first, second]")
         return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)
@@ -325,7 +328,10 @@ def _shares(texts: Sequence[str], option: str) -> Shares:
     A class's name is what stands before the last ``=``, so that it may hold both characters.
     """
     shares: dict[str | None, float] = {}
-    for text in (part.strip() for written in texts for part in re.split(r"(?<=%)\s*,", written) if part.strip()):
+    parts = list[str]()
+    for text in texts:
+        parts += re.split(r"(?<=%)\s*,", text)
+    for text in filter(None, map(str.strip, parts)):
         name, separator, written = text.rpartition("=")
         key = name.strip() if separator else None
         share = units.parse_share(written.strip(), option, SHARES, _hint(option, "95%"))

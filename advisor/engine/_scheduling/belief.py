@@ -102,7 +102,7 @@ class AccuracyBelief:
         import numpy as np
 
         cards = plan.cards_by_name
-        networks = tuple(dict.fromkeys(CardTraining.of(configuration) for configuration in plan.configurations()))
+        networks = tuple(dict.fromkeys(map(CardTraining.of, plan.configurations())))
         errors = np.array([math.log(100.0 - prior_accuracy(cards[network.card], "float32")) for network in networks])
         published = errors - errors.mean()
         shifts = [plan.shift_of(network.training) for network in networks]

@@ -238,7 +238,10 @@ class SearchRule:
             informing = sorted(by_price, reverse=True)
         earliest = self._find_earliest(net_gains, net_gains[plan]) if self._has_time_limit else plan
         informing = [*informing, Information(0.0, earliest.steps[0])]
-        sure = [gain for gain in informing if not gain.step.network.tuned and self.prices.is_sure(gain.step)]
+        sure = []
+        for gain in informing:
+            if not gain.step.network.tuned and self.prices.is_sure(gain.step):
+                sure.append(gain)
         return sure or [Information(0.0, head) for head in self._find_cheapest_head()] or informing
 
     def _list_information(
@@ -263,9 +266,10 @@ class SearchRule:
     def _find_cheapest_head(self) -> tuple[FormStep, ...]:
         """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
         prospects = self.prospects
-        networks = [
-            network for network in prospects.forms if not (network.tuned or recipe_of(network.training).quick_head)
-        ]
+        networks = []
+        for network in prospects.forms:
+            if not (network.tuned or recipe_of(network.training).quick_head):
+                networks.append(network)
         heads = [head for head in map(prospects.find_float, networks) if head not in prospects.closed]
         in_time = [head for head in heads if self.prices.may_end(head)]
         return tuple(sorted(in_time, key=lambda head: self.prices.seconds((head,)))[:1])
@@ -278,13 +282,18 @@ class SearchRule:
             return None
         network = prospects.belief.networks[pick.place]
         small = [FormStep(network, form) for form in ALWAYS[1:] if form in prospects.forms[network][1:]]
-        open_steps = filter(prospects.is_open, small)
-        return next((step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0), None)
+        for step in filter(prospects.is_open, small):
+            if step in begun or self.prices.share((step,)) > 0.0:
+                return step
+        return None
 
     def _list_tunings(self, cards: Collection[str]) -> list[FormStep]:
         """Return the fine-tunings of cards that have no result yet, and may still have one."""
         prospects = self.prospects
-        networks = [network for network in prospects.forms if network.tuned and network.card in cards]
+        networks = []
+        for network in prospects.forms:
+            if network.tuned and network.card in cards:
+                networks.append(network)
         return [step for step in map(prospects.find_float, networks) if prospects.is_open(step)]
 
     def _delays_tuning(self, step: FormStep) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from advisor.core import FINETUNE_CACHED, FLOAT, recipe_of
@@ -110,12 +111,11 @@ class Prices:
 
     def missing(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> list[Stage[Any]]:
         """Return the stages of steps that are not done, and that the steps before them do not make either."""
-        made = {stage for step in before for stage in self.stages(step)} | self.finished
-        return [
-            stage
-            for stage in dict.fromkeys(stage for step in steps for stage in self.stages(step))
-            if stage not in made
-        ]
+        made = set(self.finished)
+        for step in before:
+            made.update(self.stages(step))
+        wanted = chain.from_iterable(map(self.stages, steps))
+        return [stage for stage in dict.fromkeys(wanted) if stage not in made]
 
     def seconds(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> float:
         """Return the CPU seconds of steps, after other steps."""

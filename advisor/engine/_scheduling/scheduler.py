@@ -43,10 +43,11 @@ class Scheduler:
         if self._chooses:
             steps = self._rule.choose_steps(begun)
             # One step makes a file for every device and number of threads: its configurations start together.
-            chosen = [
-                configuration for configuration in self._study.not_started if FormStep.of(configuration) in steps
-            ][: self.trials_left]
-            for configuration in chosen:
+            chosen = []
+            for configuration in self._study.not_started:
+                if FormStep.of(configuration) in steps:
+                    chosen.append(configuration)
+            for configuration in chosen[: self.trials_left]:
                 self._study.take(configuration)
         else:
             asked = self._study.ask(self._admits(begun))

@@ -223,9 +223,10 @@ class SearchLoop:
 
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
-        failed = [
-            evaluation.configuration for evaluation in self._run.evaluations() if _has_failed_in_timing(evaluation)
-        ]
+        failed = []
+        for evaluation in self._run.evaluations():
+            if _has_failed_in_timing(evaluation):
+                failed.append(evaluation.configuration)
         if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
             return
         self._progress.say("timing again what could not be timed")
@@ -251,13 +252,16 @@ class SearchLoop:
         """
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
-            brief = [e for e in self._run.evaluations() if e.timing is not None and e.timing.effort == SURVEY]
-            brief = [e for e in brief if e.configuration not in seen]
+            brief = []
+            for evaluation in self._run.evaluations():
+                timing = evaluation.timing
+                if timing is not None and timing.effort == SURVEY and evaluation.configuration not in seen:
+                    brief.append(evaluation)
             # Only files that an answer names matter; to time the others for longer would take minutes for nothing.
-            named = (
-                {file for decision in self._decisions() for file in list_named_files(decision)} if brief else set[str]()
-            )
-            chosen = [e for e in brief if e.artefact_sha256 in named]
+            named = set[str]()
+            if brief:
+                named.update(*map(list_named_files, self._decisions()))
+            chosen = [evaluation for evaluation in brief if evaluation.artefact_sha256 in named]
             if not chosen:
                 return
             seen |= {e.configuration for e in chosen}

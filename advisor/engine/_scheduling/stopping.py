@@ -70,35 +70,46 @@ def finalists(
     the same accuracy on every device, so it is scored once on the ``images`` of the hold-out.
     """
     by_key = {e.configuration.key: e for e in evaluations}
-    named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
+    named = []
+    for decision in decisions:
+        for evaluation in (decision.pick, decision.runner_up):
+            if evaluation is not None:
+                named.append(evaluation)
     float_of_pick = (*named[0].network, FLOAT) if with_drop and named else ()
     floats = [e for e in evaluations if e.variant == float_of_pick]
-    named += [e for e in evaluations if e.status is Status.OK and e.card_facts.as_it_is]
-    likely = [
-        by_key[key]
-        for decision in decisions
-        for key, chance in sorted(decision.chances.items(), key=lambda item: -item[1])
-        if chance >= LEAST_CHANCE and key in by_key
-    ]
-    front = sorted(
-        (e for decision in decisions for e in decision.front),
-        key=lambda evaluation: evaluation.accuracy_percent,
-        reverse=True,
-    )
+    for evaluation in evaluations:
+        if evaluation.status is Status.OK and evaluation.card_facts.as_it_is:
+            named.append(evaluation)
+    likely = []
+    front = list[Evaluation]()
+    for decision in decisions:
+        front += decision.front
+        for key, chance in sorted(decision.chances.items(), key=lambda item: -item[1]):
+            if chance >= LEAST_CHANCE and key in by_key:
+                likely.append(by_key[key])
+    front.sort(key=lambda evaluation: evaluation.accuracy_percent, reverse=True)
     networks = {e.network: e for e in reversed([*named, *likely, *front])}
     others = [e for e in front if networks[e.network] is e]
-    files = list(dict.fromkeys(file for e in (*named, *floats, *likely, *others) if (file := e.artefact_sha256)))
-    always = {file for e in (*named, *floats) if (file := e.artefact_sha256)}
+    hashes = dict.fromkeys(evaluation.artefact_sha256 for evaluation in (*named, *floats, *likely, *others))
+    files = list(filter(None, hashes))
+    always = {evaluation.artefact_sha256 for evaluation in (*named, *floats)} - {None, ""}
     most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
     positions = {file: position for position, file in enumerate(files[:most])}
-    chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
+    chosen = []
+    for evaluation in evaluations:
+        if evaluation.status is Status.OK and evaluation.artefact_sha256 in positions:
+            chosen.append(evaluation)
     return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
 
 
 def list_named_files(decision: Decision) -> set[str]:
     """Return the files that an answer names."""
     named = (decision.pick, decision.runner_up, *decision.ties, *decision.front)
-    return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
+    files = set()
+    for evaluation in named:
+        if evaluation is not None and evaluation.artefact_sha256:
+            files.add(evaluation.artefact_sha256)
+    return files
 
 
 async def score(
@@ -112,7 +123,10 @@ async def score(
     chosen = _share_holdout(chosen, run)
     scored = {e.configuration: e for e in chosen}
     for files, most in _in_time(chosen, scorer, left_s):
-        now = [e for e in chosen if e.artefact_sha256 in files and _needs_more(e, most)]
+        now = []
+        for evaluation in chosen:
+            if evaluation.artefact_sha256 in files and _needs_more(evaluation, most):
+                now.append(evaluation)
         scored |= {e.configuration: e for e in await _score_holdout(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
@@ -166,7 +180,10 @@ async def _score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFol
         first.setdefault(evaluation.artefact_sha256, evaluation)
     judged = await _each(list(first.values()), lambda e: scorer.hold_out(e, most), run)
     by_file = {e.artefact_sha256: e for e in judged}
-    others = [e for e in rows if e.artefact_sha256 in by_file and e is not first[e.artefact_sha256]]
+    others = []
+    for evaluation in rows:
+        if evaluation.artefact_sha256 in by_file and evaluation is not first[evaluation.artefact_sha256]:
+            others.append(evaluation)
     copies = [_with_holdout_of(e, by_file[e.artefact_sha256]) for e in others]
     for copy in copies:
         run.append(copy)
@@ -312,7 +329,10 @@ class PickSoFar:
 
     async def _score(self, file: str, scorer: Scorer) -> None:
         """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
-        of_file = [e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file]
+        of_file = []
+        for evaluation in self._run.evaluations():
+            if evaluation.status is Status.OK and evaluation.artefact_sha256 == file:
+                of_file.append(evaluation)
         rows = [e for e in _share_holdout(of_file, self._run) if e.holdout_accuracy is None]
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf

@@ -71,8 +71,12 @@ def open_journal(file: Path) -> BaseStorage:
     try:
         return JournalStorage(JournalFileBackend(str(file)))
     except Exception:  # Optuna states no errors of its own for a damaged journal
-        names = (file.with_name(f"{file.name}.damaged{more}") for more in ("", *(f"-{n}" for n in range(2, 1000))))
-        file.replace(next(name for name in names if not name.exists()))
+        damaged = file.with_name(f"{file.name}.damaged")
+        number = 2
+        while damaged.exists():
+            damaged = file.with_name(f"{file.name}.damaged-{number}")
+            number += 1
+        file.replace(damaged)
         return JournalStorage(JournalFileBackend(str(file)))
 
 

@@ -12,7 +12,7 @@ from advisor.engine._space.plan import Plan
 
 if TYPE_CHECKING:
     import optuna
-    from optuna.distributions import CategoricalDistribution
+    from optuna.distributions import BaseDistribution, CategoricalDistribution
     from optuna.storages import BaseStorage
     from optuna.trial import TrialState
 
@@ -97,8 +97,11 @@ class Study:
         and is dropped: the caller chooses it when its time comes.
         """
         self._enqueue((chosen,))
-        while configuration_of(self._plan, (trial := self._study.ask({**distributions(self._plan)})).params) != chosen:
+        space: dict[str, BaseDistribution] = {**distributions(self._plan)}
+        trial = self._study.ask(space)
+        while configuration_of(self._plan, trial.params) != chosen:
             self._drop(trial)
+            trial = self._study.ask(space)
         self._accepted(trial, lambda configuration: configuration == chosen)
 
     def leave_out(self, configuration: Configuration) -> None:
@@ -166,7 +169,8 @@ class Study:
             waits = trial.state == TrialState.WAITING
             chosen = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
             if set(chosen) == set(space):
-                group = waiting if waits else ended if trial.state.is_finished() else interrupted
+                group = ended if trial.state.is_finished() else interrupted
+                group = waiting if waits else group
                 group.add(configuration_of(self._plan, chosen))
             if trial.state == TrialState.RUNNING:
                 self._study.tell(trial.number, state=TrialState.FAIL)

@@ -89,10 +89,11 @@ class CostEstimates:
         plan = self._plan
         pairs = {point: (ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items()}
         larger = _mean_ratio([(size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items()])
-        slower = {  # by the other thread counts of a recipe, as far as they were measured
-            recipe: _mean_ratio([pair for point, pair in pairs.items() if point[0] == recipe] or list(pairs.values()))
-            for recipe in plan.forms
-        }
+        slower = {}
+        for recipe in plan.forms:
+            # By the other thread counts of a recipe, as far as they were measured.
+            of_recipe = [pair for point, pair in pairs.items() if point[0] == recipe]
+            slower[recipe] = _mean_ratio(of_recipe or list(pairs.values()))
         sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.forms}
         costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants_of(card)}
 
@@ -134,7 +135,10 @@ def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[C
     drop = evaluation.drop
     if evaluation.status is not Status.OK or accuracy is None or drop is None or evaluation.card_facts.as_it_is:
         return []
-    forms = [name for name in FLOATS if name in recipes and name != evaluation.configuration.compression]
+    forms = []
+    for name in FLOATS:
+        if name in recipes and name != evaluation.configuration.compression:
+            forms.append(name)
     return [(replace(evaluation.configuration, compression=name), accuracy.value + drop.value) for name in forms]
 
 

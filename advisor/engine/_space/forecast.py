@@ -167,11 +167,10 @@ class PlanView:
         possible = sum(card.tuning_s > 0 for card in self.cards)
         if self.course is None:
             return possible, possible
-        tuned = {
-            configuration.card
-            for configuration in self.course.configurations
-            if recipe_of(configuration.training).tunes_backbone
-        }
+        tuned = set()
+        for configuration in self.course.configurations:
+            if recipe_of(configuration.training).tunes_backbone:
+                tuned.add(configuration.card)
         return len(tuned), possible
 
     @property

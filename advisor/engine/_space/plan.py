@@ -125,13 +125,13 @@ class Plan:
 
     @cached_property
     def _configurations(self) -> tuple[Configuration, ...]:
-        return tuple(
-            self.configuration(card.name, recipe, threads, training)
-            for training, card in product(self.trainings, self.cards)
-            for of_card, recipe in self.workload.variants_of(card)
-            if of_card == training
-            for threads in self.threads
-        )
+        configurations = []
+        for training, card in product(self.trainings, self.cards):
+            for of_card, recipe in self.workload.variants_of(card):
+                if of_card == training:
+                    for threads in self.threads:
+                        configurations.append(self.configuration(card.name, recipe, threads, training))
+        return tuple(configurations)
 
     @cached_property
     def cards_by_name(self) -> Mapping[str, Card]:
@@ -189,7 +189,9 @@ def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[C
             least_macs.append(macs)
         fronts[place] += equal
         least_macs[place] = macs
-    ordered = [card for front in fronts for card in (_halving(front) if spread else front)]
+    ordered = list[Card]()
+    for front in fronts:
+        ordered += _halving(front) if spread else front
     return tuple(ordered)
 
 
@@ -237,14 +239,17 @@ def _fit_top1() -> tuple[float, ...]:
 
     from advisor.catalog import load_catalogue
 
-    known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
+    known = []
+    for card in load_catalogue().values():
+        if card.top1() and card.macs and card.params:
+            known.append(card)
     # Four weights from fewer figures would follow the noise of single papers.
     if len(known) < FEWEST_PUBLISHED:
         return ()
     facts = [_list_size_terms(card) for card in known]
     top1 = [card.top1() for card in known]
     weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
-    return tuple(float(weight) for weight in weights)
+    return tuple(map(float, weights))
 
 
 def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:
@@ -254,7 +259,10 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
     because its training could not reach the front.
     """
     planned = set(plan.configurations())
-    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
+    ended = []
+    for evaluation in run.evaluations():
+        if evaluation.status is not Status.FAILED and evaluation.stage not in UNDECIDED:
+            ended.append(evaluation)
     done = {e.configuration: e for e in ended if e.configuration in planned}
     for configuration, reason in rule_out(plan, rules).items():
         if configuration not in done:
@@ -289,13 +297,20 @@ def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuratio
     screened = {e.configuration.card for e in evaluations if e.stage in TOO_SLOW}
     fewest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
     names = {card.name for card in fewest}
-    return [c for c in plan.configurations() if c.card in names and c.training == plan.trainings[0]]
+    chosen = []
+    for configuration in plan.configurations():
+        if configuration.card in names and configuration.training == plan.trainings[0]:
+            chosen.append(configuration)
+    return chosen
 
 
 def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:
     """Return the smallest of the files over the size budget."""
     cards = plan.cards_by_name
-    filtered = [e.configuration for e in evaluations if e.stage == StageName.PLAN and e.configuration.card in cards]
+    filtered = []
+    for evaluation in evaluations:
+        if evaluation.stage == StageName.PLAN and evaluation.configuration.card in cards:
+            filtered.append(evaluation.configuration)
     # If nothing meets the size budget, the nearest miss tells the user by how much to raise it.
     smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
     chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]

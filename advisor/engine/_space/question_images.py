@@ -113,7 +113,10 @@ def _refuse_free_answers(rows: Sequence[Sequence[float]], images: Images) -> Non
     for role, part in PARTS.items():
         seen = set(images.part(role).labels)
         # Saved cost is relative to the cheapest constant answer, and a free one would make the divisor 0.
-        free = [name for label, name in enumerate(images.classes) if not any(rows[true][label] for true in seen)]
+        free = []
+        for label, name in enumerate(images.classes):
+            if not any(rows[true][label] for true in seen):
+                free.append(name)
         if free:
             raise UsageError(
                 f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost can be saved there",

@@ -223,8 +223,10 @@ def require_installed(request: Request) -> None:
     images = dict.fromkeys(Role, LARGE) if resolved.question.data is not None else {}
     # The images are not read yet. Which stages there are does not depend on how many there are.
     costs = CostModel(Workload(resolved.question.trainings, tuple(resolved.recipes), images, resolved.question))
-    stages = (stage for card in resolved.cards for stage in costs.stages(card))
-    needy = next((stage for stage in stages if stage.resources.pool in WITH_TENSORFLOW), None)
+    needy = None
+    for card in resolved.cards:
+        with_tensorflow = (stage for stage in costs.stages(card) if stage.resources.pool in WITH_TENSORFLOW)
+        needy = needy or next(with_tensorflow, None)
     if needy is not None:
         raise UsageError(
             f"a search needs TensorFlow, which is not installed, for {needy.subject}",
@@ -350,7 +352,7 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     names = names_networks(question, catalogue)
     named = catalogue.select(question.candidates) if names else ()
     # What a start from a whole network gains is not shown yet, and it trains longer.
-    cards = [card for card in named or catalogue.values() if named or (card.weights and not card.whole)]
+    cards = list(named) or [card for card in catalogue.values() if card.weights and not card.whole]
     others = [card for card in cards if card.task not in ("", question.task)]
     for card in others:
         # A pattern may match files for several tasks, and then the others are left out without a word.
@@ -364,8 +366,11 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         sized = [card.at(side) for card in cards]
         # A graph that is a file has one side. A user's own detector keeps its own, and a whole network that of its
         # training unless the question names another.
-        keeps_side = [card.own_file or (card.whole and not question.input_size) for card in sized]
-        cards = [card for card, fixed in zip(sized, keeps_side, strict=True) if fixed or card.input_size == side]
+        cards = []
+        for card in sized:
+            keeps_side = card.own_file or (card.whole and not question.input_size)
+            if keeps_side or card.input_size == side:
+                cards.append(card)
         if not cards:
             raise UsageError(
                 f"--candidates: {sized[0].name} takes images of {sized[0].input_size} pixels only, this task {side}",
@@ -376,7 +381,11 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         cards = [card for card in cards if not card.needs_converter] or cards
     if not names and not targets.host:
         pairs = list(product(choose_recipes(question), targets.devices))
-        cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
+        runnable = []
+        for card in cards:
+            if any(not card_rejection(card, *pair) for pair in pairs):
+                runnable.append(card)
+        cards = runnable or cards
     # The phones of a fleet need small and large networks.
     ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
     return tuple(sorted(ordered, key=lambda card: not card.form))
@@ -415,7 +424,7 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
     def get(card: Card) -> WeightsFile | WeightsError:
         try:
             say(f"fetching weights of {card.name}")
-            if card.as_it_is:
+            if card.is_finished:
                 say(f"{card.name} {AS_IT_IS}")
             return fetch_weights(card, options)
         except WeightsError as error:

@@ -42,7 +42,10 @@ def card_front(
         raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
     there = TargetDevice(device, profile, target)
     predictor = DevicePredictor()
-    chosen = [row for row in rows if row.top1 and not row.card.own_file]
+    chosen = []
+    for row in rows:
+        if row.top1 and not row.card.own_file:
+            chosen.append(row)
     if profile.name == HOST:
         return _front(_measure_latencies(chosen, there, predictor, tell))
     latencies, reasons = _predict_latencies(chosen, there, predictor)
@@ -126,7 +129,11 @@ def _make_measurement(device: TargetDevice, row: CardRow, latency: Quantity) -> 
 
 def _list_more_accurate(row: CardRow, others: Collection[CardRow]) -> list[CardRow]:
     """Return the other cards that are at least as accurate."""
-    return [other for other in others if other is not row and (other.top1 or 0) >= (row.top1 or 0)]
+    better = []
+    for other in others:
+        if other is not row and (other.top1 or 0) >= (row.top1 or 0):
+            better.append(other)
+    return better
 
 
 def _is_beaten(row: CardRow, latency: Quantity, others: Latencies) -> bool:

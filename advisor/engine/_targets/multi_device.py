@@ -123,7 +123,10 @@ def _p90(timing: Timing) -> float:
     if "p90_ms" in timing.details:
         return float(max(timing.median_ms, timing.details["p90_ms"]))
     blocks = timing.details.get("blocks", ())
-    walls = [float(wall) / 1e6 for block in blocks for wall in block["wall_ns"]]
+    walls = []
+    for block in blocks:
+        for wall in block["wall_ns"]:
+            walls.append(float(wall) / 1e6)
     # Tools of other runtimes report mean and deviation alone.
     if len(walls) > 1:
         return statistics.quantiles(walls, n=10)[-1]

@@ -107,9 +107,10 @@ class TargetDevices:
         """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, or a runtime
         that is not for the files.
         """
-        of_host = remarks(host_profile()) if self.host else ()
-        devices = (remark for device in self.devices for remark in remarks_of(device))
-        return tuple(dict.fromkeys((*of_host, *devices)))
+        texts = list(remarks(host_profile()) if self.host else ())
+        for device in self.devices:
+            texts += remarks_of(device)
+        return tuple(dict.fromkeys(texts))
 
 
 def select_targets(question: Question) -> TargetDevices:
@@ -130,7 +131,9 @@ def select_targets(question: Question) -> TargetDevices:
             if isinstance(error.__cause__, SeveralPhones) and option == "--device":
                 raise _ask_phone(device, question.devices, error.message, error.__cause__) from None
             raise
-    targets = (at_thread for device in devices for at_thread in at_threads(device, question.thread_counts))
+    targets = list[TargetDevice]()
+    for selected in devices:
+        targets += at_threads(selected, question.thread_counts)
     return TargetDevices(HOST in question.devices, tuple(targets))
 
 
@@ -215,12 +218,12 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
 
     None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
     """
-    from advisor.devices import column_of, predict_memory
+    from advisor.devices import predict_memory_on
 
     file = evaluation.file_features
     if file is None or device.runtime is not None:
         return None
-    return predict_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
+    return predict_memory_on(device.profile, device.target, file)
 
 
 def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:

@@ -120,15 +120,16 @@ def read_profile(profile: Mapping[str, Any], outputs: Mapping[str, Sequence[Any]
     runs = summary.get("all_inference_times") or [summary["estimated_inference_time"]]
     increase = summary.get("inference_memory_increase_range")
     memory = increase[1] if increase else summary.get("estimated_inference_peak_memory")
-    operators = [
-        {
-            "kind": layer["type"],
-            "name": layer["name"],
-            "unit": layer["compute_unit"].lower(),
-            "mean_ms": layer["execution_time"] / 1e3 if "execution_time" in layer else None,
-        }
-        for layer in profile["execution_detail"]
-    ]
+    operators = []
+    for layer in profile["execution_detail"]:
+        operators.append(
+            {
+                "kind": layer["type"],
+                "name": layer["name"],
+                "unit": layer["compute_unit"].lower(),
+                "mean_ms": layer["execution_time"] / 1e3 if "execution_time" in layer else None,
+            }
+        )
     return Outcome(
         runs=RunFigures.of([run_us / 1e3 for run_us in runs]),
         load_ms=(summary.get("warm_load_time") or summary.get("first_load_time") or 0) / 1e3,

@@ -248,5 +248,8 @@ def _describe_placement(unit: str, outcome: Outcome) -> str:
     asked = f"{taken} of {plural(total, 'operator')} ran on the {UNITS[unit]}"
     if outcome.placed:
         return asked
-    others = [f"{counts[name]} on the {UNITS[name]}" for name in UNITS if name != unit and counts[name]]
+    others = []
+    for name in UNITS:
+        if name != unit and counts[name]:
+            others.append(f"{counts[name]} on the {UNITS[name]}")
     return ", ".join((asked, *others))

@@ -177,7 +177,11 @@ class DeviceFarmClient:
         address, order = self.orders[job]
         with self._explain():
             pages = self.farm.get_paginator("list_artifacts").paginate(arn=address, type="FILE")
-            rows = [row for page in pages for row in page["artifacts"] if row["type"] == "CUSTOMER_ARTIFACT"]
+            rows = []
+            for page in pages:
+                for row in page["artifacts"]:
+                    if row["type"] == "CUSTOMER_ARTIFACT":
+                        rows.append(row)
             text = next(filter(None, (_read_printed(row["url"]) for row in rows)), "")
         if not text:
             raise StageError(f"{TITLE}: the job {job} failed: its phone printed nothing")

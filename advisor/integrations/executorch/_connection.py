@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from advisor.devices import HostConnection
@@ -17,4 +18,5 @@ class ExecutorchConnection(HostConnection):
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`."""
         by_count = [super(ExecutorchConnection, self).measure(replace(job, threads=(count,))) for count in job.threads]
-        return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)
+        # By model first, as of one job.
+        return tuple(chain.from_iterable(zip(*by_count, strict=True)))

@@ -76,7 +76,7 @@ class AssistantFolders:
         # A link to itself or a NUL character in a path raises one of these.
         except (OSError, RuntimeError, ValueError) as error:
             raise ToolError(f"{name}: {given!r} cannot be a path: {error}") from error
-        if not any(path.is_relative_to(root) for root in self.roots):
+        if not any(map(path.is_relative_to, self.roots)):
             allowed = ", ".join(map(str, self.roots))
             raise ToolError(f"{name}: '{given}' is outside the folders of this server, which are: {allowed}")
         return str(path)

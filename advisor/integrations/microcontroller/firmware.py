@@ -56,7 +56,10 @@ def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ..
     for graph in model.subgraphs:
         names.update(operator.name for operator in graph.operators)
     operators = sorted(names)
-    customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
+    customs = []
+    for name in operators:
+        if name.startswith(CUSTOM) and name not in _METHODS:
+            customs.append(name)
     texts = {
         "model_settings.h": render_template(
             "model_settings.h.j2",

@@ -92,7 +92,11 @@ def find_companions(path: Path) -> list[Path]:
     """Return the other files in a folder that is named by a hash: the shards of one model's weights."""
     if not _HASH.fullmatch(path.parent.name):
         return []
-    return sorted(file for file in path.parent.iterdir() if file.is_file() and file != path)
+    others = []
+    for file in path.parent.iterdir():
+        if file.is_file() and file != path:
+            others.append(file)
+    return sorted(others)
 
 
 def read_contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.core import StageError, UsageError, first_line, last_line, nearest, require_extra
 from advisor.engine import Machine
-from advisor.integrations.slurm._calls import LOOKS_EVERY_S, Call, CallFolder, in_words, serve
+from advisor.integrations.slurm._calls import LOOKS_EVERY_S, Call, CallFolder, describe_state, serve
 from advisor.isolation import TRAINERS, UNWANTED, CallLimits, Pause, TimedOut, map_pools
 from advisor.measurement import host
 from advisor.store import cache_root, read_yaml
@@ -98,7 +98,7 @@ class _Queue:
         for job in ended:
             self.jobs.remove(job)
             self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
-            why = f"the batch system {in_words(job.state)}"
+            why = f"the batch system {describe_state(job.state)}"
             # A call that took too much memory would do so again in the next job (decision 0026).
             self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
             if self._vain >= STARTS:

@@ -1,4 +1,4 @@
-"""The calls of one search in a folder that every machine sees, and the work of a job: to take them and to answer."""
+"""The calls of one search, as files in a folder that every machine sees, and the job that takes and answers them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class CallFolder:
         self.path = folder
 
     def make_folders(self, queues: Iterable[str]) -> None:
-        """Make the folder. Only the search does, so a job does not bring back one that is deleted."""
+        """Make the folders of the queues and the answers.
+
+        Only the search calls this: a job must not bring back a folder that the search has deleted.
+        """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = ["answers", "unwanted"]
         for queue in queues:
@@ -71,17 +74,17 @@ class CallFolder:
             (self.path / name).mkdir(parents=True)
 
     def put_call(self, queue: str, name: str, call: Call) -> None:
-        """Ask for an answer."""
+        """Put a call into a queue, where a job takes it: its first try."""
         write_atomically(self.path / queue / "wanted" / f"{name}.1", pickle.dumps(call))
 
     def begin_job(self, queue: str, job: str) -> None:
-        """Let a job begin. One that the batch system starts again gives back what it had taken."""
+        """Make the folder of a job. A job that the batch system starts again gives back the calls that it had taken."""
         (self._folder_taken(queue, job)).mkdir(exist_ok=True)
         self.give_back(queue, job, f"the batch system started job {job} again while it worked on this")
 
     def has_begun(self, queue: str, job: str) -> bool:
         """Return whether a job has begun."""
-        return _lists(self.path / queue / "taken", job)
+        return _has_entry(self.path / queue / "taken", job)
 
     def take_call(self, queue: str, job: str) -> Path | None:
         """Return the file of the first call by name, which now belongs to a job; None if none waits."""
@@ -95,9 +98,9 @@ class CallFolder:
         return None
 
     def give_back(self, queue: str, job: str, why: str, again: bool = True) -> set[str]:
-        """Let other jobs take the calls of a job that has ended; one that too many jobs had fails and says ``why``.
+        """Put the calls of a job that has ended back into the queue; return the names of those that fail instead.
 
-        Return those that failed.
+        A call fails with the reason ``why`` if :data:`TRIES` jobs have had it, or at once if not ``again``.
         """
         failed = set[str]()
         for file in sorted(self._folder_taken(queue, job).iterdir()) if self.has_begun(queue, job) else ():
@@ -116,7 +119,7 @@ class CallFolder:
 
     def take_answer(self, name: str) -> CallAnswer | None:
         """Return the answer to a call and forget it; None if there is none yet."""
-        if not _lists(self.path / "answers", name):
+        if not _has_entry(self.path / "answers", name):
             return None
         file = self.path / "answers" / name
         # A pickle of our own job, in a folder where only this user may write.
@@ -130,13 +133,13 @@ class CallFolder:
 
     def is_dropped(self, name: str) -> bool:
         """Return whether nobody needs the answer any more."""
-        return _lists(self.path / "unwanted", name)
+        return _has_entry(self.path / "unwanted", name)
 
     def _folder_taken(self, queue: str, job: str) -> Path:
         return self.path / queue / "taken" / job
 
 
-def _lists(folder: Path, name: str) -> bool:
+def _has_entry(folder: Path, name: str) -> bool:
     return any(entry.name == name for entry in os.scandir(folder))
 
 
@@ -202,6 +205,6 @@ def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[N
         thread.join()
 
 
-def in_words(state: str) -> str:
+def describe_state(state: str) -> str:
     """Return in words what the batch system did, by the state of a job that has ended, such as ``TIMEOUT``."""
     return STATES.get((state.split() or [""])[0], f"ended the job (state {state or 'unknown'})")

@@ -57,7 +57,9 @@ class Summary:
 def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
     """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
     medians = [statistics.median(block) for block in blocks]
-    values = [value for block in blocks for value in block]
+    values = list[float]()
+    for block in blocks:
+        values += block
     mean = statistics.fmean(values)
     deviation = statistics.pstdev(values)
     middle = statistics.fmean(medians)

@@ -332,7 +332,10 @@ def _notes(conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenc
     if plan.pipeline and plan.setup.python is not None:
         notes.append("the time from an image to an answer is measured with the installed runtime only")
     timings = [file.timing for file in files if file.timing]
-    contended = [timing for timing in timings if any(result.contended for result in timing.results)]
+    contended = []
+    for timing in timings:
+        if any(result.contended for result in timing.results):
+            contended.append(timing)
     if contended and not notes:
         notes.append("the machine became busy: CPU time ranks at one thread, the shortest wall time at several")
     return (*notes, *detector_notes(Path(file.model).name for file in files if file.detects))

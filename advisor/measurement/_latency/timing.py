@@ -51,11 +51,14 @@ DEFAULT = InterpreterOptions()
 def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
     blocks = series["blocks"]
-    walls_ms = [[value / 1e6 for value in block["wall_ns"]] for block in blocks]
+    walls_ms = []
+    for block in blocks:
+        walls_ms.append([value / 1e6 for value in block["wall_ns"]])
     cpus_ms = list[list[float]]()
     # CPU time ranks at one thread only, and a browser has no such clock.
     if series["threads"] == 1 and all(block["cpu_ns"] for block in blocks):
-        cpus_ms = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in blocks]
+        for block in blocks:
+            cpus_ms.append([value / 1e6 for value in block["cpu_ns"] or ()])
     wall = summarise_blocks(walls_ms)
     cpu = summarise_blocks(cpus_ms) if cpus_ms else None
     share = _compute_cpu_share(cpus_ms, walls_ms) if cpus_ms else None

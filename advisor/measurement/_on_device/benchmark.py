@@ -82,7 +82,7 @@ def benchmark_on_device(
     # The CPU runs every operator.
     serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
     delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
-    measured = connection if any(_is_measured(row) for row in rows) or not keeps_prediction else None
+    measured = connection if any(map(_is_measured, rows)) or not keeps_prediction else None
     remark = "" if measured else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
@@ -315,7 +315,10 @@ def benchmark_in_runtimes(
 
 def _explain_not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
     """Yield why a runtime is not compared with the first."""
-    first = {row.threads: row.result for row in rows if row.result and row.device == rows[0].device}
+    first = {}
+    for row in rows:
+        if row.result and row.device == rows[0].device:
+            first[row.threads] = row.result
     for row in rows:
         reference = first.get(row.threads)
         if reference and row.result and not common_clock(reference, row.result):
@@ -350,7 +353,10 @@ def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: 
         except AdvisorError as error:
             failures[runtime.name] = error.message
     # What the agent on this machine runs can take turns in one process; other runtimes have programs of their own.
-    together = [runtime for runtime in runtimes if runtime.name in files and runtime.connection == HostConnection()]
+    together = []
+    for runtime in runtimes:
+        if runtime.name in files and runtime.connection == HostConnection():
+            together.append(runtime)
     timings_by_name: dict[str, tuple[Timing, ...]] = {}
     try:
         timings = HostConnection().measure(replace(job, models=tuple(files[runtime.name] for runtime in together)))

@@ -208,8 +208,10 @@ def _advise_memory(profile: Profile) -> Iterator[str]:
     if profile.roofline is None:
         return
     speed = profile.roofline.gbytes
-    dense = [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
-    rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
+    rows = []
+    for row in profile.operators:
+        if row.type == "FULLY_CONNECTED" and row.gbytes and row.gbytes >= NEAR_ROOF * speed:
+            rows.append(row)
     share = sum(row.share for row in rows)
     if share >= MEMORY_SHARE:
         moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
@@ -230,7 +232,10 @@ def _advise_first(profile: Profile) -> Iterator[str]:
 
 def _advise_compute(profile: Profile) -> Iterator[str]:
     """Report that the arithmetic of the layers takes nearly all of the time."""
-    share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
+    share = 0.0
+    for row in profile.by_type:
+        if row.type in _COMPUTE and row.where == "XNNPACK":
+            share += row.share
     if share < COMPUTE_SHARE:
         return
     rate = 2 * profile.macs / profile.whole_us / 1e3

@@ -193,7 +193,10 @@ class CompiledModel:
         self._library("GetNumProfilerEvents", self._profiler, byref(count))
         events = (ProfiledEventData * count.value)()
         self._library("GetProfilerEvents", self._profiler, count.value, events)
-        whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
+        whole = []
+        for event in events:
+            if event.type == INVOKE and event.tag == b"Invoke":
+                whole.append(event.elapsed_us)
         kinds = (BUILTIN_EVENT, DELEGATE_OPERATOR, DELEGATE_PROFILED)
         rows = []
         for event in events:

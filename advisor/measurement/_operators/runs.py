@@ -148,7 +148,9 @@ def select_undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
     The three shortest ones are always kept.
     """
     # Without the times: kernel, kind and operator of each event.
-    sequences = [tuple(event[:3] for event in run.events) for run in runs]
+    sequences = []
+    for run in runs:
+        sequences.append(tuple(event[:3] for event in run.events))
     usual = max(set(sequences), key=sequences.count)
     complete = [run for run, sequence in zip(runs, sequences, strict=True) if sequence == usual]
     by_time = sorted(complete, key=lambda run: run.whole_us)
@@ -312,4 +314,4 @@ def resolve_shapes(path: str, shape: list[int]) -> list[list[int]]:
     except (ValueError, RuntimeError) as error:
         raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
     details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
-    return [[int(side) for side in detail["shape"]] for detail in details]
+    return [list(map(int, detail["shape"])) for detail in details]

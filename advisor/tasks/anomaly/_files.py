@@ -13,9 +13,9 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core import ImageAnswers, Interval, Provenance, Quantity, wilson
 from advisor.datasets import InputSpec, load, open_image
-from advisor.engine import Images, Part, Role, percent
+from advisor.engine import Images, Part, Role, compute_auroc, percent
 from advisor.exporting import Found, Page, Shipping
-from advisor.measurement import Floats, Pixels, Runner, compute_auroc
+from advisor.measurement import Floats, Pixels, Runner
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._files import mark_map
@@ -148,9 +148,12 @@ class ByAuroc(JudgeByShares[Marked]):
     def compare_answers(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
         alarms = own.scores >= LEAST
-        kinds = enumerate(images.dataset.classes)
-        there = ((kind, name) for kind, name in kinds if kind and kind in own.labels)
-        return ImageAnswers({name: float(alarms[own.labels == kind].mean()) for kind, name in there})
+        shares = {}
+        for kind, name in enumerate(images.dataset.classes):
+            # The first class is that of good images.
+            if kind and kind in own.labels:
+                shares[name] = float(alarms[own.labels == kind].mean())
+        return ImageAnswers(shares)
 
     def judge_answers(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, false alarms and found faults, and the images with the most errors."""

@@ -19,6 +19,7 @@ from advisor.datasets import (
     Pair,
     Progress,
     Survey,
+    check_images,
     divide_survey,
     folder_in,
     group_pairs,
@@ -26,9 +27,6 @@ from advisor.datasets import (
     list_files,
     near_duplicates,
     phrase_count,
-    report_repeats,
-    report_sizes,
-    report_unreadable,
     survey,
 )
 from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, divide_images, run_data_check
@@ -68,7 +66,10 @@ def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
         return replace(listing, entries=[entry for entry in listing.entries if entry.label.casefold() not in MASKS]), {}
     folder = folder_in(path, *IMAGES)
     truth = folder_in(path, *MASKS)
-    files = [file for file in images_in(folder) if truth == path or truth not in file.parents]
+    files = []
+    for file in images_in(folder):
+        if truth == path or truth not in file.parents:
+            files.append(file)
     # The folder itself is returned where no folder inside has the name.
     known = images_in(truth) if truth != path else []
     # MVTec names a mask as its image, with _mask behind it, and each kind counts its images from 0 on.
@@ -123,7 +124,10 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
     if len(learnt) < LEAST:
         what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies to learn from"
         raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
-    moved = [index for index in parts.train if dataset.images[index].label and numbers[index] not in learnt]
+    moved = []
+    for index in parts.train:
+        if dataset.images[index].label and numbers[index] not in learnt:
+            moved.append(index)
     split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
     lost = len(parts.train) - len(good) - len(moved)
     unused = {**division.copies, **({TRAIN: lost} if lost else {})}
@@ -136,11 +140,10 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     read, _ = survey_faults(path, advance(say))
     say("comparing images")
     pairs = copies(read)
-    dataset = read.dataset
     content = Classes(read.dataset, (), NEXT)
-    findings = [*report_unreadable(dataset), *report_repeats(dataset, pairs), *_odd(read), *report_sizes(read)]
+    findings = check_images(read, pairs, _odd(read))
     return run_data_check(
-        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(dataset)
+        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(read.dataset)
     )
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from advisor.compression import IN_FLOAT
 from advisor.engine import input_spec
 from advisor.isolation import usable_cores
 from advisor.measurement import Floats
 from advisor.tasks.anomaly._files import HEAT
+from advisor.tflite import IN_FLOAT
 from advisor.training import convert_to_flatbuffer, list_outputs
 
 if TYPE_CHECKING:

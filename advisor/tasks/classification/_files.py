@@ -109,14 +109,11 @@ def classify_images(model: ShippedModel, images: Crops) -> tuple[float, list[tup
     """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
     places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
     rows = answers(model.content, np.stack([images[place]() for place in places]), model)
-    return TOLERANCES[0], [
-        (
-            place,
-            {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]}
-            | _done(model, row),
-        )
-        for place, row in zip(places, rows, strict=True)
-    ]
+    vectors = list[tuple[int, Mapping[str, object]]]()
+    for place, row in zip(places, rows, strict=True):
+        answer = {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]}
+        vectors.append((place, answer | _done(model, row)))
+    return TOLERANCES[0], vectors
 
 
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:

@@ -147,7 +147,10 @@ class Classes:
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a manifest without the images that the findings leave out; return its number of images."""
-        return write_manifest(path, self.dataset, {path for finding in findings for path in finding.leave_out})
+        left_out = set[Path]()
+        for finding in findings:
+            left_out.update(finding.leave_out)
+        return write_manifest(path, self.dataset, left_out)
 
 
 def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
@@ -188,12 +191,12 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
     dataset = read.dataset
     share = 100 * len(suspects) / len(dataset.images)
     paths = tuple(dataset.images[one.index].path for one in suspects)
-    notes = tuple(
-        f"{dataset.classes[dataset.images[one.index].label]} ({one.given:.0%}), rather "
-        f"{dataset.classes[one.suggested]} ({one.better:.0%})"
-        for one in suspects
-    )
+    notes = []
+    for suspect in suspects:
+        given = dataset.classes[dataset.images[suspect.index].label]
+        suggested = dataset.classes[suspect.suggested]
+        notes.append(f"{given} ({suspect.given:.0%}), rather {suggested} ({suspect.better:.0%})")
     verb = "has" if len(suspects) == 1 else "have"
     message = f"{phrase_count(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
     advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
-    return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), notes, paths),)
+    return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), tuple(notes), paths),)

@@ -133,11 +133,12 @@ class OwnDetectors:
 
 def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the boxes that the app shows."""
-    return tuple(
+    objects = []
+    for box in check.boxes_of(list(outputs), model.threshold or 0.0):
         # Decoded boxes can reach beyond the image, and an app would draw there.
-        Found(model.labels[one["label"]], one["score"], tuple(min(max(edge, 0.0), 1.0) for edge in one["box"]))
-        for one in check.boxes_of(list(outputs), model.threshold or 0.0)
-    )
+        edges = tuple(min(max(edge, 0.0), 1.0) for edge in box["box"])
+        objects.append(Found(model.labels[box["label"]], box["score"], edges))
+    return tuple(objects)
 
 
 def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
@@ -227,17 +228,14 @@ class FoundObjects:
         # guess: a file that counts worse than the median of each class helps no app.
         table = average_precision.count_boxes(matched, self.classes)
         true = table[:, :, 0]
-        miscounted, guessed = (
-            abs(true - counts).sum(axis=0).tolist() for counts in (table[:, :, 1], np.median(true, axis=0))
-        )
-        by_class = {
-            name: ClassBoxes(
+        miscounted = abs(true - table[:, :, 1]).sum(axis=0).tolist()
+        guessed = abs(true - np.median(true, axis=0)).sum(axis=0).tolist()
+        rows = zip(images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True)
+        by_class = {}
+        for name, (boxes, some, right), wrong, constant in rows:
+            by_class[name] = ClassBoxes(
                 boxes, some, _share(right, some), _share(right, boxes), _share(wrong, boxes), _share(constant, boxes)
             )
-            for name, (boxes, some, right), wrong, constant in zip(
-                images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True
-            )
-        }
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
         by_size = average_precision.count_by_size(matched, others, self.groups)
@@ -327,26 +325,28 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
     assert boxes is not None, "a search for objects has boxes"
     # Images without any hit all have an F1 of 0, so the number of errors puts these in order.
     order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
-    return tuple(
-        JudgedImage(
-            images.dataset.show_path(part.paths[place]),
-            part.hashes[place],
-            *boxes.sizes[part.indices[place]],
-            matched[place].f1,
-            _judge_boxes(matched[place].true, matched[place].seen),
-            _judge_boxes(matched[place].found, matched[place].right),
+    worst = []
+    for place in order[:WORST]:
+        worst.append(
+            JudgedImage(
+                images.dataset.show_path(part.paths[place]),
+                part.hashes[place],
+                *boxes.sizes[part.indices[place]],
+                matched[place].f1,
+                _judge_boxes(matched[place].true, matched[place].seen),
+                _judge_boxes(matched[place].found, matched[place].right),
+            )
         )
-        for place in order[:WORST]
-    )
+    return tuple(worst)
 
 
 def _judge_boxes(one: Detections, matched: NDArray[np.bool_]) -> tuple[JudgedBox, ...]:
     edges = one.boxes.astype(float).round(4).tolist()
     rows = zip(one.labels.tolist(), edges, one.scores.tolist(), matched.tolist(), strict=True)
-    return tuple(
-        JudgedBox(label, top, left, bottom, right, round(sureness, 4), flag)
-        for label, (top, left, bottom, right), sureness, flag in rows
-    )
+    boxes = []
+    for label, (top, left, bottom, right), sureness, flag in rows:
+        boxes.append(JudgedBox(label, top, left, bottom, right, round(sureness, 4), flag))
+    return tuple(boxes)
 
 
 def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:

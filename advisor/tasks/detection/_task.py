@@ -61,7 +61,7 @@ class Detection(HeadOnMaps):
         from advisor.tasks.detection._stages import calibrate_detector
         from advisor.tflite import with_named_outputs
 
-        if card.as_it_is:
+        if card.is_finished:
             return take_own_file(card, with_named_outputs)
         made = super().model(card, training, purpose, workload)
         return calibrate_detector(card, training, workload, made) if purpose is Purpose.SHIP else made

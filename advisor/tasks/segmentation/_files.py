@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import ImageAnswers, Interval
-from advisor.datasets import InputSpec
+from advisor.datasets import BACKGROUND, IGNORED, InputSpec, Mask
 from advisor.engine import Images, Role, percent
 from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
 from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
-from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
-from advisor.tasks.segmentation._network import SCORES, resize_labels
+from advisor.tasks.segmentation._network import SCORES, Classes, resize_labels
 
 if TYPE_CHECKING:
     from advisor.exporting import Crops
@@ -69,7 +68,10 @@ def mask_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[i
 
 
 def _runs(mask: NDArray[np.int64]) -> list[int]:
-    return [number for label, run in groupby(mask.tolist()) for number in (label, len(list(run)))]
+    runs = list[int]()
+    for label, run in groupby(mask.tolist()):
+        runs += (label, len(list(run)))
+    return runs
 
 
 class Segmenter(Runner[Classes]):

@@ -12,23 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core import UsageError, listed, plural
+from advisor.core import listed, plural
 from advisor.datasets import (
-    ONE_CLASS,
-    Division,
+    BACKGROUND,
     Finding,
-    Pair,
-    Survey,
-    divide_survey,
-    make_stratifier,
-    more_columns,
+    Mask,
+    MaskSurvey,
+    Overview,
+    check_images,
     near_duplicates,
     phrase_count,
-    report_repeats,
-    report_sizes,
-    report_unreadable,
-    row_of,
-    write_rows,
+    survey_masks,
 )
 from advisor.engine import (
     SEED,
@@ -43,7 +37,6 @@ from advisor.engine import (
     run_data_check,
 )
 from advisor.tasks.segmentation._files import colour_mask
-from advisor.tasks.segmentation._masks import BACKGROUND, Mask, MaskSurvey, survey_masks
 
 EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others
 FEW = 10  # Images of a class, below which it is hardly learnt
@@ -52,26 +45,14 @@ FEW = 10  # Images of a class, below which it is hardly learnt
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
     read = survey_masks(question.require_data(), advance(say), question.most_images)
-    dataset = without_classes(read).dataset
+    dataset = read.without_classes.dataset
     seed = question.seed
     if question.judged_whole:
         plain = hold_out_all(dataset, seed)
     else:
-        division = divide_masks(read, seed)
+        division = read.divide_images(seed)
         plain = divide_images(dataset, division, division.list_notes(dataset), say)
     return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
-
-
-def without_classes(read: MaskSurvey) -> Survey:
-    """Return the images as those of one class: an image has the classes of its pixels, so that films go through all."""
-    dataset = read.images.dataset
-    images = tuple(replace(image, label=0) for image in dataset.images)
-    return replace(read.images, dataset=replace(dataset, classes=(ONE_CLASS,), images=images))
-
-
-def divide_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
-    """Return the division of a set, in which each part has its share of each class."""
-    return divide_survey(without_classes(read), seed, alike, make_stratifier(read.images.dataset, read.contents))
 
 
 def choose_mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
@@ -126,7 +107,10 @@ class MaskContent:
             return ""
         pixels = self.read.pixels[self._places[path]]
         names = self.read.classes
-        order = [label for label in np.argsort(-pixels).tolist() if pixels[label] and names[label] != BACKGROUND]
+        order = []
+        for label in np.argsort(-pixels).tolist():
+            if pixels[label] and names[label] != BACKGROUND:
+                order.append(label)
         return ", ".join(f"{names[index]} {100 * pixels[index] / pixels.sum():.1f} %" for index in order) or "nothing"
 
     def drawing(self, path: Path) -> Drawing | None:
@@ -144,18 +128,7 @@ class MaskContent:
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table of images and masks without those that the findings leave out; return its number of images."""
-        out = {file for finding in findings for file in finding.leave_out}
-        dataset = self.read.images.dataset
-        if any(mask.regions for mask in self.read.masks):
-            raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
-        rows = []
-        for image, mask in zip(dataset.images, self.read.masks, strict=True):
-            if image.path not in out:
-                row = row_of(path, image)
-                mask_path = row_of(path, replace(image, path=Path(mask.path)))["path"] if mask.path else ""
-                rows.append(row | {"image": row["path"], "mask": mask_path})
-        write_rows(path, ["image", "mask", *more_columns(dataset)], rows)
-        return len(rows)
+        return self.read.write_table(path, findings)
 
 
 def check_masks(path: Path, say: Say) -> DataCheck:
@@ -164,13 +137,13 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     read = survey_masks(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
-    dataset = read.images.dataset
-    alike = without_classes(read).dataset
-    findings = [*report_unreadable(dataset), *report_repeats(alike, pairs), *_faults(read), *report_sizes(read.images)]
-    content = MaskContent(read)
-    return run_data_check(
-        path, read.images, content, findings, lambda: divide_masks(read, SEED, pairs).make_overview(alike)
-    )
+    images = read.without_classes
+    findings = check_images(images, pairs, _faults(read))
+
+    def overview() -> Overview:
+        return read.divide_images(SEED, pairs).make_overview(images.dataset)
+
+    return run_data_check(path, read.images, MaskContent(read), findings, overview)
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:
@@ -183,7 +156,10 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
     if rare := [f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW]:
         message = f"{phrase_count(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
-    empty = [path for path, row in zip(paths, read.pixels, strict=True) if (row > 0).sum() == 1 and row[0]]
+    empty = []
+    for path, row in zip(paths, read.pixels, strict=True):
+        if (row > 0).sum() == 1 and row[0]:
+            empty.append(path)
     if empty and read.classes[0] == BACKGROUND:
         message = f"{phrase_count(len(empty), 'mask has', 'masks have')} no object"
         advice = "check that nothing is missing; half as many as those with objects are learnt from"

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.tasks.segmentation._masks import IGNORED, Classes
+from advisor.datasets import IGNORED
 from advisor.training import ImageSection, MakeHead, TrainableHead, add_last, build_pyramid, convolve_separably
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
+Classes = NDArray[np.uint8]
 SCORES = "scores"  # Output of the file: a probability of each class for each pixel, (1, S, S, C)
 WIDTH = 96  # Channels of the decoder's maps
 ADJUSTMENT = 0.75

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from advisor.datasets import BACKGROUND
 from advisor.exporting import Page, Shipping
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.segmentation._files import colour_mask, find_areas, mask_images
-from advisor.tasks.segmentation._masks import BACKGROUND
 
 SHIPPING = Shipping(
     does="tells the class of each pixel",

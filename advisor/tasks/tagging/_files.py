@@ -89,10 +89,10 @@ class TagScores:
 
     def list_ranges(self) -> list[Interval | None]:
         """Return the average precision of each label with its range; None as for ``by_class``."""
-        return [
-            None if np.isnan(value) else self._range(float(value), self._without[:, label])
-            for label, value in enumerate(self.by_class)
-        ]
+        ranges = []
+        for label, value in enumerate(self.by_class):
+            ranges.append(None if np.isnan(value) else self._range(float(value), self._without[:, label]))
+        return ranges
 
     @property
     def flags(self) -> Truth:

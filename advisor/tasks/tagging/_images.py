@@ -16,14 +16,9 @@ from advisor.datasets import (
     Division,
     Finding,
     LabelSetSurvey,
-    more_columns,
+    check_images,
     near_duplicates,
     phrase_count,
-    report_repeats,
-    report_sizes,
-    report_unreadable,
-    row_of,
-    write_rows,
 )
 from advisor.engine import (
     SEED,
@@ -67,7 +62,7 @@ def read(question: Question, say: Say) -> Images:
     else:
         division = read.divide_images(question.seed)
         plain = divide_images(dataset, division, _list_notes(read, division), say)
-    rows = tuple(tuple(row) for row in read.truth.tolist())
+    rows = tuple(map(tuple, read.truth.tolist()))
     return replace(plain, objects=rows, keys=rows, outputs=read.classes)
 
 
@@ -114,15 +109,7 @@ class TagContent:
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table with a column for each label, without images that findings leave out; return its images."""
-        out = {file for finding in findings for file in finding.leave_out}
-        dataset = self.read.images.dataset
-        rows = []
-        for image, row in zip(dataset.images, self.read.truth.tolist(), strict=True):
-            if image.path not in out:
-                cells = ["" if value < 0 else str(value) for value in row]
-                rows.append({**row_of(path, image), **dict(zip(self.read.classes, cells, strict=True))})
-        write_rows(path, ["path", *more_columns(dataset), *self.read.classes], rows)
-        return len(rows)
+        return self.read.write_table(path, findings)
 
 
 def check_tags(path: Path, say: Say) -> DataCheck:
@@ -131,16 +118,10 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     read = LabelSetSurvey.read_images(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
-    dataset = read.images.dataset
-    findings = [
-        *report_unreadable(dataset),
-        *report_repeats(dataset, pairs),
-        *_list_faults(read),
-        *report_sizes(read.images),
-    ]
+    findings = check_images(read.images, pairs, _list_faults(read))
 
     def overview() -> Any:
-        return read.divide_images(SEED, pairs).make_overview(dataset)
+        return read.divide_images(SEED, pairs).make_overview(read.images.dataset)
 
     return run_data_check(path, read.images, TagContent(read), findings, overview)
 

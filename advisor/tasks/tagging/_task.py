@@ -55,7 +55,7 @@ class Tagging(FunctionTask):
         from advisor.tasks.tagging._stages import join_head
         from advisor.tasks.tagging._thresholds import finetune_tagger
 
-        if card.as_it_is:
+        if card.is_finished:
             return own_tagger(card, training, purpose, workload)
         make = finetune_tagger if recipe_of(training).tunes_backbone else join_head
         return make(card, training, purpose, workload)

@@ -59,7 +59,7 @@ def begin_detector(card: Card, weights: WeightsFile | None, classes: int) -> tup
     outputs = [join_levels(logits), join_levels(encodings)]
     model = keras.Model(detector.maps.outputs, outputs, name="head")
     levels = detector.anchors
-    counts = tuple(len(boxes) for boxes in levels)
+    counts = tuple(map(len, levels))
     head = learn_boxes(model, Anchors(np.concatenate(levels), counts, anchors))
     return detector.maps, replace(head, learnt=_list_learnt(model, logits))
 
@@ -69,5 +69,5 @@ def _list_learnt(model: keras.Model, logits: list[keras.KerasTensor]) -> list[ke
     new = set[int]()
     for reshaped in logits:
         layer = reshaped._keras_history.operation.input._keras_history.operation
-        new.update(id(weight) for weight in layer.weights)
+        new.update(map(id, layer.weights))
     return [weight for weight in model.trainable_variables if id(weight) not in new]

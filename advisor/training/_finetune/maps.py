@@ -86,7 +86,7 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
         means = [maps[:, start:end] for start, end in pairwise(starts)]
         inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
     upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
-    shape = tuple(int(side) for side in cut.shape[1:])
+    shape = tuple(map(int, cut.shape[1:]))
     return Halves(lower, upper, shape, _columns_of(int(features.shape[-1]), means_of_levels, below))
 
 

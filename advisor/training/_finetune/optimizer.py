@@ -53,7 +53,7 @@ class Optimizer:
         self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
     ) -> tf.Tensor:
         """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
-        batch = tuple(tf.constant(array) for array in (images, labels, weights))
+        batch = tuple(map(tf.constant, (images, labels, weights)))
         return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))
 
     def predict(self, images: Pixels | Maps) -> Floats:

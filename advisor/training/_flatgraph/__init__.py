@@ -61,8 +61,11 @@ class Graph:
     @property
     def biases(self) -> tuple[int, ...]:
         """Tensor indices of the layers' biases."""
-        biases = (node.inputs[2] for node in self.nodes if node.name in _LAYERS and len(node.inputs) > 2)
-        return tuple(index for index in biases if index in self.constants)
+        biases = []
+        for node in self.nodes:
+            if node.name in _LAYERS and len(node.inputs) > 2 and node.inputs[2] in self.constants:
+                biases.append(node.inputs[2])
+        return tuple(biases)
 
     @property
     def logits(self) -> int | None:

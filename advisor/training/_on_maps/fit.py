@@ -269,7 +269,11 @@ def _list_norms(model: keras.Model) -> list[keras.layers.BatchNormalization]:
 def _list_live(backbone: keras.Model) -> list[keras.layers.BatchNormalization]:
     """Return BatchNorm of the coarse maps that are trained; see :data:`LIVE`."""
     side = math.ceil(backbone.inputs[0].shape[1] / LIVE)
-    return [layer for layer in _list_norms(backbone) if layer.trainable and 1 < layer.output.shape[1] <= side]
+    norms = []
+    for layer in _list_norms(backbone):
+        if layer.trainable and 1 < layer.output.shape[1] <= side:
+            norms.append(layer)
+    return norms
 
 
 def _make_optimizer(

@@ -174,7 +174,7 @@ def keep_maps(
 
     Raises StageError if the maps of the images alone are too large, or an image cannot be read.
     """
-    shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
+    shapes = [tuple(map(int, output.shape[1:])) for output in maps.outputs]
     bytes_of_image = 2 * sum(int(np.prod(shape)) for shape in shapes)
     count = len(images.paths)
     copies = min(most_copies, MOST_BYTES // (bytes_of_image * count) - 1)

@@ -23,7 +23,8 @@ class TrainingStart(NamedTuple):
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
         """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""
         for name in WEIGHTS:
-            if self.path is None or not (file := self.path.with_name(name)).exists():
+            file = self.path.with_name(name) if self.path else None
+            if file is None or not file.exists():
                 yield []
                 continue
             with np.load(file, allow_pickle=False) as arrays:

@@ -50,7 +50,7 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     file = kept(tmp_path, data)
     added = brought(file)
     card = added.card
-    assert (card.architecture, card.form, card.as_it_is) == ("tflite_fixed", "int8", True)
+    assert (card.architecture, card.form, card.is_finished) == ("tflite_fixed", "int8", True)
     assert card.task == CLASSIFICATION.name
     assert (card.input_size, card.classes, read_published_labels(card)) == (SIDE, len(LABELS), LABELS)
     assert "taken as it is" in card.note
@@ -148,7 +148,7 @@ def bare(tmp_path: Path) -> Path:
 def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None:
     added = brought(detector_file(tmp_path / "cells.tflite"))
     card = load_catalogue([added.catalogue]).card("cells")
-    assert (card.architecture, card.task, card.as_it_is) == ("tflite_detector", DETECTION.name, True)
+    assert (card.architecture, card.task, card.is_finished) == ("tflite_detector", DETECTION.name, True)
     assert (card.input_size, card.classes, card.licence) == (DETECTORS_SIDE, 3, "MIT")
     assert card.preprocessing.mean == (127.5,) * 3
     assert read_published_labels(card) == COLOURS
@@ -183,7 +183,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
     raw = small_models.quantized(raw_detector(), tmp_path, DETECTORS_SIDE)
     added = brought(detector_file(tmp_path / "shipped.tflite", raw=raw))
     card = added.card
-    assert (card.architecture, card.form, card.task, card.as_it_is) == (
+    assert (card.architecture, card.form, card.task, card.is_finished) == (
         "tflite_fixed_detector", "int8", DETECTION.name, True
     )  # fmt: skip
     assert (card.input_size, card.classes, read_published_labels(card)) == (DETECTORS_SIDE, 3, COLOURS)

@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from advisor.compression import IN_FLOAT, RECIPES, Needs, RecipeInputs, recipe, require_float
+from advisor.compression import RECIPES, Needs, RecipeInputs, recipe, require_float
 from advisor.compression._recipes.base import Compressed
 from advisor.compression._recipes.mixed import (
     Deviation,
@@ -19,7 +19,7 @@ from advisor.compression._recipes.mixed import (
     float_work,
 )
 from advisor.core import StageError, UnsupportedRecipe
-from advisor.tflite import count, quantize, read
+from advisor.tflite import IN_FLOAT, count, quantize, read
 from advisor.training import convert_to_flatbuffer
 from tests.builders import must_fail
 from tests.tables import with_cases

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression import Detectors
 from advisor.core import UsageError
 from advisor.datasets import divide_boxes, survey_boxes
 from advisor.engine import compress
+from advisor.engine._compress.values import Detectors
 from advisor.measurement import Detections, _accuracy as accuracy, true_boxes
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, read, read_metadata

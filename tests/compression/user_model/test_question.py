@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression import notes_text, require_float
+from advisor.compression import require_float
 from advisor.core import UsageError
 from advisor.datasets import class_order, survey
 from advisor.datasets._split import draw_split
-from advisor.engine import ask
+from advisor.engine import ask, notes_text
 from advisor.engine._compress.question import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
 from tests.builders import must_fail

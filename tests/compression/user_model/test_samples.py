@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression import ANY, Compression, Samples, compare_on_samples, notes_text, read_samples
-from advisor.compression._user_model.samples import Input
 from advisor.core import UsageError
-from advisor.engine import ask, compress
+from advisor.engine import ANY, Compression, ask, compress, notes_text
+from advisor.engine._compress.samples import Input, Samples, compare_on_samples, read_samples
 from advisor.tflite import read
 from tests.builders import must_fail, present
 from tests.compression.user_model import networks

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import PARTS, divide_survey, make_stratifier, survey_boxes
+from advisor.datasets import PARTS, divide_survey, survey_boxes
 from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
-from advisor.datasets._division import LEAST, list_strata
+from advisor.datasets._division import LEAST, list_strata, make_stratifier
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 from tests.tables import with_cases

@@ -19,14 +19,13 @@ from advisor.datasets import (
     find_cropped_copies,
     list_linked_groups,
     near_duplicates,
-    report_repeats,
     require_writable,
     survey,
     survey_boxes,
     write_boxes,
     write_manifest,
 )
-from advisor.datasets._checks import find_leaks
+from advisor.datasets._checks import find_leaks, report_repeats
 from advisor.datasets._duplicates import SIDE, find_candidates, match_crop
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml

@@ -16,13 +16,12 @@ from advisor.devices import (
     Prediction,
     Predictor,
     Profiles,
-    column_of,
 )
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.placement import release_deviation, weigh_targets
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import Column, LatencyTable, are_related_releases
+from advisor.devices._latency.table import Column, LatencyTable, are_related_releases, column_of
 from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval, must_fail
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import StageError
-from advisor.integrations.slurm._calls import TRIES, Call, CallAnswer, CallFolder, in_words
+from advisor.integrations.slurm._calls import TRIES, Call, CallAnswer, CallFolder, describe_state
 from tests.builders import must_fail
 
 CALL = Call("light", "os:getpid", (), None)
@@ -63,10 +63,10 @@ def test_only_this_user_may_write_calls(calls: CallFolder) -> None:
 
 
 def test_states_are_said_in_words() -> None:
-    assert "raise mem_gb" in in_words("OUT_OF_MEMORY")
-    assert "cancelled the job" in in_words("CANCELLED by 1000")
-    assert "ended the job (state BOOT_FAIL)" in in_words("BOOT_FAIL")
-    assert "ended the job (state unknown)" in in_words("")
+    assert "raise mem_gb" in describe_state("OUT_OF_MEMORY")
+    assert "cancelled the job" in describe_state("CANCELLED by 1000")
+    assert "ended the job (state BOOT_FAIL)" in describe_state("BOOT_FAIL")
+    assert "ended the job (state unknown)" in describe_state("")
 
 
 def test_a_job_that_is_started_again_gives_back_what_it_had_taken(calls: CallFolder) -> None:

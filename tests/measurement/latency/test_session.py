@@ -14,10 +14,11 @@ from PIL import Image
 
 import advisor
 from advisor.core import UsageError
-from advisor.measurement import Benchmark, benchmark, benchmark_on_gpu, measure, session
+from advisor.measurement import Benchmark, benchmark, measure, session
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.scenarios import _read_normalization
 from advisor.measurement._latency.session import Runtime, find_interpreter, parse_runtime, refuse_newer_python
+from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR
 from tests.builders import must_fail, present

@@ -10,9 +10,9 @@ from rich.console import Console
 from advisor.core import UsageError, install_extra
 from advisor.devices import HostConnection, device_predictor, find_shipped_profiles
 from advisor.devices._profiles import read_profile
-from advisor.engine._targets.benchmarking import benchmark_device
 from advisor.integrations import microcontroller as micro
-from advisor.measurement import DeviceBenchmark, RuntimeHere, benchmark_in_runtimes, benchmark_on_device
+from advisor.measurement import DeviceBenchmark, benchmark_device
+from advisor.measurement._on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import micro_arena, read
 from tests.devices.requirements import require_onnx

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.measurement import accelerator, benchmark_on_gpu, delegate_operators
+from advisor.measurement import accelerator, delegate_operators
+from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.tflite import read
 from tests.builders import must_fail
 from tests.documents import problems

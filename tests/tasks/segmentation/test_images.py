@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
+from advisor.datasets import Mask, survey_masks
 from advisor.engine import Images, Role, resolve
 from advisor.engine._data_check import check_data
 from advisor.engine._space.question_images import read_images
 from advisor.reporting import render
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._images import choose_mixed
-from advisor.tasks.segmentation._masks import Mask, survey_masks
 from tests.builders import must_fail
 from tests.tables import with_cases
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes

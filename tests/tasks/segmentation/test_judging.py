@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from advisor.datasets import IGNORED, Mask
 from advisor.tasks.segmentation._files import Overlaps, boundary_f1, overlaps
-from advisor.tasks.segmentation._masks import IGNORED, Mask
 from tests.tasks.segmentation.shapes import save
 
 TABLE = st.lists(st.tuples(*[st.integers(0, 50)] * 6), min_size=2, max_size=20)

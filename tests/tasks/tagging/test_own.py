@@ -58,7 +58,7 @@ def brought(file: Path, finished: bool = False, task: str = "", into: Path | Non
 
 def test_sigmoids_say_the_task_and_logits_get_them_where_the_user_says_it(tmp_path: Path) -> None:
     added = brought(kept(tmp_path, colour_net()))
-    assert (added.card.architecture, added.card.task, added.card.as_it_is) == ("tflite_tagger", TAGGING.name, True)
+    assert (added.card.architecture, added.card.task, added.card.is_finished) == ("tflite_tagger", TAGGING.name, True)
     assert {label for _, label, _ in added.seen} <= set(LABELS)
     logits = kept(tmp_path, colour_net(None), "logits")
     assert brought(logits, task=TAGGING.name).card.task == TAGGING.name

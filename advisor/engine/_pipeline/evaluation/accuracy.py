@@ -56,7 +56,7 @@ class AccuracyVerdict:
 
 def read_answers(probabilities: Path) -> tuple[int, ...]:
     """Return the most probable label of each row of a ``.npy`` file."""
-    return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
+    return tuple(map(int, np.load(probabilities, allow_pickle=False).argmax(axis=1)))
 
 
 def measure_accuracy(
@@ -171,7 +171,10 @@ def find_published_top1(
 
 
 def _source(card: Card, precision: str) -> str:
-    return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
+    for row in card.published:
+        if row.precision == precision and row.top1 is not None:
+            return row.source
+    return ""
 
 
 def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:

@@ -148,7 +148,7 @@ class Evaluator:
         if not self.screening:
             return
         self._rules.require_none(RuleNeeds.PREDICTION, configuration)
-        if self._rules.that_need(RuleNeeds.BACKBONE) and not (card.as_it_is or card.whole):
+        if self._rules.that_need(RuleNeeds.BACKBONE) and not (card.is_finished or card.whole):
             backbone_ms = await self.walker.run(screen(card))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 

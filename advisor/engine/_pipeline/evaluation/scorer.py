@@ -33,8 +33,8 @@ from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.materials import Artefact, Images, Materials, Role, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Stage, StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import score
+from advisor.engine._pipeline.stages.unknown_score import compute_auroc
 from advisor.engine._pipeline.walker import Walker
-from advisor.measurement import compute_auroc
 from advisor.store import RunFolder, answers_file, artefact_problem
 
 Floats = NDArray[np.floating[Any]]

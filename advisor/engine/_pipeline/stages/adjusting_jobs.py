@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,15 +122,8 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
 
     probed = path.with_suffix(".probe")
     probed.write_bytes(with_probe(model.read_bytes(), model.name, logits))
-    # Each thread runs a part of the images by itself: the features of an image do not depend on the others.
-    threads = usable_cores(for_job=True)
-    parts = [given.paths[first::threads] for first in range(threads)]
-    with ThreadPoolExecutor(threads) as pool:
-        features = list(pool.map(lambda part: extract_features(probed, part, spec), parts))
+    rows = extract_features(probed, given.paths, spec, threads=usable_cores(for_job=True))
     probed.unlink()
-    rows = np.empty((len(given.paths), *features[0].shape[1:]), np.float32)
-    for first, part in enumerate(features):
-        rows[first::threads] = part
     return rows
 
 
@@ -143,7 +135,8 @@ def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fit
     assert given.head and given.backbone, "the images come with how the head was fitted"  # noqa: PT018
     train = list(given.train)
     last = last_width(given.backbone.read_bytes())
-    labels, groups = ([of[row] for row in train] if of else [] for of in (given.labels, given.groups))
+    labels = [given.labels[row] for row in train] if given.labels else []
+    groups = [given.groups[row] for row in train] if given.groups else []
     features = join_parts(given.features, np.asarray(train))[:, : rows.shape[1]]
     head = refit_head(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
     if len(train) < len(rows):

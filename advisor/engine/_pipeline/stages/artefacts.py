@@ -119,14 +119,17 @@ class CardForms(FormInputs):
         card = self.card
         images = materials.images
         kind = materials.question.of_task.model_kind
-        labels = images.classes if images and not card.as_it_is else read_published_labels(card)
+        labels = images.classes if images and not card.is_finished else read_published_labels(card)
         data = "ImageNet"
-        if card.as_it_is:
+        if card.is_finished:
             data = "not retrained"
         elif images:
             recipe = recipe_of(self.training)
-            role = Role.SUBSET if recipe.quick_head else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
-            role = Role.ALL if self.purpose is Purpose.ALL else role
+            role = Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            if recipe.quick_head:
+                role = Role.SUBSET
+            if self.purpose is Purpose.ALL:
+                role = Role.ALL
             data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
         description = f"{kind} {card.name}, {data}; made by advisor"
         return Metadata(

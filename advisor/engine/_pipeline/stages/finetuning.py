@@ -225,7 +225,7 @@ def _make_training(
         work.compute_cost_s(),
         LONG,
         reads=lambda materials: materials.part(role),
-        unsupported=f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else "",
+        unsupported=f"{card.name} is taken as it is: {training} would change it" if card.is_finished else "",
         epochs=work.make_epochs,
         keep_if=lambda result: not result["shortened"],
         shortens=True,

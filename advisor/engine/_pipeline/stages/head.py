@@ -237,7 +237,10 @@ def _feature_sets(card: Card, role: Role, workload: Workload, training: str = ""
 
 
 def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
-    return tuple(dict.fromkeys(stage for feature_set in read for stage in feature_set.stages))
+    stages = list[Stage[Any]]()
+    for feature_set in read:
+        stages += feature_set.stages
+    return tuple(dict.fromkeys(stages))
 
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:

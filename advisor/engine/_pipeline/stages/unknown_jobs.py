@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.core import LeftOut, UnknownFacts
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline.stages.jobs import degrees_of
-from advisor.measurement import Neighbours, compute_auroc, make_rule, mean_of, share_accepted
+from advisor.engine._pipeline.stages.unknown_score import Neighbours, compute_auroc, make_rule, mean_of, share_accepted
 
 if TYPE_CHECKING:
     from advisor.measurement import OutOfFold

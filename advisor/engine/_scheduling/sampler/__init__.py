@@ -85,9 +85,9 @@ class TrialIndex:
             return self.free()
         if all(name in fixed for name in self._table.names):
             return np.zeros(len(self._table), bool)
-        agree = [
-            all(fixed.get(name, value) == value for name, value in params.items()) for params in self._table.params
-        ]
+        agree = []
+        for params in self._table.params:
+            agree.append(all(fixed.get(name, value) == value for name, value in params.items()))
         return self.free() & agree
 
     def allocate(self, trial: FrozenTrial, row: int) -> None:

@@ -101,7 +101,10 @@ class Table:
         self.params = [dict(candidate.params) for candidate in candidates]
         self.names = tuple(self.params[0])
         _check_params(self.params)
-        self._by_values = {tuple(params[name] for name in self.names): row for row, params in enumerate(self.params)}
+        rows = {}
+        for row, params in enumerate(self.params):
+            rows[tuple(params[name] for name in self.names)] = row
+        self._by_values = rows
 
     def __len__(self) -> int:
         return len(self.params)
@@ -109,7 +112,10 @@ class Table:
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """Each parameter with its values in order of appearance."""
-        return {name: CategoricalDistribution(tuple({p[name]: None for p in self.params})) for name in self.names}
+        choices = dict[str, BaseDistribution]()
+        for name in self.names:
+            choices[name] = CategoricalDistribution(tuple({params[name]: None for params in self.params}))
+        return choices
 
     def row_of(self, params: Params) -> int | None:
         """Return the row with these parameters, None if there is none. Other names are ignored."""
@@ -142,7 +148,10 @@ def _find_revealed(candidates: Sequence[Candidate], objectives: Sequence[Objecti
     if len(objectives) not in (2, 3):
         raise ValueError(f"{len(objectives)} objectives: the sampler takes two or three")
     names = [objective.name for objective in objectives]
-    unknown = [i for i, name in enumerate(names) if any(name not in c.known for c in candidates)]
+    unknown = []
+    for place, name in enumerate(names):
+        if any(name not in c.known for c in candidates):
+            unknown.append(place)
     if len(unknown) != 1 or any(names[unknown[0]] in c.known for c in candidates):
         raise ValueError(f"each candidate must have a known value for all but one of the objectives {', '.join(names)}")
     return unknown[0]
@@ -154,9 +163,10 @@ def _check_params(params: Sequence[Params]) -> None:
             raise ValueError(
                 f"candidates differ in the names of their parameters: {sorted(other)}, {sorted(params[0])}"
             )
-    values, count = Counter(
-        tuple(values_of_trial[name] for name in params[0]) for values_of_trial in params
-    ).most_common(1)[0]
+    rows = Counter[tuple[object, ...]]()
+    for values_of_trial in params:
+        rows[tuple(values_of_trial[name] for name in params[0])] += 1
+    values, count = rows.most_common(1)[0]
     if count > 1:
         same = dict(zip(params[0], values, strict=True))
         raise ValueError(f"two candidates have the same parameters: {same}")

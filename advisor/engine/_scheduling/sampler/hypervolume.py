@@ -93,10 +93,9 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
 def hypervolume_improvement(points: ArrayLike, front: ArrayLike, reference: ArrayLike) -> Floats:
     """Return (n,): what each of the (n, d) points alone would add to the hypervolume of ``front`` (m, d)."""
     boxes = cut_columns(front, reference)
-    gains = [
-        (boxes.overlap(part[:, :-1]) * np.maximum(boxes.level - part[:, -1:], 0.0)).sum(axis=1)
-        for part in _chunks(_matrix(points), len(boxes.level))
-    ]
+    gains = []
+    for part in _chunks(_matrix(points), len(boxes.level)):
+        gains.append((boxes.overlap(part[:, :-1]) * np.maximum(boxes.level - part[:, -1:], 0.0)).sum(axis=1))
     return np.concatenate(gains) if gains else np.zeros(0)
 
 
@@ -211,4 +210,5 @@ def _spread(values: Floats, front: NDArray[np.intp]) -> Iterator[int]:
         left = np.delete(left, best)
     if len(left):
         gains = hypervolume_improvement(values[left], values[taken], reference)
-        yield from (int(row) for row in left[np.argsort(-gains, kind="stable")])
+        for row in left[np.argsort(-gains, kind="stable")]:
+            yield int(row)

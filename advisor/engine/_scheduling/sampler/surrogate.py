@@ -69,14 +69,26 @@ def make_design(prior: Floats, known: Floats, features: Sequence[Mapping[str, fl
 
 
 def _numbers(features: Sequence[Mapping[str, float | str]]) -> Floats:
-    names = sorted({name for row in features for name, value in row.items() if not isinstance(value, str)})
-    table = [[float(row.get(name, np.nan)) for name in names] for row in features]
+    numeric = set()
+    for row in features:
+        for name, value in row.items():
+            if not isinstance(value, str):
+                numeric.add(name)
+    names = sorted(numeric)
+    table = []
+    for row in features:
+        table.append([float(row.get(name, np.nan)) for name in names])
     return np.array(table, dtype=float).reshape(len(features), len(names))
 
 
 def _groups(features: Sequence[Mapping[str, float | str]]) -> dict[str, Floats]:
     groups = {}
-    for name in sorted({name for row in features for name, value in row.items() if isinstance(value, str)}):
+    textual = set()
+    for row in features:
+        for name, value in row.items():
+            if isinstance(value, str):
+                textual.add(name)
+    for name in sorted(textual):
         members = [row.get(name) for row in features]
         levels = sorted(str(level) for level, count in Counter(members).items() if 1 < count < len(members))
         if levels:

@@ -87,14 +87,15 @@ class PageRoutes:
         """The images of the gallery."""
         # Images are decoded in child processes, and the event loop must answer others meanwhile.
         samples = await run_in_threadpool(lambda: self._samples)
-        rows = [
-            {
-                "image": _shrink(content),
-                "said": sample.said,
-                "file": f"samples/{number}.jpg",
-            }
-            for number, (sample, content) in enumerate(samples)
-        ]
+        rows = []
+        for number, (sample, content) in enumerate(samples):
+            rows.append(
+                {
+                    "image": _shrink(content),
+                    "said": sample.said,
+                    "file": f"samples/{number}.jpg",
+                }
+            )
         return JSONResponse({"samples": rows})
 
     async def record_timings(self, request: Request) -> Response:

@@ -248,15 +248,16 @@ def _timings_of(posted: PostedTimings, trial: RunPage) -> Sequence[Timing]:
 
 
 def _document_of(name: str, series: PostedSeries) -> Mapping[str, Any]:
-    blocks = [
-        {
-            "wall_ns": [max(1, round(1e6 * value)) for value in block.times],
-            "cpu_ns": None,
-            "waited_ns": None,
-            "elapsed_ns": round(1e6 * block.elapsed_ms),
-        }
-        for block in series.blocks
-    ]
+    blocks = []
+    for block in series.blocks:
+        blocks.append(
+            {
+                "wall_ns": [max(1, round(1e6 * value)) for value in block.times],
+                "cpu_ns": None,
+                "waited_ns": None,
+                "elapsed_ns": round(1e6 * block.elapsed_ms),
+            }
+        )
     return {
         "model": name,
         "threads": series.threads,

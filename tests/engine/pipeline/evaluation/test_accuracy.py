@@ -12,9 +12,11 @@ from advisor.core import ConditionAccuracy, Guarantees, Provenance, Shares, Ship
 from advisor.datasets import TESTS
 from advisor.engine import Captured, Images, Role
 from advisor.engine._pipeline.evaluation.accuracy import find_published_top1, measure_accuracy, quote_top1, robust
-from advisor.engine._pipeline.evaluation.confidence import GUARANTEE, MISTAKES, choose_thresholds, verify_thresholds
+from advisor.engine._pipeline.evaluation.confidence import MISTAKES, choose_thresholds, verify_thresholds
 from advisor.engine._pipeline.evaluation.scorer import with_answers
-from advisor.measurement import OutOfFold, apply_temperature, fit_temperature
+from advisor.measurement import OutOfFold, fit_temperature
+from advisor.measurement._class_thresholds import GUARANTEE
+from advisor.measurement._confidence import apply_temperature
 from tests.builders import present
 from tests.engine.pipeline.boxed import two_classes
 

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import CALIBRATION, FEWEST
-from advisor.compression._diagnosis.values import to_decibel
-from advisor.compression._recipes.base import INPUT_TYPES
-from advisor.compression._user_model.values import FileAgreement
+from advisor.compression import CALIBRATION, FEWEST, INPUT_TYPES, to_decibel
 from advisor.core import RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
+from advisor.engine._compress.values import FileAgreement
 from advisor.isolation import one_line
 from advisor.store import UNREADABLE_ZIP, open_file
 from advisor.tflite import Model, Tensor, dequantize, quantize

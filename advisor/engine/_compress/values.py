@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import from_photographs
-from advisor.compression._diagnosis.values import to_decibel
-from advisor.compression._recipes import Sizes
+from advisor.compression import Sizes, from_photographs, to_decibel
 from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError, paired_difference, paired_shares, wilson
 from advisor.datasets import InputSpec
 from advisor.measurement import Detector, predict, predict_arrays, require_coco, score_boxes, split_precision

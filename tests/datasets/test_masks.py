@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.tasks.segmentation._masks import IGNORED, MaskSurvey, survey_masks
+from advisor.datasets import IGNORED, MaskSurvey, survey_masks
 from tests.builders import must_fail
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 

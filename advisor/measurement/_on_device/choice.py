@@ -1,4 +1,4 @@
-"""Measure files for ``advisor benchmark`` on this machine's GPU or on another device."""
+"""Choose what measures files for ``advisor benchmark``: this machine's GPU or runtimes, or a connection to a device."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from advisor.devices import (
     prefer_tflite,
     require_runtime,
 )
-from advisor.measurement import RuntimeHere, benchmark_in_runtimes, benchmark_on_device, benchmark_on_gpu, effort_named
+from advisor.measurement._latency.timing import effort_named
+from advisor.measurement._on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
+from advisor.measurement._on_device.gpu import benchmark_on_gpu
 
 if TYPE_CHECKING:
     from advisor.devices import ConnectionSettings
-    from advisor.measurement import DeviceBenchmark
+    from advisor.measurement._on_device import DeviceBenchmark
 
 KINDS = ("cpu", "gpu", "npu", "tpu")
 

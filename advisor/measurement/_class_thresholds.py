@@ -1,0 +1,177 @@
+"""Choose a classifier's temperature and thresholds by its probabilities of classes, and judge them on other images.
+
+``rows`` are float (N, C); a user's own file may have further columns. ``labels`` are the true classes, (N,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core import ConfidenceFacts, Guarantees, ShippedThresholds, Threshold
+from advisor.measurement._confidence import (
+    OutOfFold,
+    apply_temperature,
+    assess_reliability,
+    at_recall,
+    at_score,
+    crossfit_probabilities,
+    draw_curve,
+    find_covering,
+    find_reachable,
+    find_recalling,
+    find_threshold,
+    fit_temperature,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating[Any]]
+    Flags = NDArray[np.bool_]
+    Whole = NDArray[np.integer[Any]]
+
+
+GUARANTEE = 0.95  # Share of right answers that thresholds guarantee if the user asks for none
+
+
+@dataclass(frozen=True, eq=False)
+class ClassProbabilities:
+    """Probabilities of the images of a part, and what follows from them."""
+
+    rows: Floats
+    labels: Whole
+    classes: tuple[str, ...]
+
+    @property
+    def sure(self) -> Floats:
+        """The probability of each answer, (N,)."""
+        return np.asarray(self.rows.max(axis=1))
+
+    @property
+    def answers(self) -> Whole:
+        """The class of each answer, (N,)."""
+        return np.asarray(self.rows.argmax(axis=1))
+
+    @property
+    def right(self) -> Flags:
+        """A mask of the right answers, (N,)."""
+        return np.asarray(self.answers == self.labels)
+
+    def of(self, name: str) -> tuple[Floats, Flags]:
+        """Return the answers of one class: their probabilities, and whether they are right."""
+        place = self.answers == self.classes.index(name)
+        return self.sure[place], self.right[place]
+
+    def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
+        """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
+        stricter = [self.classes.index(name) for name in guarantees.precision.by_class]
+        place = ~np.isin(self.answers, stricter)
+        return self.sure[place], self.right[place]
+
+    def members(self, name: str) -> tuple[Floats, Flags]:
+        """Return the probability of a class for each image, and whether the image is of that class; (N,) each."""
+        label = self.classes.index(name)
+        return self.rows[:, label], self.labels == label
+
+    def counted(self, limits: ShippedThresholds) -> Threshold | None:
+        """Return the answers that count with the thresholds of a product; None if all of them do.
+
+        An answer that is none of the classes, which only a user's own file gives, never counts.
+        """
+
+        if limits.plain is None and not limits.by_class:
+            return None
+        further = self.rows.shape[1] - len(self.classes)
+        least = np.array([*(limits.least(name) for name in self.classes), *(further * [np.inf])])
+        taken = self.sure >= least[self.answers]
+        return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
+
+
+def choose_class_thresholds(
+    rows: Floats,
+    labels: Whole,
+    classes: tuple[str, ...],
+    guarantees: Guarantees,
+    new_images: int,
+    folds: OutOfFold | None = None,
+) -> ConfidenceFacts:
+    """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
+
+    Figures with the temperature come from cross-fitting: each image is calibrated by others. They are those of the
+    given images. Temperature and thresholds are chosen on the out-of-fold answers of the training part too, if the
+    file answers like the float head that gave them.
+
+    ``guarantees`` are what the user asked of thresholds; those for a precision are chosen without a wish too. They are
+    about ``new_images`` other images.
+    """
+    given = folds.beside(rows, labels) if folds else (rows, labels)
+    every = ClassProbabilities(crossfit_probabilities(*given), given[1], classes)
+    seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
+    before = assess_reliability(rows, labels)
+    after = assess_reliability(seen.rows, labels)
+    batch = new_images / len(every.labels)
+    asked = guarantees.precision.by_class
+    wanted = guarantees.precision.plain or GUARANTEE
+    by_class = {}
+    recall = {}
+    for name in classes:
+        by_class[name] = find_threshold(*every.of(name), asked.get(name, wanted), batch=batch)
+        share = guarantees.recall.of(name)
+        if share is not None:
+            recall[name] = find_recalling(*every.members(name), share, batch=batch)
+    out_of_reach = [name for name in asked if by_class[name] is None]
+    coverage = None
+    if guarantees.coverage is not None:
+        coverage = find_covering(every.sure, every.right, guarantees.coverage, batch=batch)
+    facts = ConfidenceFacts(
+        temperature=fit_temperature(*given),
+        error=after.error,
+        error_before=before.error,
+        brier=after.brier,
+        brier_before=before.brier,
+        bins=after.bins,
+        guaranteed=wanted,
+        threshold=find_threshold(*every.without(guarantees), wanted, batch=batch),
+        by_class=by_class,
+        reachable=find_reachable(*every.without(guarantees), batch=batch),
+        wanted=guarantees,
+        reachable_by_class={name: find_reachable(*every.of(name), batch=batch) for name in out_of_reach},
+        recall=recall,
+        coverage=coverage,
+        curve=draw_curve(seen.sure, seen.right),
+    )
+    return replace(facts, answered=seen.counted(facts.thresholds))
+
+
+def judge_class_thresholds(
+    rows: Floats, labels: Whole, classes: tuple[str, ...], chosen: ConfidenceFacts
+) -> ConfidenceFacts:
+    """Return the figures of a file whose head has the temperature, at the temperature and thresholds that were chosen.
+
+    The mistakes are those of ``chosen``.
+    """
+    seen = ClassProbabilities(rows, labels, classes)
+    after = assess_reliability(rows, labels)
+    before = assess_reliability(apply_temperature(rows, 1 / chosen.temperature), labels)
+    by_class = {}
+    for name in classes:
+        threshold = chosen.by_class.get(name)
+        by_class[name] = at_score(threshold.score, *seen.of(name)) if threshold else None
+    cover = chosen.coverage
+    return replace(
+        chosen,
+        error=after.error,
+        error_before=before.error,
+        brier=after.brier,
+        brier_before=before.brier,
+        bins=after.bins,
+        threshold=at_score(chosen.threshold.score, *seen.without(chosen.wanted)) if chosen.threshold else None,
+        by_class=by_class,
+        recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
+        coverage=cover and replace(cover, at=at_score(cover.at.score, seen.sure, seen.right)),
+        answered=seen.counted(chosen.thresholds),
+        curve=draw_curve(seen.sure, seen.right),
+    )
