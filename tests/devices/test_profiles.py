@@ -153,6 +153,13 @@ def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path) -> None:
     assert read_checked_profile(write(tmp_path, text)).name == "gadget"
 
 
+def test_missing_cores_and_rows_of_another_build_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = ROWS.replace("latency_ms", "latency_ms,runtime_version").replace("80.5", "80.5,1.15.0+ruy")
+    read_checked_profile(write(tmp_path, PROFILE.replace("threads: 4", "threads: 8"), rows))
+    assert "has 8 threads, but 'cores' lists 4: is a kind of core missing?" in caplog.text
+    assert "1 of the measurements on tflite-cpu-x4 are of 1.15.0+ruy, and the target is" in caplog.text
+
+
 @pytest.mark.parametrize("recipe", FORMS)
 def test_a_latency_stands_for_every_recipe(recipe: str) -> None:
     form = form_of(recipe)

@@ -165,6 +165,8 @@ def read_checked_profile(path: Path) -> DeviceProfile:
     problems.raise_any()
     for target in profile.targets:
         _warn_of_swap(profile, target)
+        _warn_of_cores(profile, target)
+        _warn_of_releases(profile, target)
     return profile
 
 
@@ -315,6 +317,36 @@ def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
             own_ratio,
             min(known),
             max(known),
+        )
+
+
+def _warn_of_cores(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Warn of a CPU target with more threads than the profile has cores: a kind of core may be missing."""
+    cores = sum(cluster.count for cluster in profile.cores)
+    if target.accelerator == "cpu" and 0 < cores < target.threads:
+        _log.warning(
+            "%s: %s has %d threads, but 'cores' lists %d: is a kind of core missing? Predictions know only those",
+            profile.origin or profile.name,
+            target.name,
+            target.threads,
+            cores,
+        )
+
+
+def _warn_of_releases(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Warn of measurements that another release or build than the target's made."""
+    rows = [row for row in profile.measurements if row.usable and row.target == target.name and row.runtime_version]
+    stated = f"{target.version}+{target.kernels}" if target.kernels else target.version
+    others = [row for row in rows if row.runtime_version not in (target.version, stated)]
+    if target.version and others:
+        _log.warning(
+            "%s: %d of the measurements on %s are of %s, and the target is %s: their interval is wider. Add a "
+            "target of that release, if you need both",
+            profile.origin or profile.name,
+            len(others),
+            target.name,
+            ", ".join(sorted({row.runtime_version for row in others})),
+            stated,
         )
 
 
