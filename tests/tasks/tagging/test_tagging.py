@@ -86,14 +86,19 @@ def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
         must_fail(UsageError, "cannot keep both", resolve, {"data": "tags.csv", "task": "image-tagging", **both})
 
 
-@pytest.mark.integration
-def test_a_search_judges_reports_and_ships_a_tagger(shared_folder: Path, search_small: Callable[..., None]) -> None:
+@pytest.fixture(scope="module")
+def run(shared_folder: Path, search_small: Callable[..., None]) -> RunFolder:
+    """A search among heads and a fine-tuning of taggers."""
     data = make_once(
         shared_folder / "tags", lambda folder: write_table(write_images(folder), lambda n: "|".join(labels_of(n)))
     )
     options = {"training": ["finetune_cached"], "min_recall": ["r=60%", "g=99%"]}
     runs = make_once(shared_folder / "tagging", partial(search_small, data, task="image-tagging", **options))
-    run = RunFolder((runs / "latest").resolve())
+    return RunFolder((runs / "latest").resolve())
+
+
+@pytest.mark.integration
+def test_a_search_judges_and_reports_a_tagger(run: RunFolder) -> None:
     rows = run.evaluations()
     learnt = {("head", Status.OK), ("finetune_cached", Status.OK)}
     assert {(row.configuration.training, row.status) for row in rows} == learnt
@@ -103,7 +108,12 @@ def test_a_search_judges_reports_and_ships_a_tagger(shared_folder: Path, search_
     assert {name: one.kept for name, one in judged.answers.label_guarantees.items()} == {"g": False, "r": True}
     assert "No threshold can guarantee what was asked of these labels" in (run.path / "report.html").read_text()
     assert "Image by image" in (run.path / "report.html").read_text()
-    (answer,) = predict(run.path, [data / "07.png"])
-    bundle = export(run.path, data.parent / "bundle", web=False).path
-    program = subprocess.run([sys.executable, bundle / "python" / "tag.py", data / "07.png"], capture_output=True)
+
+
+@pytest.mark.integration
+def test_the_code_of_a_bundle_answers_as_the_run_does(run: RunFolder, shared_folder: Path, tmp_path: Path) -> None:
+    image = shared_folder / "tags" / "07.png"
+    (answer,) = predict(run.path, [image])
+    bundle = export(run.path, tmp_path / "bundle", web=False).path
+    program = subprocess.run([sys.executable, bundle / "python" / "tag.py", image], capture_output=True)
     assert [found.label for found in answer.found] == re.findall(r"([rgb]) \d", program.stdout.decode())
