@@ -8,7 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from importlib import import_module
@@ -80,12 +80,15 @@ class Run:
     Attributes:
         path: the run folder.
         interrupted: True if the user interrupted the search.
-        stopped: why the search ended before every configuration was evaluated; empty if it did not.
+        stopped: why the search ended before every configuration was evaluated, and how many it left; empty if it did
+            not.
+        stop_reason: the same without how many it left, which an answer in words counts itself.
     """
 
     path: Path
     interrupted: bool = False
     stopped: str = ""
+    stop_reason: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))  # users give a text
@@ -192,7 +195,10 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)
         progress.say("writing the report")
-        run = Run(outcome.run.path, outcome.stop.interrupted, outcome.stop.text if outcome.stop.early else "")
+        stop = outcome.stop
+        run = Run(outcome.run.path, stop.interrupted)
+        if stop.early:
+            run = replace(run, stopped=stop.text, stop_reason=stop.reason)
         # Answers so far were shown until here. Reading the run makes the last decision, over all evaluations.
         view = run.view
         write_own(outcome.run, view)

@@ -100,9 +100,7 @@ def search(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
         # The answer in words has its next steps and its counts itself.
-        reason, _, left = run.stopped.rpartition(": ")
-        said = reason if left.endswith(" not evaluated") else run.stopped
-        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else said)
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stop_reason)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

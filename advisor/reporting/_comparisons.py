@@ -23,7 +23,7 @@ SHOWN = 20
 """Number of differences of a topic, and of figures, that text and Markdown show at most."""
 
 MISSING = {"question": "not given", "candidates": "not considered"}
-"""What stands for the value that one of the runs lacks, by topic; ``none`` elsewhere."""
+"""Words for a value that one of the runs lacks, by topic; ``none`` elsewhere."""
 
 FORMATS = ("text", "markdown", "json")
 

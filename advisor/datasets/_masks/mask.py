@@ -31,7 +31,7 @@ class Mask(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the classes depend on."""
+        """The hash, the values and the orientation: equal keys mean equal classes of the pixels."""
         return self.sha256, self.classes, self.orientation
 
     def labels(self) -> Classes:
