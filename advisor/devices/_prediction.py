@@ -29,6 +29,8 @@ from advisor.devices._profiles.measurements import SOURCE
 UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which a prediction says nothing about a budget."""
 
+_FAR_APART = 1000.0  # A ratio of these ends that says no more if it is larger
+
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
 
 CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
@@ -291,7 +293,8 @@ class Predictor:
             if width <= UNLIKE and not known.posterior.beyond:
                 return ""
             if placed:
-                reason = f"the ends of its 80 % interval are a factor of {width:.0f} apart"
+                factor = f"{width:.0f}" if width < _FAR_APART else f"more than {_FAR_APART:,.0f}"
+                reason = f"the ends of its 80 % interval are a factor of {factor} apart"
         return f"{reason}: {self._advise_measurement(known.posterior.column)}"
 
     @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
@@ -299,12 +302,25 @@ class Predictor:
         """Return what to measure on a target: the catalogue's networks that tell most about it."""
         models = self._base.table.models
         ours = [i for i, name in enumerate(models) if name in model_operators()]
+        if column.kind == "mcu":
+            ours = self._select_small(ours)
         names = [models[i] for i in choose_models(self._base, column, ours, _MEASURED)]
         measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
         how = "and add their latencies to its profile: docs/devices.md"
         if measures:
             how = f"advisor devices calibrate {column.device} --adb, or --ssh USER@HOST"
         return f"measure two networks on it, such as {' and '.join(names)} ({how})"
+
+
+    def _select_small(self, models: Sequence[int]) -> list[int]:
+        """Return the models with at most the MACs and parameters of the largest one that a microcontroller ran."""
+        table = self._base.table
+        on_microcontrollers = table.values[[column.kind == "mcu" for column in table.columns]]
+        was_measured = ~np.isnan(on_microcontrollers).all(axis=0)
+        # The first two features are the logarithms of MACs and parameters.
+        sizes = table.features[:, :2]
+        largest = np.nanmax(sizes[was_measured], axis=0)
+        return [model for model in models if (sizes[model] <= largest).all()]
 
 
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:

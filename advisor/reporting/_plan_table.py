@@ -1,5 +1,6 @@
 """The plan of a search on the terminal: the candidates, what is skipped and why, and the cost."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
     for card in view.cards:
         every = [row for row in view.forecasts if row.configuration.card == card.card]
         # A form that the search leaves out stands for its card only if it leaves out all of them.
-        best = min(every, key=lambda row: (bool(row.filtered), row.latency.value, row.configuration))
+        best = min(every, key=lambda row: (bool(row.filtered), _latency_ms(row), row.configuration))
         fastest = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
         others_s = sum(row.price_s for row in every if row not in fastest)
         yield replace(fastest[0], price_s=fastest[0].price_s + others_s)
@@ -140,10 +141,9 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str
     """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
     row = rows[0]
     chances = [forecast.chance for forecast in rows if forecast.chance is not None]
-    latencies = (f"{MARKS.get(forecast.latency.provenance, '')}{show_ms(forecast.latency.value)}" for forecast in rows)
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
-        " / ".join(latency.removesuffix(" ms") for latency in latencies),
+        " / ".join(_show_latency(forecast.latency) for forecast in rows),
         *([_interval(row.latency)] if ranged else []),
         *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
@@ -151,9 +151,23 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str
     ]
 
 
-def _interval(latency: Quantity) -> str:
+def _latency_ms(row: Forecast) -> float:
+    """Return the latency of a row; infinity if the device does not take its form."""
+    return math.inf if row.latency is None else row.latency.value
+
+
+def _show_latency(latency: Quantity | None) -> str:
+    """Return a latency in ms with its mark; a dash if there is none."""
+    if latency is None:
+        return "-"
+    return f"{MARKS.get(latency.provenance, '')}{show_ms(latency.value).removesuffix(' ms')}"
+
+
+def _interval(latency: Quantity | None) -> str:
     """Return the 80 % interval in ms of a latency that is predicted, else ""."""
-    if latency.provenance is not Provenance.PREDICTED or latency.low is None or latency.high is None:
+    if latency is None or latency.provenance is not Provenance.PREDICTED:
+        return ""
+    if latency.low is None or latency.high is None:
         return ""
     return f"{show_ms(latency.low).removesuffix(' ms')} to {show_ms(latency.high).removesuffix(' ms')}"
 

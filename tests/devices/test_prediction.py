@@ -136,6 +136,9 @@ def test_a_target_like_no_other_names_two_networks(predictor: Predictor, profile
     measured = replace(old, measurements=tuple(row for row in rows if row.precision == "int8")[:2])
     before, after = (predictor.predict(device, target, "int8", nets[:1])[0] for device in (old, measured))
     assert before.unlike.startswith("no comparable device: measure two networks on it, such as ")
+    board = profiles["esp32-s3"]
+    (small,) = predictor.predict(board, board.targets[0], "int8", nets[:1])
+    assert "more than 1,000 apart: measure two networks on it, such as mobilenet_v2_0.75_192 and " in small.unlike
     named = before.unlike.partition("such as ")[2].partition(" (")[0].split(" and ")
     assert len(set(named) & {row.model for each in profiles.values() for row in each.measurements}) == 2
     assert before.unlike in before.latency.source

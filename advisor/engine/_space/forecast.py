@@ -46,7 +46,8 @@ class Forecast:
 
     Attributes:
         configuration: what would be evaluated.
-        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough.
+        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if the
+            devices of the question do not take the form.
         chance: probability of meeting the latency budget, None without a budget or if the latency is rough.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
         accuracy: published top-1 in %, the prior of the order; None if nothing is published.
@@ -55,7 +56,7 @@ class Forecast:
     """
 
     configuration: Configuration
-    latency: Quantity
+    latency: Quantity | None
     chance: float | None
     size: Quantity
     accuracy: Quantity | None
@@ -67,7 +68,7 @@ class Forecast:
         return {
             **{name: getattr(self.configuration, name) for name in IDENTITY},
             "threads": self.configuration.target.threads,
-            "latency": self.latency.to_json(),
+            "latency": self.latency.to_json() if self.latency else None,
             "meets_latency_budget": self.chance,
             "size": self.size.to_json(),
             "accuracy": self.accuracy.to_json() if self.accuracy else None,

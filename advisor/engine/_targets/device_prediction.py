@@ -226,11 +226,11 @@ def card_rejection(card: Card, recipe: str, device: TargetDevice) -> str:
 class LatencyEstimate:
     """The estimated latency of one configuration, and the probability that it meets the latency budget.
 
-    The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough. The chance is None
-    without a budget, or if the latency is rough.
+    The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if nothing is
+    known for the devices of the question. The chance is None without a budget, or if the latency is rough.
     """
 
-    latency: Quantity
+    latency: Quantity | None
     chance: float | None
 
 
@@ -268,8 +268,8 @@ class CardPredictor:
     def worst_latency(self, card: Card, recipe: str, budget_ms: float | None, here: LatencyEstimate) -> LatencyEstimate:
         """Return the latency on the slowest device of the question, and the least probability to meet the budget.
 
-        ``here``, the estimate for this machine, counts if this machine is a device of the question, or if nothing can
-        be predicted for the others.
+        ``here``, the estimate for this machine, counts if this machine is a device of the question, and stands for
+        other runtimes of this machine. A device that does not take the form has no latency.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
         predictions = [self.predictor.predict_card(card, recipe, device) for device in predicted]
@@ -280,9 +280,10 @@ class CardPredictor:
                 estimates.append(LatencyEstimate(prediction.latency, chance))
         if self.targets.host:
             estimates.append(here)
-        if not estimates:
-            return LatencyEstimate(here.latency, None)
-        slowest = max((estimate.latency for estimate in estimates), key=lambda latency: latency.value)
+        elif not predicted:
+            estimates.append(LatencyEstimate(here.latency, None))
+        latencies = [estimate.latency for estimate in estimates if estimate.latency is not None]
+        slowest = max(latencies, key=lambda latency: latency.value, default=None)
         chances = [estimate.chance for estimate in estimates if estimate.chance is not None]
         return LatencyEstimate(slowest, min(chances, default=None))
 
