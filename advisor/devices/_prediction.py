@@ -311,7 +311,6 @@ class Predictor:
             how = f"advisor devices calibrate {column.device} --adb, or --ssh USER@HOST"
         return f"measure two networks on it, such as {' and '.join(names)} ({how})"
 
-
     def _select_small(self, models: Sequence[int]) -> list[int]:
         """Return the models with at most the MACs and parameters of the largest one that a microcontroller ran."""
         table = self._base.table

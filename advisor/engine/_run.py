@@ -355,8 +355,7 @@ def _work_and_release(search: _Search, held: contextlib.ExitStack) -> None:
 def _calibrate_costs(load: LoadReading, machine: Machine) -> CostCalibration:
     """Return what stages cost on this machine while other programs use it as ``load`` says."""
     taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, machine.cores)
-    # Other programs and a quota both leave less than the cores of the machine. The larger loss sets the price.
-    return CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
+    return CostCalibration(others=taken, part=part_of_a_core())
 
 
 def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:

@@ -239,12 +239,13 @@ class Paces:
 class MachineLoad:
     """How much longer jobs take now than on a quiet machine; recent jobs count most.
 
-    ``others`` is the share (0-1) of the cores that other programs keep before the first job.
+    Before the first job, ``others`` is the share (0-1) of the cores that other programs keep, and ``part`` the part
+    (0-1) of one core that a quota leaves. Programs share their cores with jobs, and a quota shares with nobody.
     """
 
-    def __init__(self, others: float = 0.0) -> None:
+    def __init__(self, others: float = 0.0, part: float = 1.0) -> None:
         self._usual_s = RECENT_S
-        self._took_s = RECENT_S / (1.0 - min(others, MOST_OTHERS))
+        self._took_s = RECENT_S * max(1.0 / (1.0 - min(others, MOST_OTHERS)), 1.0 / part)
 
     def note(self, usual_s: float, took_s: float) -> None:
         """Note work that takes ``usual_s`` wall seconds on a quiet machine, and took others."""
@@ -263,21 +264,22 @@ class CostCalibration:
 
     So a busy machine prices work like a quiet one; only measurements, which have the machine alone, count wall seconds.
     Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
-    ``file`` is by default one for each machine, in the cache. ``others`` is that of :class:`MachineLoad`.
+    ``file`` is by default one for each machine, in the cache. ``others`` and ``part`` are those of
+    :class:`MachineLoad`.
 
     Attributes:
         pace: CPU seconds of each stage over its rough price.
         wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as nothing else delays it.
     """
 
-    def __init__(self, file: Path | None = None, others: float = 0.0) -> None:
+    def __init__(self, file: Path | None = None, others: float = 0.0, part: float = 1.0) -> None:
         self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
         self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
         self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
         self._worked: dict[Stage[Any], StageWork] = {}
         self._known_paces: Paces | None = None
-        self._load = MachineLoad(others)
+        self._load = MachineLoad(others, part)
 
     def _medians(self, field: str) -> dict[StageName, float]:
         medians = {}

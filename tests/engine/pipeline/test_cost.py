@@ -162,11 +162,11 @@ def test_a_machine_that_gets_busy_and_idle_half_way_is_followed_within_a_few_job
     assert jobs(book, 3, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.5)
 
 
-@pytest.mark.parametrize(("others", "slower"), [(0.0, 1.0), (0.2, 1.0), (0.5, 2.0), (1.0, 4.0)])
-def test_what_other_programs_keep_counts_before_the_first_job(tmp_path: Path, others: float, slower: float) -> None:
-    book = CostCalibration(tmp_path / "pace.json", others)
-    assert book.observed(StageName.HEAD) == pytest.approx(slower)
-    assert jobs(book, 5, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.3)
+@pytest.mark.parametrize("known", [(0, 1, 1), (0.2, 1, 1), (0.5, 1, 2), (1, 1, 4), (1, 0.1, 10)])
+def test_other_programs_and_a_quota_count_before_the_first_job(tmp_path: Path, known: tuple[float, ...]) -> None:
+    book = CostCalibration(tmp_path / "pace.json", others=known[0], part=known[1])
+    assert book.observed(StageName.HEAD) == pytest.approx(known[2])
+    assert jobs(book, 6, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.3)
 
 
 def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs_and_misleads_no_next_search(tmp_path: Path) -> None:
