@@ -55,7 +55,9 @@ class Profiles(dict[str, DeviceProfile]):
         return profile
 
     def select(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
-        """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``."""
+        """Return the device and target of ``galaxy-s24`` (its default target), ``galaxy-s24:qnn-npu`` or
+        ``galaxy-s24:npu``.
+        """
         name = canonical(selector)
         if name in self:
             return self[name], self[name].target()
@@ -66,8 +68,11 @@ class Profiles(dict[str, DeviceProfile]):
             profile = self.profile(name)
             return profile, profile.target()
         profile = self.profile(device)
-        if device == HOST and target not in [known_target.name for known_target in profile.targets]:
+        if device == HOST and not profile.has_target(target):
             raise self._unknown(name)
+        if not profile.has_target(target):
+            predicted = phones.describe_cpu(profile)
+            profile = predicted if predicted and predicted.has_target(target) else profile
         return profile, profile.target(target)
 
     def require_installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
@@ -316,6 +316,20 @@ def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes:
         sources=(f"{PHONES_FILE} and socs.csv in device_profiles, which name what each figure was compared with",),
         origin=shipped_folder("device_profiles") / PHONES_FILE,
         predicted_from=soc_title,
+    )
+
+
+def describe_cpu(profile: DeviceProfile) -> DeviceProfile | None:
+    """Return the CPU of a phone of which only accelerators were measured, predicted from its cores; None of others."""
+    if profile.kind != "phone" or not profile.cores or profile.find_on("cpu"):
+        return None
+    targets = cpu_targets(profile.cores)
+    return replace(
+        profile,
+        targets=targets,
+        default_target=targets[-1].name,
+        measurements=(),
+        predicted_from=profile.soc,
     )
 
 

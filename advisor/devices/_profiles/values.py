@@ -143,14 +143,38 @@ class DeviceProfile:
     origin: Path | None = field(default=None, repr=False, compare=False)  #: its file, None for this machine
 
     def target(self, name: str = "") -> DeviceTarget:
-        """Return the target called ``name``, or the default one if it is empty; an error names the nearest one."""
+        """Return the target called ``name``, or the default one if it is empty; an error names the nearest one.
+
+        A kind of processor, such as ``npu``, names the target of :meth:`find_on`.
+        """
         wanted = name or self.default_target
-        targets = {target.name: target for target in self.targets}
-        if wanted not in targets:
+        target = self._find_target(wanted)
+        if target is None:
+            targets = [target.name for target in self.targets]
             raise UsageError(
                 f"{self.name} has no target '{wanted}'{nearest(wanted, targets)}", f"targets: {', '.join(targets)}"
             )
-        return targets[wanted]
+        return target
+
+    def has_target(self, name: str) -> bool:
+        """Return whether :meth:`target` knows a name."""
+        return self._find_target(name) is not None
+
+    def _find_target(self, name: str) -> DeviceTarget | None:
+        named = {target.name: target for target in self.targets}
+        return named.get(name) or self.find_on(name)
+
+    def find_on(self, accelerator: str) -> DeviceTarget | None:
+        """Return the target of a kind of processor, ``cpu``, ``gpu``, ``npu`` or ``tpu``; None if there is none.
+
+        Of several, it is the default one, else one that runs ``.tflite`` files, on the most threads.
+        """
+        on_it = [target for target in self.targets if target.accelerator == accelerator]
+
+        def rank(target: DeviceTarget) -> tuple[bool, bool, int]:
+            return target.name == self.default_target, target.runtime in TFLITE_RUNTIMES, target.threads
+
+        return max(on_it, key=rank, default=None)
 
     def build_remark(self, target: DeviceTarget) -> str:
         """Return which build of TensorFlow Lite the latencies of a CPU target belong to; empty if it is not known."""
