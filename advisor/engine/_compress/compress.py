@@ -50,6 +50,11 @@ class FileForms(FormInputs):
         """See :class:`FormInputs`."""
         return self.asked.spec
 
+    @property
+    def macs(self) -> int:
+        """See :class:`FormInputs`: nothing is planned by them here."""
+        return 0
+
     def stands_in(self, _materials: Materials) -> bool:
         """See :class:`FormInputs`: the weights are the user's."""
         return False

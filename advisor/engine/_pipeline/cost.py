@@ -18,6 +18,7 @@ from advisor.measurement import host
 from advisor.store import cache_root, read_json, write_atomically
 
 GMACS_PER_SECOND = 90.0
+MOBILENET_V2_MACS = 300_000_000
 """Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
 2.3 with XNNPACK on an AMD EPYC."""
 
@@ -25,7 +26,7 @@ CONVERT_S = 4.2
 FILL_S = 0.6
 HEAD_S = 2.2
 EXPECTATION_S = 0.5
-ADJUST_S = 5.0
+ADJUST_S = 1.2
 REFIT_S = 0.6
 REWRITE_S = 0.2
 TIMING_S = 1.4
@@ -42,16 +43,19 @@ images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features w
 
 EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
 
-CALIBRATE_AGAIN_S = 4.5
-CALIBRATE_LAYERS_S = 8.0
-"""Seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how many more where
-all its layers are."""
+CALIBRATE_AGAIN_S = 1.7
+CALIBRATE_LAYERS_S = 5.5
+CALIBRATE_POWER = 0.75
+"""CPU seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how many more where all its
+layers are; the power of the arithmetic with which both grow. Nine networks took 1.4 (MobileNetV1 0.25) to 56
+(Inception V3) for all layers on an AMD EPYC. These figures give seven of them within a factor of 1.35, MobileNetV1 1.9
+times and SqueezeNet 2.6 times too much."""
 
 COMPRESS_S: Mapping[str, float] = {
     "float16": 0.9,
     "weight_int8": 0.8,
     "dynamic_int8": 0.8,
-    "int8": 1.0,
+    "int8": 0.5,
     "mixed_int8": 53.0,
     "qat_int8": 127.0,
     "pruned_50": 129.0,
@@ -116,10 +120,19 @@ def head_s(images: int, classes: int) -> float:
     """Return the seconds of choosing and fitting a head: 2.2 for TrashNet's 1,416 images of six classes.
 
     They grow with the images, and with the classes to the power of 0.4: groceries, 2,640 images of 81 classes, took 2.6
-    times as long an image.
+    times as long an image. 320 images took 0.3 to 0.6 seconds with seven networks.
     """
     of_classes: float = max(1.0, classes / 6) ** 0.4
-    return HEAD_S * min(max(1.0, images / 1416), 6.0) * of_classes
+    return HEAD_S * min(max(0.2, images / 1416), 6.0) * of_classes
+
+
+def calibrating_s(macs: int, layers: float) -> float:
+    """Return the seconds of calibrating a file, of whose layers a share (0-1) is new.
+
+    Without MACs, which are not known of each file of a user, it is priced like MobileNetV2.
+    """
+    of_mobilenet_v2 = CALIBRATE_AGAIN_S + layers * CALIBRATE_LAYERS_S
+    return of_mobilenet_v2 * float(((macs or MOBILENET_V2_MACS) / MOBILENET_V2_MACS) ** CALIBRATE_POWER)
 
 
 def reading_s(card: Card, images: int) -> float:

@@ -138,14 +138,14 @@ def test_of_networks_that_promise_as_much_the_first_answer_comes_from_the_cheape
 
 def test_the_int8_file_of_the_pick_comes_before_a_network_that_leaves_no_time_for_fine_tuning() -> None:
     plan = changed(PLAN, images=3000, validation=600)
-    for left_s in (108.0, 110.0, 112.0):
+    for left_s in (105.0, 106.0, 107.0):
         first, quick, third, *_ = Search(plan, left_s).finish().steps
         assert (third.network, third.form) == (first.network, "int8"), "after a quick head fine-tuning still had time"
         assert quick.network.card == WEAK
 
 
 def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -> None:
-    search = Search(left_s=45.0).finish()
+    search = Search(left_s=30.0).finish()
     assert OTHER in search.heads
     assert not search.tuned
     assert search.rule.is_out_of_time

@@ -61,6 +61,10 @@ class FormInputs(Protocol):
     def spec(self) -> InputSpec | None:
         """The size and normalisation of the file's input image; None for a file of other inputs."""
 
+    @property
+    def macs(self) -> int:
+        """The multiply-accumulates of the file; 0 if they are not known."""
+
     def stands_in(self, materials: Materials) -> bool:
         """Return whether fixed-seed random values replace the trained ones."""
 
@@ -91,6 +95,10 @@ class CardForms(FormInputs):
     @property
     def spec(self) -> InputSpec:
         return input_spec(self.card)
+
+    @property
+    def macs(self) -> int:
+        return self.card.macs
 
     def stands_in(self, materials: Materials) -> bool:
         return materials.images is None and not materials.weights_source(self.card)
@@ -196,7 +204,7 @@ def calibrate_float(
         inputs,
         job,
         lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
-        cost.CALIBRATE_AGAIN_S + (recipe_of(scope.training).layers if earlier else 1.0) * cost.CALIBRATE_LAYERS_S,
+        cost.calibrating_s(given.macs, recipe_of(scope.training).layers if earlier else 1.0),
     )
 
 
