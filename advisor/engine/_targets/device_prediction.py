@@ -269,15 +269,16 @@ class CardPredictor:
         """Return the latency on the slowest device of the question, and the least probability to meet the budget.
 
         ``here``, the estimate for this machine, counts if this machine is a device of the question, and stands for
-        other runtimes of this machine. A device that does not take the form has no latency.
+        other runtimes of this machine. There is none where a device does not take the form, or cannot be predicted.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
-        predictions = [self.predictor.predict_card(card, recipe, device) for device in predicted]
         estimates = []
-        for prediction in predictions:
-            if not isinstance(prediction, str):
-                chance = None if budget_ms is None else prediction.probability(budget_ms)
-                estimates.append(LatencyEstimate(prediction.latency, chance))
+        for device in predicted:
+            prediction = self.predictor.predict_card(card, recipe, device)
+            if isinstance(prediction, str):
+                return LatencyEstimate(None, None)
+            chance = None if budget_ms is None else prediction.probability(budget_ms)
+            estimates.append(LatencyEstimate(prediction.latency, chance))
         if self.targets.host:
             estimates.append(here)
         elif not predicted:
