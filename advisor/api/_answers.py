@@ -153,7 +153,7 @@ def predict(
     """
     from advisor.exporting import predict as answered
 
-    return answered(Path(run), [Path(photograph) for photograph in photographs], Path(to) if to is not None else None)
+    return answered(Path(run), list(map(Path, photographs)), Path(to) if to is not None else None)
 
 
 def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:
@@ -396,7 +396,7 @@ def reevaluate(
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress()).run
 
-    devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
+    devices = Devices.chosen(list(device), list(map(Path, profiles)))
     # A single run has nothing to compute while its files are written.
     with Writers(usable_cores() - 1 if run is None else 0) as writers:
         session = Session(devices, search, since_last, tell or (lambda _text: None), writers)

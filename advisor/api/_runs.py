@@ -137,7 +137,7 @@ class Run:
         """Return what the pick answers to photographs; see :func:`advisor.predict`."""
         from advisor.exporting import predict
 
-        return predict(self.path, [Path(photograph) for photograph in photographs])
+        return predict(self.path, list(map(Path, photographs)))
 
     def _repr_html_(self) -> str:
         from advisor.reporting import summary_html

@@ -221,7 +221,7 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Return every file that :func:`load_catalogue` reads, each once, in its order."""
     user_files = [path for path in (user_catalogue_file(),) if path.is_file()]
-    paths = (*list_shipped_files(), *user_files, *(Path(path) for path in extra))
+    paths = (*list_shipped_files(), *user_files, *map(Path, extra))
     # By the real path: one file named twice would be refused for its repeated names.
     return tuple({os.path.realpath(path): path for path in paths}.values())
 

@@ -90,7 +90,7 @@ def check_catalogue(
         require_training("--build")
     mistakes: list[UsageError] = []
     files = list(_read(catalogue_paths(extra), mistakes))
-    findings = [_finding_of_error(error) for error in (*mistakes, *find_repeated_names(files))]
+    findings = list(map(_finding_of_error, (*mistakes, *find_repeated_names(files))))
     places: dict[str, str] = {}
     cards: dict[str, Card] = {}
     for file in files:

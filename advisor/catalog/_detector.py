@@ -45,7 +45,7 @@ class WholeDetector:
 
         They stand place by place, row by row, each in the middle of its cell.
         """
-        return [place_anchors(level) for level in self.code.levels]
+        return list(map(place_anchors, self.code.levels))
 
     @property
     def anchors_of_place(self) -> int:

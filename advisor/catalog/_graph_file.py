@@ -109,7 +109,7 @@ class GraphFile:
             value = reduce(np.add, (self.term(term, arrays) for term in terms))
             entry = graph.tensors[place]
             # Rounded once, after all terms: folded in single precision, the errors of the factors would add up.
-            content = np.ascontiguousarray(value.reshape([int(side) for side in entry.shape]), dtype="<f4")
+            content = np.ascontiguousarray(value.reshape(list(map(int, entry.shape))), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
         return pack(model)
 

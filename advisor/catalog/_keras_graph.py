@@ -219,7 +219,7 @@ def _pad(node: _Node) -> Any:
 def _elementwise(node: _Node) -> Any:
     from keras import layers, ops
 
-    both = [_constant(operand) for operand in node.inputs]
+    both = list(map(_constant, node.inputs))
     if node.operator.name == "ADD" and len(node.shape) == 3:
         # Keras adds a second value with one axis longer than 1 as a bias, which the converter refuses with three axes.
         both.sort(key=lambda value: prod(value.shape[1:]))

@@ -246,4 +246,4 @@ def add(
 
 
 def _paths(catalog: Files) -> list[Path]:
-    return [Path(path) for path in catalog]
+    return list(map(Path, catalog))

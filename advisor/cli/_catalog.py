@@ -275,7 +275,7 @@ def list_devices(
     with progress("reading the device profiles"):
         rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones, cloud=cloud))
     if as_json:
-        print_document(devices=[listing.row_json(profile) for profile in rows])
+        print_document(devices=list(map(listing.row_json, rows)))
     else:
         print_devices(rows, by_kind=not sort)
 
@@ -358,7 +358,7 @@ def remove(
 
     removed = devices.remove(name, folder=from_)
     if as_json:
-        print_document(removed=[str(path) for path in removed])
+        print_document(removed=list(map(str, removed)))
         return
     for path in removed:
         typer.echo(f"removed {path}")

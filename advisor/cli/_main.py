@@ -87,7 +87,7 @@ def doctor(
         checks = api.doctor(run)
     shown = rows.of(checks)
     if as_json:
-        print_document(checks=[asdict(check) for check in shown])
+        print_document(checks=list(map(asdict, shown)))
     else:
         for check in shown:
             mark = {api.State.OK: "ok     ", api.State.WARNING: "warning", api.State.FAILED: "FAILED "}[check.state]
@@ -120,7 +120,7 @@ def explain(
 
     entries = [glossary.term(" ".join(term))] if term else list(glossary.terms())
     if as_json:
-        print_document(terms=[asdict(entry) for entry in entries])
+        print_document(terms=list(map(asdict, entries)))
     elif term:
         typer.secho(entries[0].name, bold=True)
         typer.echo(textwrap.fill(entries[0].text, WIDTH))

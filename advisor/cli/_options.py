@@ -154,7 +154,7 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
     """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
     if text is None:
         return None
-    parsed = [whole_number(part) for part in text.split(",")]
+    parsed = list(map(whole_number, text.split(",")))
     if None in parsed:
         raise UsageError(f"{option}: '{text}' is not a list of whole numbers", f"write for example {option} 0,1")
     return tuple(number for number in parsed if number is not None)

@@ -64,7 +64,7 @@ def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ..
 
 
 def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
-    return np.stack([spec.read(path) for path in paths])
+    return np.stack(list(map(spec.read, paths)))
 
 
 def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:

@@ -63,7 +63,7 @@ def to_document(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: to_document(entry) for name, entry in value.items()}
     if isinstance(value, tuple | list):
-        return [to_document(entry) for entry in value]
+        return list(map(to_document, value))
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, PurePath) else value

@@ -49,7 +49,7 @@ class Costs:
                     f"--costs: {self._where} has no row and column for the class '{plain(name)}' of the images",
                     "add both; a right answer costs 0",
                 )
-        places = [self.classes.index(name) for name in classes]
+        places = list(map(self.classes.index, classes))
         rows = []
         for row in places:
             rows.append(tuple(self.rows[row][column] for column in places))

@@ -98,7 +98,7 @@ def decide(
     known = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
-    feasible = [evaluation for evaluation in known if limits.met_by(evaluation)]
+    feasible = list(filter(limits.met_by, known))
     if not known:
         return Decision(None, False, _explain_no_result(evaluations))
     if not feasible:

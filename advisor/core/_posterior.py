@@ -92,7 +92,7 @@ class Posterior:
         """
         points, errors = self.differences(others, [best])
         # Equal files differ by rounding alone.
-        return [bool(tie) for tie in (points <= errors + 1e-9)[:, 0]]
+        return list(map(bool, (points <= errors + 1e-9)[:, 0]))
 
     def draws(self, of: Sequence[Evaluation]) -> tuple[Floats, Floats]:
         """Return :data:`DRAWS` resamplings of the accuracies (%) and of the latencies (ms), (DRAWS, len(of)) each.

@@ -35,7 +35,7 @@ def without_passwords(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: without_passwords(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [without_passwords(entry) for entry in value]
+        return list(map(without_passwords, value))
     return without_password(value) if isinstance(value, str) else value
 
 

@@ -27,7 +27,7 @@ class TaskRegistry(Mapping[str, TaskFacts]):
         from importlib.metadata import entry_points
 
         points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-        others = (load_entry_point(point) for point in points)
+        others = map(load_entry_point, points)
         return {**OWN, **{task.name: task for task in others}}
 
     def __getitem__(self, name: str) -> TaskFacts:

@@ -169,7 +169,7 @@ def part_in_name(file: Path, root: Path) -> str:
         words = [*last, first]
     if file != root:
         words += file.relative_to(root).parts[:-1]
-    parts = [part_of(word) for word in words]
+    parts = list(map(part_of, words))
     return next((part for part in parts if part not in ("", UNLABELLED)), "")
 
 

@@ -35,7 +35,7 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     towards = draw.uniform(-1, 1, 2)
     # The longer of the two ways reaches the border, so the window is always off centre.
     place = (1 + towards / max(abs(towards))) / 2 * (side - window)
-    left, top = (float(value) for value in place)
+    left, top = map(float, place)
     image = Image.fromarray(photo)
     box = (left, top, left + window, top + window)
     return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))

@@ -31,7 +31,7 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
             siblings.setdefault(names[:depth], set()).add(names[depth])
     companions: set[Names] = set()
     for place, inner in siblings.items():
-        named = {name for name in inner if is_companion_name(name)}
+        named = set(filter(is_companion_name, inner))
         others = inner - named
         if not named or not others:
             continue

@@ -294,5 +294,5 @@ def _image(values: np.ndarray) -> Image.Image:
 
 
 def _rgb(values: np.ndarray) -> Colour:
-    red, green, blue = (int(value) for value in np.clip(values, 0, 255))
+    red, green, blue = map(int, np.clip(values, 0, 255))
     return red, green, blue

@@ -315,7 +315,7 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
             series[key].append((int(match.group()), index))
     if sum(map(len, series.values())) < NUMBERED * len(dataset.images):
         return ()
-    ordered = [sorted(rows) for rows in series.values()]
+    ordered = list(map(sorted, series.values()))
     steps = []
     for rows in ordered:
         indices = [index for _, index in rows]

@@ -101,4 +101,4 @@ def locate_image(folder: Path, name: str) -> Path:
     if name.isascii() or os.path.exists(path):  # noqa: PTH110
         return Path(path)
     forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
-    return next((form for form in forms if is_there(form)), Path(path))
+    return next(filter(is_there, forms), Path(path))

@@ -35,7 +35,7 @@ def rows_in_json(content: Any) -> list[Row] | None:
             return rows
     images = content.get("_via_img_metadata", content)
     if isinstance(images, dict) and all(map(_is_via_image, images.values())):
-        return [_via_row(value) for value in images.values()]
+        return list(map(_via_row, images.values()))
     # A table may have a column ``files`` or ``labels``, which are keys of tools, so columns come first.
     for rows_of_form in (_rows_of_columns, _rows_of_tool, _rows_of_names):
         rows = rows_of_form(content)
@@ -53,7 +53,7 @@ def _rows_in_list(values: Sequence[Any]) -> list[Row] | None:
         return None
     if all("data" in value and "annotations" in value for value in objects):
         return list(chain.from_iterable(map(_label_studio_rows, objects)))
-    return [flat_values(value) for value in objects]
+    return list(map(flat_values, objects))
 
 
 def _is_pair(value: object) -> bool:
@@ -168,7 +168,7 @@ def _label_of(value: object) -> Row:
 def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
     """Yield a row for each class that an annotation of a task chose; several annotations may not agree."""
     data = task["data"] if isinstance(task["data"], dict) else {}
-    path = next((value for value in data.values() if _is_image(value)), "")
+    path = next(filter(_is_image, data.values()), "")
     annotations = [value for value in task["annotations"] or () if isinstance(value, dict)]
     labels: dict[str, None] = {}
     for annotation in annotations:

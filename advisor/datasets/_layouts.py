@@ -159,7 +159,7 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan, fault: str = ""
         place = path.joinpath(*folder, pattern)
         reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
         return AmbiguousInput(error.message, [reading])
-    tables = [table for table in sorted(path.iterdir()) if _may_name_images(table)]
+    tables = list(filter(_may_name_images, sorted(path.iterdir())))
     # Tables of a test part often have no labels, so their faults say the least.
     tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
     fault = fault or next(filter(None, map(fault_of, tables)), "")

@@ -65,7 +65,7 @@ def call_each(function: str, items: Sequence[Any]) -> list[Any]:
     module, _, name = function.partition(":")
     read = getattr(import_module(module), name)
     with ignore_warnings():
-        return [read(item) for item in items]
+        return list(map(read, items))
 
 
 def call_in_folder(folder: str, function: str, items: Sequence[Any]) -> list[Any]:

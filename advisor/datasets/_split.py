@@ -266,7 +266,7 @@ class _Draw:
             return _set_aside(self.by_class, share, is_free)
         groups = []
         for visit in self.visits:
-            units = [unit for unit in visit if is_free(unit)]
+            units = list(filter(is_free, visit))
             if units:
                 groups.append(units)
         # The first draw leaves two groups of each class: one for the second draw, and one to learn from.
@@ -343,7 +343,7 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, is_free: Calla
     """Return about ``share`` of the images of each class, in whole groups that ``is_free`` accepts."""
     indices: set[int] = set()
     for groups_of_class in by_class:
-        groups = [group for group in groups_of_class if is_free(group)]
+        groups = list(filter(is_free, groups_of_class))
         most = max(1, round(share * sum(map(len, groups))))
         taken = Group()
         for group in groups:

@@ -82,7 +82,7 @@ def piece_reason(names: Collection[str]) -> str:
         return "cameras name folders so"
     if any(all(map(form.fullmatch, names)) for form in _DAYS):
         return "their names are days"
-    word_lists = {words_of(name) for name in names}
+    word_lists = set(map(words_of, names))
     are_numbered = all(any(map(str.isdecimal, name)) for name in names)
     if len(word_lists) > 1 or not are_numbered:
         return ""

@@ -183,7 +183,7 @@ class Calibrated:
             "target": self.target.name,
             "runtime": self.runtime,
             "latency_ms": {f"{model}/{form}": value for (model, form), value in self.latency_ms.items()},
-            "reports": [asdict(report) for report in self.reports],
+            "reports": list(map(asdict, self.reports)),
             "kernels_left_out": list(self.left_out),
             "networks_left_out": list(self.networks.left_out),
             "clock": self.networks.clock,

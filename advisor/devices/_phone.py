@@ -63,7 +63,7 @@ class AddedPhone:
             "phone": asdict(self.phone),
             "tool": self.tool,
             "network": NETWORK,
-            "timings": [asdict(timing) for timing in self.timings],
+            "timings": list(map(asdict, self.timings)),
         }
 
 

@@ -124,7 +124,7 @@ class Download:
         unstated = "" if version.endswith(" GMT") else version
         if served_range is None or _read_version_of(response.headers) not in (unstated, version):
             return False
-        first, last, total = (int(place) for place in served_range.groups())
+        first, last, total = map(int, served_range.groups())
         is_rest = first == have and last == total - 1
         return is_rest and read_announced_bytes(response) in (None, total - have)
 
@@ -175,7 +175,7 @@ class Download:
 def _read_version_of(headers: Mapping[str, str]) -> str:
     """Return what identifies the version of a file: its strong ETag, else the time of its last change, else nothing."""
     versions = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
-    return next((version for version in versions if _VERSION.fullmatch(version)), "")
+    return next(filter(_VERSION.fullmatch, versions), "")
 
 
 def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:

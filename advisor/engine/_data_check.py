@@ -163,8 +163,8 @@ class DataCheck:
             "not_judged": self.not_judged,
             "split": self.split.to_json() if self.split else None,
             "not_split": self.not_split,
-            "findings": [self._finding(finding) for finding in self.findings],
-            "conditions": [round_values(one) for one in self.conditions],
+            "findings": list(map(self._finding, self.findings)),
+            "conditions": list(map(round_values, self.conditions)),
         }
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class DataCheck:
             "advice": finding.advice,
             "groups": [list(map(shown, group)) for group in finding.groups],
             "notes": list(finding.notes),
-            "leave_out": [shown(path) for path in finding.leave_out],
+            "leave_out": list(map(shown, finding.leave_out)),
         }
         marked = []
         for boxes in finding.marked:
@@ -355,7 +355,7 @@ def find_faults(
             chained.append(Pair(first, second, 1.0))
     alike = group_pairs([*copies, *chained], len(labels))
     suspects = find_suspects(features, labels, checked, alike, SEED, landmarks)
-    content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
+    content = {"suspects": list(map(asdict, suspects)), "copies": list(map(asdict, copies))}
     path.write_text(json.dumps(content), encoding="utf-8")
 
 

@@ -179,7 +179,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: L
         drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)
         return replace(evaluation, holdout_drop=drop)
 
-    return [judged(evaluation) for evaluation in evaluations]
+    return list(map(judged, evaluations))
 
 
 def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:

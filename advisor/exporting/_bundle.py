@@ -358,7 +358,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "devices": described_devices,
         "app_growth_bytes": app_growth(len(model.content), target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
-        "risks": [asdict(risk) for risk in all_risks],
+        "risks": list(map(asdict, all_risks)),
     }
     # JSON has no NaN, and readers in other languages refuse the one that Python writes.
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

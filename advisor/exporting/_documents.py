@@ -109,7 +109,7 @@ def _environment(package: str, language: str) -> Environment:
         # Names come from run folders of others. Encoded here, no template can forget that a quote would end a text.
         finalize=lambda value: encode(value) if type(value) is str else value,
         # The templates of a task may include those of this package.
-        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "advisor.exporting"))]),
+        loader=ChoiceLoader(list(map(PackageLoader, dict.fromkeys((package, "advisor.exporting"))))),
         # A name that is missing must fail here: an empty place in code would fail in the user's app.
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -84,7 +84,7 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     # Decoders and runtime are native code that reads files of others, so the child writes below one folder only.
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
-        names = [str(path) for path in photographs]
+        names = list(map(str, photographs))
         folder = str(to.resolve()) if to else ""
         try:
             photograph_answers: Sequence[PhotographAnswer] = pool.call(

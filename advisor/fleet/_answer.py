@@ -331,7 +331,7 @@ def _find_flips(
             word = "less" if place > best else "more"
             flips.append(f"a further file counts like {word} than {price:.2f} points: {plural(place + 1, 'file')}")
     limit_ms = matrix.limits.latency_ms or 0.0
-    counts = [len(files) for files in sets]
+    counts = list(map(len, sets))
     # In each direction only the first budget that changes the answer is of use.
     for scales in OTHER_BUDGETS:
         for scale in scales:

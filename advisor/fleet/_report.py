@@ -193,9 +193,7 @@ def _list_phones(option: FleetOption) -> blocks.Block:
         left=("phone", "system", "known by"),
     )
     ordered = sorted(option.phones, key=lambda assigned: -assigned.phone.share)
-    return blocks.Group(
-        [blocks.DataTable(titles, [_make_row(assigned) for assigned in ordered], "The phones")], "All phones"
-    )
+    return blocks.Group([blocks.DataTable(titles, list(map(_make_row, ordered)), "The phones")], "All phones")
 
 
 def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:

@@ -86,7 +86,7 @@ def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
             continue
         soc = index_socs().get(plain(device.profile.soc)) or index_socs().get(plain(device.label))
         soc_names = soc.names if soc else ()
-        names = {plain(name) for name in (device.label, device.profile.soc, *soc_names)}
+        names = set(map(plain, (device.label, device.profile.soc, *soc_names)))
         # A selector cannot tell phones with one SoC apart by its name: the first one stands for all.
         if names & listed_names:
             continue
@@ -136,8 +136,8 @@ def rules_document(
                 "names": phone.names,
                 "gpu": phone.gpu,
                 "speed": _shorten(phone.speed),
-                "ms": [_shorten(median_ms) for median_ms in figures[:, 0]],
-                "sure_ms": [_shorten(sure_ms) for sure_ms in figures[:, 1]],
+                "ms": list(map(_shorten, figures[:, 0])),
+                "sure_ms": list(map(_shorten, figures[:, 1])),
             }
             for phone, figures in references
         ],

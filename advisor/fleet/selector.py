@@ -104,7 +104,7 @@ class TierSelector:
         # One measurement is uncertain: a better tier needs a margin, or the app would change back and forth.
         if best is not None and before is not None and best > before:
             better = [tier for tier in self._usable() if before <= tier <= best]
-            best = max((tier for tier in better if self._clearly(tier)), default=before)
+            best = max(filter(self._clearly, better), default=before)
         self.tier = best
         self.again = hot
         # A hot phone is slower than it will be: its ratio chooses now, and is not remembered.
@@ -219,7 +219,7 @@ class TierSelector:
 
     def _recognise(self) -> tuple[dict[str, Any] | None, str]:
         phones = self.tiers["phones"]
-        names = [plain(name) for name in self.phone.get("names", [])]
+        names = list(map(plain, self.phone.get("names", [])))
         for phone in phones:
             if any(name in phone["names"] for name in names if name):
                 return phone, "name"

@@ -298,7 +298,7 @@ def resize_input(interpreter: Any, shape: list[int] | None) -> None:
         interpreter.resize_tensor_input(details[0]["index"], shape)
         return
     for detail in details:
-        signature = [int(size) for size in detail.get("shape_signature", detail["shape"])]
+        signature = list(map(int, detail.get("shape_signature", detail["shape"])))
         if -1 in signature[1:]:
             raise AgentError("shape", f"input '{detail['name']}' has unknown dimensions {signature}: give --shape")
 
@@ -306,7 +306,7 @@ def resize_input(interpreter: Any, shape: list[int] | None) -> None:
 def set_inputs(interpreter: Any) -> None:
     """Fill every input with fixed pseudo-random values in the range of images: zeros can be faster than real data."""
     for detail in interpreter.get_input_details():
-        shape = tuple(int(size) for size in detail["shape"])
+        shape = tuple(map(int, detail["shape"]))
         interpreter.set_tensor(detail["index"], input_values(shape, detail["dtype"], detail["name"]))
 
 
@@ -342,7 +342,7 @@ def busy_seconds() -> float | None:
         rows = map(str.split, filter(None, Path("/proc/stat").read_text().splitlines()))
         texts_of_names = {name: texts for name, *texts in rows}
         for number in os.sched_getaffinity(0):
-            ticks = [int(text) for text in texts_of_names[f"cpu{number}"][:8]]
+            ticks = list(map(int, texts_of_names[f"cpu{number}"][:8]))
             # Without idle time and the wait for input and output.
             busy += sum(ticks[:3]) + sum(ticks[5:])
     except (AttributeError, OSError, LookupError, ValueError):
@@ -475,7 +475,7 @@ def one_line(error: BaseException) -> str:
 
 def parse_numbers(text: str) -> list[int]:
     """Parse ``1,2,4`` into positive integers."""
-    values = [int(part) for part in text.split(",")]
+    values = list(map(int, text.split(",")))
     if min(values) < 1:
         raise argparse.ArgumentTypeError(f"'{text}': every number must be at least 1")
     return values
@@ -500,7 +500,7 @@ def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
     options = parse_arguments()
     if options.cpus and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(part) for part in options.cpus.split(",")})
+        os.sched_setaffinity(0, set(map(int, options.cpus.split(","))))
     if options.memory_limit:
         import resource
 

@@ -45,7 +45,7 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Float
     The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. Of several outputs, the one named
     ``probabilities`` is used. Errors are those of :class:`Classifier`.
     """
-    return predict_arrays(model, (view.read(path) for path in images))
+    return predict_arrays(model, map(view.read, images))
 
 
 def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:

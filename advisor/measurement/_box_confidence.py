@@ -117,7 +117,7 @@ class BoxAnswers:
         starts = np.append(0, ends[:-1])
         boxes_of_images = [order[starts[image] : ends[image]] for image in images]
         boxes = np.concatenate([np.zeros(0, int), *boxes_of_images])
-        numbers = np.repeat(np.arange(len(images)), [len(places) for places in boxes_of_images])
+        numbers = np.repeat(np.arange(len(images)), list(map(len, boxes_of_images)))
         return BoxAnswers(self.scores[boxes], self.right[boxes], numbers, self.true[images])
 
 

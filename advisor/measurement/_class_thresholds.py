@@ -67,7 +67,7 @@ class ClassProbabilities:
 
     def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
         """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
-        stricter = [self.classes.index(name) for name in guarantees.precision.by_class]
+        stricter = list(map(self.classes.index, guarantees.precision.by_class))
         place = ~np.isin(self.answers, stricter)
         return self.sure[place], self.right[place]
 
@@ -85,7 +85,7 @@ class ClassProbabilities:
         if limits.plain is None and not limits.by_class:
             return None
         further = self.rows.shape[1] - len(self.classes)
-        least = np.array([*(limits.least(name) for name in self.classes), *(further * [np.inf])])
+        least = np.array([*map(limits.least, self.classes), *(further * [np.inf])])
         taken = self.sure >= least[self.answers]
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 

@@ -35,7 +35,7 @@ class ChosenThresholds(NamedTuple):
     @property
     def scores(self) -> list[float]:
         """The threshold of each label's scores as they were."""
-        return [float(value) for value in 1 / (1 + np.exp(self.shift / self.slope))]
+        return list(map(float, 1 / (1 + np.exp(self.shift / self.slope))))
 
 
 def logits_of(scores: Scores) -> Scores:

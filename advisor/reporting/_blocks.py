@@ -209,7 +209,7 @@ class Chart:
         """Return where a point is drawn, as SVG writes it."""
         (left, right), (low, high) = self.ends
         if self.wide:
-            x, left, right = (math.log10(value) for value in (x, left, right))
+            x, left, right = map(math.log10, (x, left, right))
         across = self.MARGIN + (x - left) / (right - left) * (self.WIDTH - 2 * self.MARGIN)
         down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
         return f"{across:.1f},{down:.1f}"

@@ -123,7 +123,7 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
                 ClassRecall(label, share and 100 * share, n=0 if share is None else None, boxes=boxes.get(label))
             )
         return tuple(rows)
-    answered = [sum(column) for column in zip(*table, strict=True)]
+    answered = list(map(sum, zip(*table, strict=True)))
     class_recalls = []
     for index, (label, row) in enumerate(zip(labels, table, strict=True)):
         precision = 100 * row[index] / answered[index] if answered[index] else None

@@ -151,7 +151,7 @@ def render(checked: DataCheck) -> str:
         dataset=checked.survey.dataset,
         counts=list(checked.content.counts.items()),
         colours=figures.colours if shown else {},
-        samples=[figures.show(path) for path in shown],
+        samples=list(map(figures.show, shown)),
         sizes=_sizes(checked),
         conditions=[table_of(_CONDITIONS, checked.conditions)],
         sections=make_sections(checked),

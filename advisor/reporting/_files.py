@@ -258,8 +258,8 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "chances": decision.chances,
         **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
-        "front": [_brief(evaluation) for evaluation in choose_rows(view, decision.front, rows)],
-        "risks": [asdict(risk) for risk in list_risks(view, decision.pick)] if decision.pick else [],
+        "front": list(map(_brief, choose_rows(view, decision.front, rows))),
+        "risks": list(map(asdict, list_risks(view, decision.pick))) if decision.pick else [],
         "labels": asdict(view.labels) if view.labels else None,
         "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
         "devices": {device: _device(device_decision) for device, device_decision in view.by_device.items()},
@@ -274,7 +274,7 @@ def _device(decision: Decision) -> dict[str, object]:
         "reason": decision.reason,
         "pick": _brief(decision.pick),
         "runner_up": decision.runner_up.configuration.key if decision.runner_up else None,
-        "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
+        "relaxations": list(map(asdict, decision.relaxations)),
         "front": [evaluation.configuration.key for evaluation in decision.front],
     }
 

@@ -174,7 +174,7 @@ def _value(text: str, column: str) -> float | bool | str:
         if text.casefold() not in TRUTH:
             raise UsageError(f"--filter: '{column}' is yes or no, not '{text}'", f"write --filter {column}=yes")
         return TRUTH[text.casefold()]
-    end = next((end for end in UNITS if column.endswith(end)), "")
+    end = next(filter(column.endswith, UNITS), "")
     try:
         number = float(text)
     except ValueError:

@@ -457,5 +457,5 @@ def _short(value: float) -> float:
 
 def _is_wide(values: Iterable[float]) -> bool:
     """Return whether the values span so much that most would be squeezed together on a linear axis."""
-    known = [value for value in values if math.isfinite(value)]
+    known = list(filter(math.isfinite, values))
     return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO

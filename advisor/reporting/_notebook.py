@@ -107,7 +107,7 @@ def _plot(view: RunView) -> dict[str, object]:
         "pick": place(pick) if pick in known else None,
         "metric": f"{view.task.heading}{' on validation' if view.dataset else ''}",
         "accuracies": [f"{end:.1f} %" for end in (accuracies[0], accuracies[-1])],
-        "times": [show_ms(end) for end in (times[0], times[-1])],
+        "times": list(map(show_ms, (times[0], times[-1]))),
     }
 
 

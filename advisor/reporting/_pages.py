@@ -74,7 +74,7 @@ def render_page(
     return render(
         template,
         style=trust_content("".join(map(asset, styles))),
-        scripts=[trust_content(script) for script in scripts],
+        scripts=list(map(trust_content, scripts)),
         policy=content_policy((*scripts, *packed_scripts)),
         **values,
     )

@@ -211,7 +211,7 @@ def command_line(view: RunView) -> str:
     given = view.manifest.get("command_line") or ""
     if isinstance(given, str):
         return given
-    program, *arguments = (str(part) for part in given)
+    program, *arguments = map(str, given)
     name = PurePath(program).name
     # Started by `python -m`, the program's name is that of its module.
     return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])

@@ -152,7 +152,7 @@ def finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
+        return list(map(finite, value))
     return value
 
 

@@ -21,7 +21,7 @@ def labels_in(text: str) -> tuple[str, ...]:
     """
     lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
     names = [line for line in lines if line]
-    matches = [_NUMBERED.fullmatch(name) for name in names]
+    matches = list(map(_NUMBERED.fullmatch, names))
     numbers = [int(match[1]) for match in matches if match]
     from_0 = list(range(len(names)))
     from_1 = list(range(1, len(names) + 1))

@@ -46,7 +46,7 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
             raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
         try:
             values = expand_sparse(
-                np.frombuffer(content.tobytes(), kind), tensor.sparsity, [int(side) for side in tensor.shape]
+                np.frombuffer(content.tobytes(), kind), tensor.sparsity, list(map(int, tensor.shape))
             )
         except (ValueError, IndexError, TypeError, AttributeError) as error:
             message = f"{name}: the sparse weights '{text_of(tensor.name)}' contradict their shape: {error}"

@@ -90,7 +90,7 @@ def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tupl
         else:
             summands = maker.inputs[:2] if kind == "ADD" else maker.inputs[:1]
             # Reversed, because the list is read from its end: layers then come in the order of the features.
-            waiting += [int(index) for index in reversed(summands)]
+            waiting += list(map(int, reversed(summands)))
     return layers, logits
 
 

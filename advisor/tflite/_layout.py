@@ -86,7 +86,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         return data
     source = graph.inputs[0]
     nchw = graph.tensors[source]
-    shape = [] if nchw.shape is None else [int(side) for side in nchw.shape]
+    shape = [] if nchw.shape is None else list(map(int, nchw.shape))
     if len(shape) != _IMAGE_RANK or shape[1] != 3 or shape[3] == 3:
         return data
     turned = [shape[axis] for axis in TO_NHWC]

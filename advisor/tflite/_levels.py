@@ -124,8 +124,8 @@ def _read_level(
     if maker is not None and operator_name(model, graph.operators[maker]) in _PADS:
         source = int(graph.operators[maker].inputs[0])
         maker = made_by.get(source)
-    shape = [int(side) for side in graph.tensors[source].shape]
-    after = [int(side) for side in graph.tensors[int(operator.outputs[0])].shape]
+    shape = list(map(int, graph.tensors[source].shape))
+    after = list(map(int, graph.tensors[int(operator.outputs[0])].shape))
     # A result of one place comes from a window over the whole map, which is a global pooling.
     if maker is None or len(shape) != 4 or shape[0] != 1 or max(after[1:3]) < 2:
         return None
@@ -198,7 +198,7 @@ def _parts(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list
     """
     for operator in graph.operators:
         if operator_name(model, operator) == "CONCATENATION" and features in operator.outputs:
-            parts = [int(index) for index in operator.inputs]
+            parts = list(map(int, operator.inputs))
             if all(graph.tensors[part].shape is not None and len(graph.tensors[part].shape) == 2 for part in parts):
                 return parts
     return [features]
@@ -240,7 +240,7 @@ def _logits(
 
 
 def _width(tensor: schema.TensorT) -> int:
-    shape = [] if tensor.shape is None else [int(dimension) for dimension in tensor.shape]
+    shape = [] if tensor.shape is None else list(map(int, tensor.shape))
     if tensor.type != _FLOAT32 or len(shape) != 2 or shape[0] != 1 or shape[1] < 1:
         raise StageError(f"a head needs float32 features of shape (1, F), and these are {tuple(shape)}")
     return shape[1]

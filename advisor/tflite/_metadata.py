@@ -356,7 +356,7 @@ def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
     if detects:
         outputs = {3: writer.tables(_detections(writer, metadata.threshold))}
         # The group says that entry n of locations, categories and scores is one object.
-        names = writer.tables([writer.text(name) for name in _DETECTOR_OUTPUTS[:3]])
+        names = writer.tables(list(map(writer.text, _DETECTOR_OUTPUTS[:3])))
         outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
     else:
         outputs = {3: writer.tables([_scores(writer, metadata)])}

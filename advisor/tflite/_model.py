@@ -133,7 +133,7 @@ class _Reader:
     def __init__(self, tables: schema.ModelT) -> None:
         self._tables = tables
         self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
-        self._codes = [_code(code) for code in tables.operatorCodes]
+        self._codes = list(map(_code, tables.operatorCodes))
 
     def model(self, size_bytes: int) -> Model:
         metadata = {}

@@ -133,7 +133,7 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     graph, signature = single_graph(model)
     places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
     encodings, scores = _raw_outputs(places)
-    shape = [int(side) for side in graph.tensors[scores].shape]
+    shape = list(map(int, graph.tensors[scores].shape))
     if process.anchors.shape != (shape[1], 4):
         raise StageError(f"anchors of shape {process.anchors.shape} for {shape[1]} places")
     float32 = schema.TensorType.FLOAT32
@@ -246,7 +246,7 @@ def post_processing(model: Model, name: str = "the model") -> Operator:
 def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
     """Return the post-processing that an operator and its options describe; refuse one that is not a detector's."""
     shapes = [model.tensors[index].shape for index in operator.inputs]
-    if [len(shape) for shape in shapes] != [3, 3, 2]:
+    if list(map(len, shapes)) != [3, 3, 2]:
         raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
     # In a float16 file, the anchors are expanded before the operator.
     source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])

@@ -319,8 +319,8 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     # Shallow copies: editing the cut file must not change the tables, which other operators are cut from.
     small = copy.copy(graph)
     file = copy.copy(tables)
-    small.tensors = [copy.copy(tensor) for tensor in graph.tensors]
-    small.operators = [copy.copy(node) for node in (*expanding, operator)]
+    small.tensors = list(map(copy.copy, graph.tensors))
+    small.operators = list(map(copy.copy, (*expanding, operator)))
     small.inputs = list(inputs)
     small.outputs = list(operator.outputs)
     file.subgraphs = [small]

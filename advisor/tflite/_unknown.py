@@ -185,7 +185,7 @@ class _Edit:
 
     def join_values(self, parts: Sequence[int]) -> int:
         """Return the tensor of some vectors (1, N) after each other, in float32."""
-        floats = [self.as_float(index) for index in parts]
+        floats = list(map(self.as_float, parts))
         if len(floats) == 1:
             return floats[0]
         shape = (1, sum(map(self.read_width, floats)))

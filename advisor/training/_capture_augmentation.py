@@ -32,5 +32,5 @@ class CaptureAugmentation:
     def names(self, hashes: Sequence[str], paths: Sequence[Path]) -> list[bytes]:
         """Return a key of 32 bytes for each changed image, from the file's hash and, if it draws, its name."""
         if not self.captured:
-            return [bytes.fromhex(sha) for sha in hashes]
+            return list(map(bytes.fromhex, hashes))
         return [sha256(f"{sha}/{path.name}".encode()).digest() for sha, path in zip(hashes, paths, strict=True)]

@@ -23,7 +23,7 @@ def convolve_depthwise(
     maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
 ) -> tf.Tensor:
     """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m), ``padding`` SAME or VALID."""
-    height, width, *channels = (int(side) for side in kernel.shape)
+    height, width, *channels = map(int, kernel.shape)
     steps = [1, *strides, 1]
     down, right = strides
 

@@ -211,5 +211,5 @@ def _path_to_features(graph: schema.SubGraphT) -> list[schema.OperatorT]:
         if operator is None or id(operator) in needed:
             continue
         needed.add(id(operator))
-        open_tensors += [int(index) for index in operator.inputs]
+        open_tensors += list(map(int, operator.inputs))
     return [operator for operator in graph.operators if id(operator) in needed]

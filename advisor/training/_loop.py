@@ -90,7 +90,7 @@ class Adam:
         """
         import tensorflow as tf
 
-        clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(gradient) for gradient in gradients], 1.0)
+        clipped, _ = tf.clip_by_global_norm(list(map(tf.convert_to_tensor, gradients)), 1.0)
         means = []
         for gradient, (first, second) in zip(clipped, self.moments, strict=True):
             first.assign(0.9 * first + 0.1 * gradient)

@@ -217,7 +217,7 @@ def _put_zeros_first(model: schema.ModelT, tensor: schema.TensorT) -> None:
     """Put a row of zeros before the only row of a float32 constant, or a zero before its only value."""
     content = np.asarray(content_of(model, tensor), np.uint8).tobytes()
     tensor.buffer = add_buffer(model, bytes(len(content)) + content)
-    shape = [int(side) for side in tensor.shape]
+    shape = list(map(int, tensor.shape))
     tensor.shape = np.asarray([2, *shape[1:]], np.int32)
 
 

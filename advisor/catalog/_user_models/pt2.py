@@ -76,7 +76,7 @@ def read_archive(file: Path) -> Pt2:
     try:
         with zipfile.ZipFile(file) as archive:
             root, names = _names(file, archive.infolist())
-            graphs = [name for name in names if _GRAPH.fullmatch(name)]
+            graphs = list(filter(_GRAPH.fullmatch, names))
             if graphs != [_ONLY]:
                 raise UsageError(f"{file}: it holds {', '.join(graphs) or 'no model'}, not {_ONLY} alone", EXPORT)
             if archive.getinfo(f"{root}/{_ONLY}").file_size > MAX_GRAPH_BYTES:

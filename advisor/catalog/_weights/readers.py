@@ -139,7 +139,7 @@ def read_tfjs(path: Path) -> Tensors:
         start = 0
         for entry in group["weights"]:
             name = entry["name"]
-            shape = [int(size) for size in entry["shape"]]
+            shape = list(map(int, entry["shape"]))
             if "quantization" in entry or entry["dtype"] not in _TFJS_TYPES:
                 raise ValueError(f"'{name}' is stored as {entry['dtype']}, quantized or unknown")
             dtype = np.dtype(_TFJS_TYPES[entry["dtype"]])

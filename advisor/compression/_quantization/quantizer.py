@@ -155,7 +155,7 @@ def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ..
     if not isinstance(given, tuple):
         return (fitting_images(model, given),)
     wanted = read(model).inputs
-    if len(given) != len(wanted) or len({len(array) for array in given}) != 1:
+    if len(given) != len(wanted) or len(set(map(len, given))) != 1:
         raise StageError(f"{len(given)} arrays of samples for {len(wanted)} inputs")
     for tensor, array in zip(wanted, given, strict=True):
         if array.shape[1:] != tensor.shape or str(array.dtype) != tensor.dtype:

@@ -82,7 +82,7 @@ def _azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
 def _pairs(values: Any) -> list[list[Any]]:
     """Return the points of a list that has their coordinates in a row."""
     listed = values if isinstance(values, list) else []
-    return [list(point) for point in zip(listed[::2], listed[1::2], strict=False)]
+    return list(map(list, zip(listed[::2], listed[1::2], strict=False)))
 
 
 def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:

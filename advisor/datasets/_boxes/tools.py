@@ -248,7 +248,7 @@ def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Seq
     across = shape.get("all_points_x")
     down = shape.get("all_points_y")
     if isinstance(across, list) and isinstance(down, list):
-        return str(label), edges_around([list(point) for point in zip(across, down, strict=False)])
+        return str(label), edges_around(list(map(list, zip(across, down, strict=False))))
     if "cx" in shape:
         half_width, half_height = (shape.get(side, shape.get("r")) for side in ("rx", "ry"))
         return str(label), _around_ellipse(shape["cx"], shape.get("cy"), half_width, half_height)
@@ -333,7 +333,7 @@ def _label_studio_table(rows: Any, file: Path) -> Iterator[MarkedImage]:
         # The columns have the names of the user's own labelling interface, so their contents tell them apart.
         cells = list(filter(None, row.values()))
         cell = next((text for text in cells if "labels" in text), "[]")
-        image = next((text for text in cells if is_image_name(text)), "")
+        image = next(filter(is_image_name, cells), "")
         tasks.append({"image": image, "label": parse_json(cell)})
     return _label_studio(tasks, file)
 
@@ -391,7 +391,7 @@ def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
     for image in root.find_all("image"):
         boxes: list[tuple[str, Sequence[Any]]] = []
         for box in image.find_all("box"):
-            edges = [box.attributes.get(edge) for edge in ("xtl", "ytl", "xbr", "ybr")]
+            edges = list(map(box.attributes.get, ("xtl", "ytl", "xbr", "ybr")))
             boxes.append((box.attributes.get("label", ""), edges))
         for polygon in image.find_all("polygon"):
             points = [point.split(",") for point in polygon.attributes.get("points", "").split(";")]

@@ -219,7 +219,7 @@ def _names_of_rows(
         return {**names, **named}, () if names else (f"The rows name the classes: {some_of(named)}.",)
     if file is None:
         raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", HINT)
-    is_list = list(names) == [str(place) for place in range(len(names))]
+    is_list = list(names) == list(map(str, range(len(names))))
     numbers = {row.label for row in rows} - set(names.values())
     is_plain = all(label.isdecimal() and len(label) <= MOST_DIGITS for label in numbers)
     # Only a list can be counted from another number; names that the file numbers itself are as they say.

@@ -61,7 +61,7 @@ def measure_conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -
         values = survey.stats[measure.field]
         values = values[values > 0] if measure.field == "jpeg_quality" else values
         if len(values):
-            low, median, high = (float(value) for value in np.quantile(values, (0.05, 0.5, 0.95)))
+            low, median, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
             outside = float(sum(mask.mean() for _, mask in _beyond(measure, values)))
             words = " or ".join(word for word in (measure.low_word, measure.high_word) if word)
             rows.append(MeasureDistribution(measure.name, low, median, high, outside, words))

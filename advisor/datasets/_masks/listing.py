@@ -109,7 +109,7 @@ def _folders(root: Path) -> MaskListing:
 def _name(file: Path, base: Path) -> tuple[str, ...]:
     """Return folder and name of a file without what marks a mask, which image and mask have in common."""
     stem = file.stem.casefold()
-    ending = next((mark for mark in ENDINGS if stem.endswith(mark)), "")
+    ending = next(filter(stem.endswith, ENDINGS), "")
     folder = file.parent.relative_to(base).as_posix().casefold()
     return "" if folder == "." else folder, stem.removesuffix(ending)
 

@@ -25,7 +25,7 @@ HINT = "write the manifest again"
 def column_names(file: Path) -> list[str]:
     """Return the names of the columns; UsageError if the file cannot be read as Parquet."""
     try:
-        return [str(name) for name in _open_once(file, file.stat().st_mtime_ns).columns]
+        return list(map(str, _open_once(file, file.stat().st_mtime_ns).columns))
     except Exception as error:  # a damaged file fails in many ways, and one with two columns of one name, too
         repeated = _find_repeated_name(file)
         why = ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error

@@ -147,7 +147,7 @@ class ParquetTable(_Table):
 
         self._parquet = pq.ParquetFile(self._file, memory_map=True)
         facts = self._parquet.metadata
-        groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+        groups = list(map(facts.row_group, range(facts.num_row_groups)))
         largest = max((group.total_byte_size for group in groups), default=0)
         if largest > MOST_GROUP_BYTES:
             raise UsageError(
@@ -237,7 +237,7 @@ class ArrowTable(_Table):
 
 def _has_dictionary(group: Any, path: str) -> bool:
     """Return whether a row group has the values of a column in a list, and numbers in its rows."""
-    columns = [group.column(place) for place in range(group.num_columns)]
+    columns = list(map(group.column, range(group.num_columns)))
     return any(column.path_in_schema == path and column.has_dictionary_page for column in columns)
 
 
@@ -289,7 +289,7 @@ def image_column(schema: pa.Schema) -> str:
 
     def has_bytes(kind: pa.DataType) -> bool:
         if pa.types.is_struct(kind):
-            fields = (kind.field(place) for place in range(kind.num_fields))
+            fields = map(kind.field, range(kind.num_fields))
             return any(field.name == "bytes" and has_bytes(field.type) for field in fields)
         return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
@@ -322,7 +322,7 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
             f"--data: the column '{label}' of '{file}' has the type {kind}", "write one name or number for each image"
         )
     names = features.get(label, {}).get("names", ())
-    return label, [str(name) for name in names] if isinstance(names, list) else ()
+    return label, list(map(str, names)) if isinstance(names, list) else ()
 
 
 def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
@@ -344,7 +344,7 @@ def _class_names(feature: Any) -> Sequence[str]:
     if isinstance(feature, Mapping):
         names = feature.get("names")
         if feature.get("_type") == "ClassLabel" and isinstance(names, list):
-            return [str(name) for name in names]
+            return list(map(str, names))
         return next(filter(None, map(_class_names, feature.values())), ())
     if isinstance(feature, list):
         return next(filter(None, map(_class_names, feature)), ())

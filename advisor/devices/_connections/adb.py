@@ -294,7 +294,7 @@ class AdbConnection:
 
 
 def _key(binary: Path, job: MeasurementJob) -> str:
-    text = repr((str(binary), [str(model) for model in job.models], job.threads, job.effort))
+    text = repr((str(binary), list(map(str, job.models)), job.threads, job.effort))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -166,7 +166,7 @@ class _Layer:
 
 def _fit_consensus(cells: Measured, scales: Floats, gram: Floats, groups: Sequence[Indices]) -> list[Floats]:
     """Return the posterior mean (groups, models) of each layer: of all targets, of each kind, and of each build."""
-    priors = [invert_matrix(prior) for prior in _make_priors(gram)]
+    priors = list(map(invert_matrix, _make_priors(gram)))
     information, evidence = _sum_measurements(cells, scales, gram, groups[-1])
     lower = []
     # From the builds up to what all share, then back down with the means: each matrix is only as large as the models.

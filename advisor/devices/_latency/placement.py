@@ -223,7 +223,7 @@ def _compare_names(ones: Sequence[str], others: Sequence[str]) -> NDArray[np.boo
 
 
 def _codes(columns: Sequence[Column]) -> list[str]:
-    return [_code(column) for column in columns]
+    return list(map(_code, columns))
 
 
 def _runtimes(columns: Sequence[Column]) -> list[str]:

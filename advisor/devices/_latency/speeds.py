@@ -53,7 +53,7 @@ def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Fl
     Weights of one byte mostly stay in the caches. The caches of x86 servers hold those of four bytes, too. The times of
     arithmetic and memory overlap in part (:data:`_OVERLAP`).
     """
-    limited = np.array([is_limited(cpu) for cpu in cpus])
+    limited = np.array(list(map(is_limited, cpus)))
     shares = np.array([cpu.memory_share for cpu in cpus])
     roof = bandwidths + np.log(shares * _MACS_PER_BYTE)
     joined = -np.logaddexp(-_OVERLAP * arithmetic, -_OVERLAP * roof) / _OVERLAP

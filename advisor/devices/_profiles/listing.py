@@ -161,7 +161,7 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         **row_json(profile),
         "isa": profile.isa,
         "npu": profile.npu,
-        "cores": [asdict(cluster) for cluster in profile.cores],
+        "cores": list(map(asdict, profile.cores)),
         "remarks": list(remarks(profile)),
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
@@ -201,7 +201,7 @@ def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     UsageError if a folder of ``folders`` has no profile: it may be another one than the user meant.
     """
     own_folders = [own_folder()] if own_folder().is_dir() else []
-    chosen = [Path(folder) for folder in folders]
+    chosen = list(map(Path, folders))
     # A team's folder that is also named on the command line is read once: two folders must not hold one name.
     profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values())
     for folder in chosen:

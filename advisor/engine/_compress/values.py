@@ -250,8 +250,8 @@ class Detectors:
             named.write_bytes(with_named_outputs(path.read_bytes(), path.name))
             detector = Detector(named, spec)
             if images:
-                return [detector(image) for image in images]
-            return [detector.answer_for(array) for array in from_photographs(spec, seed + SCORING_SEED)]
+                return list(map(detector, images))
+            return list(map(detector.answer_for, from_photographs(spec, seed + SCORING_SEED)))
 
     def compare(self, boxes: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
         """Compare boxes with the float file's, and with the true ones if they are known.

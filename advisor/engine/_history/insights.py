@@ -127,7 +127,7 @@ class Disagreements:
         """A sentence with the number of images that differ, and on how many of them each file is right."""
         if not self.rows:
             return f"{self.form} and {FLOAT} give the same answer on each of {self.images} {self.part} images."
-        compressed, floats = (sum(column) for column in zip(*(row.right for row in self.rows), strict=True))
+        compressed, floats = map(sum, zip(*(row.right for row in self.rows), strict=True))
         return (
             f"{self.form} and {FLOAT} differ on {len(self.rows)} of {self.images} {self.part} images: "
             f"{self.form} is right on {compressed} of them, {FLOAT} on {floats}."
@@ -448,7 +448,7 @@ def _training_images(run: LoadedRun) -> tuple[Path, ...]:
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
     spec = input_spec(row)
-    pictures = [sha256_of(path) for path in images]
+    pictures = list(map(sha256_of, images))
     source = f"{len(images)} training images" if images else "bundled photographs"
 
     def make(folder: Path) -> None:

@@ -150,7 +150,7 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
         return resolved.cards  # the run was killed before it chose anything
     space = read_section(manifest, "space")
     by_name = {card.name: card for card in resolved.cards}
-    names = [str(name) for name in space.get("cards") or ()]
+    names = list(map(str, space.get("cards") or ()))
     hashes = read_section(manifest, "cards")
     recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
     others = sorted(set(recipes.items()) ^ set(read_section(space, "recipes").items()), key=str)

@@ -356,7 +356,7 @@ class CostCalibration:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             rows = {}
             for stage, ratios in new.items():
-                rows[stage] = [list(ratio) for ratio in ratios]
+                rows[stage] = list(map(list, ratios))
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 

@@ -233,7 +233,7 @@ class VariantStages:
         """
         if not self.made_here:
             raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
-        compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
+        compared, shipped = map(self._learnt_features, (Purpose.COMPARE, Purpose.SHIP))
         probe = probe_classifier(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
         return with_unknown(self._scope, self.ships, self.scored, probe, compared, shipped, self._folds, self.workload)
 

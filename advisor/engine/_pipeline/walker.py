@@ -105,7 +105,7 @@ class Walker:
     async def _run(self, stage: Stage[Result]) -> Result:
         if stage.unsupported:
             raise StageAborted(Status.SKIPPED, stage.name, stage.unsupported)
-        before = await asyncio.gather(*(self.run(earlier) for earlier in stage.after))
+        before = await asyncio.gather(*map(self.run, stage.after))
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
             run = _StageRun(stage, self.materials, results, self.workers, self._listener)

@@ -399,7 +399,7 @@ def _refuse_ship_on(request: Request) -> Refusals:
 
 def _refuse_cloud(request: Request) -> Refusals:
     devices = (*request.question.devices, *request.question.limits.must_run_on)
-    named = next((device for device in devices if ConnectionSettings.names_cloud(device)), None)
+    named = next(filter(ConnectionSettings.names_cloud, devices), None)
     if named is not None and request.execution.offline:
         yield f"--offline opens no connection, and '{named}' is in a device cloud", "leave one of the two out"
 

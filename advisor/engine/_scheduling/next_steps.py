@@ -271,7 +271,7 @@ class SearchRule:
             if not (network.tuned or recipe_of(network.training).quick_head):
                 networks.append(network)
         heads = [head for head in map(prospects.find_float, networks) if head not in prospects.closed]
-        in_time = [head for head in heads if self.prices.may_end(head)]
+        in_time = list(filter(self.prices.may_end, heads))
         return tuple(sorted(in_time, key=lambda head: self.prices.seconds((head,)))[:1])
 
     def _find_small_form(self, begun: Collection[FormStep]) -> FormStep | None:
@@ -294,7 +294,7 @@ class SearchRule:
         for network in prospects.forms:
             if network.tuned and network.card in cards:
                 networks.append(network)
-        return [step for step in map(prospects.find_float, networks) if prospects.is_open(step)]
+        return list(filter(prospects.is_open, map(prospects.find_float, networks)))
 
     def _delays_tuning(self, step: FormStep) -> bool:
         """Return whether the fine-tuning of a step's card has its time now, and would have little after the step.

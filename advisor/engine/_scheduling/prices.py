@@ -131,7 +131,7 @@ class Prices:
         stages = self.missing(steps, before)
         earlier = self.missing(before)
         left_s = self._time_limit.left_s() - self._takes_s(earlier)
-        tuning_s = self._takes_s([stage for stage in stages if _tunes(stage)])
+        tuning_s = self._takes_s(list(filter(_tunes, stages)))
         others_s = self._takes_s([stage for stage in stages if not _tunes(stage)])
         if not tuning_s:
             return float(others_s <= left_s)
@@ -153,7 +153,7 @@ class Prices:
         """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
         share = self.share(steps)
         stages = self.missing(steps)
-        tuning = [stage for stage in stages if _tunes(stage)]
+        tuning = list(filter(_tunes, stages))
         return self._wall_s(stage for stage in stages if stage not in tuning) + share * self._wall_s(tuning)
 
     def later(self, begun_s: Callable[[], float]) -> Prices:
@@ -167,7 +167,7 @@ class Prices:
     def training_s(self, network: CardTraining) -> float:
         """Return the seconds by the clock of the trainings of a network that are not done, without a limit."""
         stages = self.missing((FormStep(network, FLOAT),))
-        return self._takes_s([stage for stage in stages if _tunes(stage)])
+        return self._takes_s(list(filter(_tunes, stages)))
 
     def finishing_s(self, network: CardTraining, forms: Iterable[str], whole: bool = True) -> float:
         """Return the seconds from the end of a network's training to the results of its forms.

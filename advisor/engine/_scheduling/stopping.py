@@ -251,7 +251,7 @@ async def _each(
         run.append(measured)
         return measured
 
-    results = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
+    results = await asyncio.gather(*map(one, chosen), return_exceptions=True)
     for problem in results:
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem

@@ -246,7 +246,7 @@ def _fit_top1() -> tuple[float, ...]:
     # Four weights from fewer figures would follow the noise of single papers.
     if len(known) < FEWEST_PUBLISHED:
         return ()
-    facts = [_list_size_terms(card) for card in known]
+    facts = list(map(_list_size_terms, known))
     top1 = [card.top1() for card in known]
     weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
     return tuple(map(float, weights))

@@ -317,7 +317,7 @@ def with_files(request: Request) -> Request:
     # The request stays the same object, so that `request.yaml` has what the user wrote.
     if len(catalogs) == len(question.catalog):
         return request
-    written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
+    written = {**request.written, "candidates": names, "catalog": list(map(str, catalogs))}
     changed = replace(question, candidates=tuple(names), catalog=tuple(dict.fromkeys(catalogs)))
     return replace(request, question=changed, written=written)
 

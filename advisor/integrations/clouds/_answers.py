@@ -74,7 +74,7 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
     except (RuntimeError, ValueError) as error:
         raise StageError(f"{model.name}: LiteRT cannot load the file: {error}") from error
     details = interpreter.get_input_details()
-    shape = [int(side) for side in details[0]["shape"]]
+    shape = list(map(int, details[0]["shape"]))
     if len(details) != 1 or len(shape) != 4 or shape[-1] != 3 or shape[1] != shape[2]:
         raise StageError(f"{model.name}: its input {shape} is no square RGB image, so that no images can be sent")
     spec = InputSpec(shape[1], *_read_normalisation(model))

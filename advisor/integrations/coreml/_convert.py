@@ -225,7 +225,7 @@ def _pad(network: Network, operator: Operator) -> list[Any]:
 
 def _join(network: Network, operator: Operator) -> list[Any]:
     axis = _axis(network, operator.inputs[0], int(operator.options["axis"]))
-    return [Builder.concat(values=[network.value(index) for index in operator.inputs], axis=axis)]
+    return [Builder.concat(values=list(map(network.value, operator.inputs)), axis=axis)]
 
 
 def _axis(network: Network, index: int, axis: int) -> int:

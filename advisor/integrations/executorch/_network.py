@@ -216,7 +216,7 @@ def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
 
 def _reduce(compute: Callable[..., Any], operands: Operands, options: Options, _: Shape) -> list[_Value]:
     keeps_axes = bool(options.get("keep_dims"))
-    axes = [int(axis) for axis in operands[1].tensor.reshape(-1)]
+    axes = list(map(int, operands[1].tensor.reshape(-1)))
     if operands[0].first and axes == [1, 2]:
         # XNNPACK takes no other mean.
         reduced = compute(operands[0].tensor, (2, 3), keepdim=True)

@@ -228,7 +228,7 @@ def _draw_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
     # With a fixed seed, the same file gives the same figures.
     random = np.random.default_rng(0)
     tensors, _ = _read_details(data)
-    details = [interpreter.get_input_details(place) for place in range(len(tensors))]
+    details = list(map(interpreter.get_input_details, range(len(tensors))))
     inputs = []
     for _ in range(number):
         inputs.append([_draw_values(input_details, random) for input_details in details])

@@ -56,7 +56,7 @@ class Summary:
 
 def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
     """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
-    medians = [statistics.median(block) for block in blocks]
+    medians = list(map(statistics.median, blocks))
     values = list[float]()
     for block in blocks:
         values += block

@@ -119,7 +119,7 @@ def collect(
     interpreter.allocate_tensors()
     inputs = interpreter.get_input_details()
     outputs = interpreter.get_output_details()
-    shape = [int(side) for side in inputs[0]["shape"]]
+    shape = list(map(int, inputs[0]["shape"]))
     if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
         raise AgentError("pipeline", "its input is not one square RGB image")
     spec = InputSpec(shape[1], (mean[0], mean[1], mean[2]), (std[0], std[1], std[2]))

@@ -195,14 +195,14 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     image = options["image"]
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
-    counts = tuple(thread_counts([int(count) for count in options["threads"]]))
-    names = [str(model) for model in models]
+    counts = tuple(thread_counts(list(map(int, options["threads"]))))
+    names = list(map(str, models))
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
     repeated = [name for index, name in enumerate(names) if name in names[:index]]
     if repeated:
         raise UsageError(f"'{repeated[0]}' is given twice", "to compare a file with itself, copy it under another name")
-    files = [_check_file(name) for name in names]
+    files = list(map(_check_file, names))
     python = None
     cpus = _require_usable(options["cpus"])
     if options["runtime"] is not None:

@@ -183,7 +183,7 @@ def interleave_files(
 
     For each file there is one result for each thread count. Errors are those of :func:`measure`.
     """
-    paths = [existing_model(model) for model in models]
+    paths = list(map(existing_model, models))
     counts = thread_counts(threads)
     results = _read_results(_run_agent(paths, counts, effort, setup))
     return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))

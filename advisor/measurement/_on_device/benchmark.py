@@ -57,7 +57,7 @@ def benchmark_on_device(
     needed. ``tell`` is called with a line for each step. UsageError if a file is missing or damaged, or the target does
     not run ``.tflite`` files.
     """
-    files = [read_model(model) for model in dict.fromkeys(map(str, models))]
+    files = list(map(read_model, dict.fromkeys(map(str, models))))
     interpreter = interpreter_of(target.runtime)
     compared: tuple[Ratio, ...] = ()
     if connection is None:

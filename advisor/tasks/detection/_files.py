@@ -356,7 +356,7 @@ def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, 
     assert boxes is not None, "a search for objects has boxes"
     # Images state width and height, the metrics take height and width.
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
-    true = [true_boxes(rows) for rows in part.objects]
+    true = list(map(true_boxes, part.objects))
     return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
 
 

@@ -92,7 +92,7 @@ class BoxContent:
             "images_per_class": dict(sorted(self.read.images_per_class.items())),
             "boxes_left_out": len(self.read.faults),
             "images_with_turned_boxes": self.read.turned,
-            "object_sizes": [round_values(one) for one in self.sizes],
+            "object_sizes": list(map(round_values, self.sizes)),
         }
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:

@@ -46,7 +46,7 @@ def calibrate(
 
     # Boxes of every score tell how far scores can be believed, not only those that a threshold would show.
     every_box = 0.0
-    matched = match_boxes([true_boxes(rows) for rows in true], load_detections(detections), sizes, classes, every_box)
+    matched = match_boxes(list(map(true_boxes, true)), load_detections(detections), sizes, classes, every_box)
     calibration = fit_score_calibration(answers_of(matched))
     data = model.read_bytes()
     if calibration.changes_scores:

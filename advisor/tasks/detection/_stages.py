@@ -40,7 +40,7 @@ def calibrate_detector(card: Card, training: str, workload: Workload, made: Stag
         images = materials.require_images()
         assert images.boxes is not None, "a search for objects has boxes"
         sizes = [images.boxes.sizes[index][::-1] for index in part.indices]
-        true = [list(rows) for rows in part.objects]
+        true = list(map(list, part.objects))
         classes = len(images.classes)
         return partial(jobs.calibrate, results[made].path, results[scored], true, sizes, classes, folders.model)
 

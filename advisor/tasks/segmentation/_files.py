@@ -139,7 +139,7 @@ class Overlaps:
         either = self.either.sum(axis=0)
         there = either > 0
         moved = (self.both - by_class * self.either)[:, there] / either[there] * len(self.both)
-        return [float(value) for value in np.nanmean(by_class) + moved.mean(axis=1)]
+        return list(map(float, np.nanmean(by_class) + moved.mean(axis=1)))
 
     @property
     def of_images(self) -> Floats:

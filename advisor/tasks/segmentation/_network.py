@@ -67,7 +67,7 @@ def decoder(side: int) -> MakeHead:
     def make(shapes: Sequence[tuple[int, int, int]], classes: int) -> TrainableHead:
         import keras
 
-        inputs = [keras.Input(shape) for shape in shapes]
+        inputs = list(map(keras.Input, shapes))
         model = keras.Model(
             inputs,
             add_last(convolve_separably(convolve_separably(build_pyramid(inputs, WIDTH)[0])), classes),
@@ -111,7 +111,7 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
     most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
     planes = [plane - most for plane in tf.unstack(logs)]
     wanted = [tf.cast(labels == number, tf.float32) for number in range(len(planes))]
-    odds = [tf.exp(plane) for plane in planes]
+    odds = list(map(tf.exp, planes))
     share = counts / tf.add_n(odds)
     adjusted = tf.add_n([ratio * math.exp(more) for ratio, more in zip(odds, adjustment, strict=True)])
     right = tf.add_n([(log + more) * target for log, more, target in zip(planes, adjustment, wanted, strict=True)])
@@ -120,8 +120,8 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
     both = tf.stack(
         [tf.reduce_sum(probability * target) for probability, target in zip(probabilities, wanted, strict=True)]
     )
-    predicted = tf.stack([tf.reduce_sum(probability) for probability in probabilities])
-    there = tf.stack([tf.reduce_sum(target) for target in wanted])
+    predicted = tf.stack(list(map(tf.reduce_sum, probabilities)))
+    there = tf.stack(list(map(tf.reduce_sum, wanted)))
     missed = tf.where(there > 0, 1 - (2 * both + 1) / (predicted + there + 1), 0.0)
     return crossed + tf.reduce_sum(missed) / tf.maximum(tf.reduce_sum(tf.cast(there > 0, tf.float32)), 1.0)
 

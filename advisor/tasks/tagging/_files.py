@@ -78,7 +78,7 @@ class TagScores:
         whole = float(self.by_class[known].mean())
         without = _mean_known(self._without[:, known])
         without = np.where(np.isfinite(without), without, whole)
-        return [float(value) for value in whole + (len(without) - 1) * (without.mean() - without)]
+        return list(map(float, whole + (len(without) - 1) * (without.mean() - without)))
 
     def _range(self, value: float, without: Doubles) -> Interval:
         """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""

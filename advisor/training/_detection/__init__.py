@@ -32,7 +32,7 @@ def make_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Mod
     """
     import keras
 
-    inputs = [keras.Input(shape) for shape in shapes]
+    inputs = list(map(keras.Input, shapes))
     logits = []
     encodings = []
     for level in build_pyramid(inputs, WIDTH):
@@ -54,7 +54,7 @@ def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.M
     """Return a new head for centres, from the shapes of the maps to logits (n, rows, columns, C) of the finest."""
     import keras
 
-    inputs = [keras.Input(shape) for shape in shapes]
+    inputs = list(map(keras.Input, shapes))
     seen = build_pyramid(inputs, CENTRE_WIDTH)[0]
     for _ in range(CENTRE_DEPTH):
         seen = convolve_separably(seen)

@@ -311,7 +311,7 @@ class _Session:
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
         number = len(self.history)
-        loss = float(np.mean([float(value) for value in losses]))
+        loss = float(np.mean(list(map(float, losses))))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap_means()

@@ -204,7 +204,7 @@ class MapBatches:
         file_of = partial(_file_of, lower, images, hyperparameters, folder, self._changes)
         # With a time limit, a file with fewer copies serves too. Without one, equal searches give equal networks.
         fewest = self.copies if seconds is None else 0
-        earlier = (file_of(copies) for copies in range(self.copies, fewest - 1, -1))
+        earlier = map(file_of, range(self.copies, fewest - 1, -1))
         cache = next((file for file in earlier if file.exists()), None)
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)

@@ -242,7 +242,7 @@ def first_head(
     if data.of_labels:
         return _first_label_head(features[:, : int(backbone.outputs[0].shape[-1])], data, learnt), STRONG
     levels = level_layers(backbone)
-    first_images = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
+    first_images = np.stack(list(map(data.spec.read, data.images[:CHECKED])))
     last = int(backbone.outputs[0].shape[-1])
     # The features are those of a file in LiteRT, which may have other levels than this graph.
     if not gives_features(backbone, levels, first_images, features[: len(first_images)]):

@@ -189,7 +189,7 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
             strides = (options.strideH, options.strideW)
             return pool(first, window, strides, _PADDINGS[options.padding])
         case "MEAN":
-            return tf.reduce_mean(first, axis=[int(axis) for axis in inputs[1].reshape(-1)], keepdims=options.keepDims)
+            return tf.reduce_mean(first, axis=list(map(int, inputs[1].reshape(-1))), keepdims=options.keepDims)
         case "CONCATENATION":
             return tf.concat(inputs, axis=options.axis)
         case "PAD":
@@ -197,13 +197,13 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
         case "PADV2":
             return tf.pad(first, inputs[1], constant_values=float(inputs[2].reshape(-1)[0]))
         case "SLICE":
-            return tf.slice(first, inputs[1], [-1, *(int(side) for side in inputs[2][1:])])
+            return tf.slice(first, inputs[1], [-1, *map(int, inputs[2][1:])])
         case "GATHER":
             return tf.gather(first, inputs[1], axis=options.axis)
         case "RESHAPE":
             shape = inputs[1] if len(inputs) > 1 else options.newShape
             # The file states a batch of one, and training uses larger ones.
-            return tf.reshape(first, (-1, *(int(side) for side in shape[1:])))
+            return tf.reshape(first, (-1, *map(int, shape[1:])))
         case "SOFTMAX":
             return tf.nn.softmax(first * options.beta)
         case "RESIZE_NEAREST_NEIGHBOR" | "RESIZE_BILINEAR":

@@ -149,7 +149,7 @@ class _Training:
             if weights:
                 self._optimizers.append((_make_optimizer(hyperparameters, rate, weights, self._all), weights))
         self._weights = [*head.model.weights, *below]
-        self._means = [tf.Variable(weight) for weight in self._weights]
+        self._means = list(map(tf.Variable, self._weights))
         self._steps = Steps(self._gradients, self._update, find_halvable(backbone) if backbone else ())
         self._timer = timer
         self._began = time.monotonic()
@@ -181,12 +181,12 @@ class _Training:
         import tensorflow as tf
 
         inputs, labels = batch
-        targets_of_images = [self._head.target(labels_of_image) for labels_of_image in labels]
+        targets_of_images = list(map(self._head.target, labels))
         targets = tuple(tf.constant(np.stack(parts)) for parts in zip(*targets_of_images, strict=True))
         self._done += 1
         # A mean over few steps forgets the random start sooner.
         decay = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
-        tensors = [tf.constant(array) for array in inputs]
+        tensors = list(map(tf.constant, inputs))
         return self._steps.run((tensors, targets), after=(tf.constant(decay),))
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:

@@ -183,7 +183,7 @@ def calibrate_float(
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "model": result_of(source, results).sha256,
-            "grids": [asdict(grid) for grid in grids],
+            "grids": list(map(asdict, grids)),
             "calibration": given.calibration_key(materials),
             "view": given.spec.key if given.spec else "",
             **versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),

@@ -345,7 +345,7 @@ def with_unknown(
         spec = chosen(results)
         return {
             "artefact": results[source].sha256,
-            "files": sha256_json([read_cached_sha256(file) for file in files]),
+            "files": sha256_json(list(map(read_cached_sha256, files))),
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
             "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],

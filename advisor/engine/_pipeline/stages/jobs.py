@@ -271,7 +271,7 @@ def refit_head(
     from advisor.tflite import last_width
     from advisor.training import fit_head, join_parts
 
-    features, *views = [join_parts(parts) for parts in feature_files]
+    features, *views = list(map(join_parts, feature_files))
     last = last_width(backbone.read_bytes())
     weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
     np.savez(path, weights=weights, bias=bias)

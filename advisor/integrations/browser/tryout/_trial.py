@@ -103,7 +103,7 @@ class RunPage:
             "most_threads": MOST_THREADS,
         }
         facts = {
-            "forms": [self._facts_of(place) for place in range(len(self.forms))],
+            "forms": list(map(self._facts_of, range(len(self.forms)))),
             "protocol": protocol,
             "keeps": self.keeps,
             "weak": weak,
@@ -129,7 +129,7 @@ class RunPage:
         """Return a file that the page loads by its name; None if there is none."""
         folder, _, file = name.partition("/")
         stem = file.removesuffix(".tflite")
-        numbers = [str(place) for place in range(len(self.forms))]
+        numbers = list(map(str, range(len(self.forms))))
         if folder in ("files", "measured") and stem in numbers:
             exported = self.forms[numbers.index(stem)]
             content = exported.model.content if folder == "files" else exported.artefact
