@@ -23,7 +23,16 @@ from advisor.store._files import (
     write_atomically,
     write_hashes,
 )
-from advisor.store._limit import RESULTS, Lease, evict_results, hold_of_process, limit_bytes, warn_if_too_small
+from advisor.store._limit import (
+    RESULTS,
+    Lease,
+    entries_of,
+    evict_results,
+    hold_of_process,
+    limit_bytes,
+    sum_bytes,
+    warn_if_too_small,
+)
 from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
@@ -134,8 +143,10 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     finally:
         # From here on the results of this run may go, too: its lease protected them.
         hold.release()
-        warn_if_too_small(root, hold, most)
-        _try_to_evict(root, most)
+        entries = entries_of(root)
+        warn_if_too_small(entries, hold, most)
+        if sum_bytes(entries) > most:
+            _try_to_evict(root, most)
 
 
 def _try_to_evict(root: Path, most_bytes: int) -> None:

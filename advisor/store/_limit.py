@@ -208,9 +208,19 @@ def _describe_entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
         with contextlib.suppress(OSError):  # removed meanwhile
             # Only the result is touched when it is used, and not its hashes.
             used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
-            files = [path] if path.is_file() else path.rglob("*")
-            sizes += [file.lstat().st_size for file in files]
+            sizes += [path.lstat().st_size] if path.is_file() else _list_sizes(path)
     return CacheEntry(key, kind, sum(sizes), max(used))
+
+
+def _list_sizes(folder: str | Path) -> list[int]:
+    """Return the size of each file and folder below a folder. A cache has thousands: ``rglob`` takes twice as long."""
+    sizes = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            sizes.append(entry.stat(follow_symlinks=False).st_size)
+            if entry.is_dir(follow_symlinks=False):
+                sizes += _list_sizes(entry.path)
+    return sizes
 
 
 def uses_of(root: Path) -> tuple[CacheUse, ...]:
@@ -396,10 +406,10 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
     return sum(entry.size_bytes for entry in entries)
 
 
-def warn_if_too_small(root: Path, hold: Lease, most_bytes: int) -> None:
+def warn_if_too_small(entries: Iterable[CacheEntry], hold: Lease, most_bytes: int) -> None:
     """Log what the limit must be for the same command to find all its results again, if it is below that."""
     needed = 0
-    for entry in entries_of(root):
+    for entry in entries:
         is_download = not entry.key.startswith(f"{RESULTS}/")
         if is_download or entry.key in hold.keys:
             needed += entry.size_bytes
