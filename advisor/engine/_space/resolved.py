@@ -223,11 +223,11 @@ def require_installed(request: Request) -> None:
     images = dict.fromkeys(Role, LARGE) if resolved.question.data is not None else {}
     # The images are not read yet. Which stages there are does not depend on how many there are.
     costs = CostModel(Workload(resolved.question.trainings, tuple(resolved.recipes), images, resolved.question))
-    needy = None
     for card in resolved.cards:
-        with_tensorflow = (stage for stage in costs.stages(card) if stage.resources.pool in WITH_TENSORFLOW)
-        needy = needy or next(with_tensorflow, None)
-    if needy is not None:
+        needy = next((stage for stage in costs.stages(card) if stage.resources.pool in WITH_TENSORFLOW), None)
+        if needy is None:
+            continue
+        # One is enough: the stages of all cards take two seconds.
         raise UsageError(
             f"a search needs TensorFlow, which is not installed, for {needy.subject}",
             f"{install_extra('train')}, or ask for what needs none: heads of classifiers, and no recipe that trains",
