@@ -6,13 +6,13 @@ from typing import Any
 
 import jsonschema
 
-from tools.schemas import schemas
+from tools.schemas import make_schema
 
 
 @cache
 def validator(name: str, closed: bool = False) -> Any:
     """Return a validator of a schema; a closed one refuses every entry that is not described."""
-    schema = json.loads(schemas()[f"{name}.schema.json"])
+    schema = json.loads(make_schema(name))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(_closed(schema) if closed else schema)
 

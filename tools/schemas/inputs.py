@@ -1,6 +1,7 @@
 """JSON Schemas of the files that users write."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from advisor.catalog._schema import CardEntry, CatalogueFile, Strict
@@ -11,6 +12,7 @@ from advisor.devices._profiles.values import DeviceLimits
 from tools.schemas.described import schema_of
 
 
+@cache
 def inputs() -> dict[str, dict[str, Any]]:
     """Return the schema of each kind of file that users write, by its name."""
     return {"catalogue": _catalogue(), "device_profile": _profile(), "request": _request()}

@@ -191,10 +191,8 @@ _LINE: Entries = {
 """Entries that an evaluation has in a run folder alone."""
 
 
-def outputs() -> dict[str, dict[str, Any]]:
-    """Return the schema of each document that the program writes, by its name."""
+def make_output(name: str) -> dict[str, Any]:
+    """Return the schema of one document that the program writes."""
+    root, title = ROOTS[name]
     lines = {**ENTRIES, Evaluation: {**ENTRIES[Evaluation], **_LINE}}
-    return {
-        name: {"title": title, **schema_of(root, lines if root is Evaluation else ENTRIES)}
-        for name, (root, title) in ROOTS.items()
-    }
+    return {"title": title, **schema_of(root, lines if root is Evaluation else ENTRIES)}
