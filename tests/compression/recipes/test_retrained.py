@@ -33,8 +33,13 @@ def images(photographs: np.ndarray, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def made(float_model: bytes, photographs: np.ndarray, images: TrainingImages) -> dict[str, Compressed]:
+    import tensorflow as tf
+
     inputs = RecipeInputs(photographs, images, seconds=60)
-    return {name: recipe(name).make(float_model, inputs) for name in ("qat_int8", "pruned_75", "clustered_16")}
+    tf.config.run_functions_eagerly(True)  # the trace of a graph takes longer than these steps
+    made = {name: recipe(name).make(float_model, inputs) for name in ("qat_int8", "pruned_75", "clustered_16")}
+    tf.config.run_functions_eagerly(False)
+    return made
 
 
 @pytest.mark.parametrize("name", ["qat_int8", "pruned_75", "clustered_16"])
