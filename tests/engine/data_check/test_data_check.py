@@ -23,7 +23,7 @@ def checker(warm_cache: Path, monkeypatch: pytest.MonkeyPatch) -> LabelChecker:
 
 
 def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=2, images=240)
+    planted = plant(trashnet, tmp_path / "planted", seed=2, images=160)
     said: list[str] = []
     checked = check_data(planted.root, checker, said.append)
     labels, copies = labels_score(planted, checked), copies_score(planted, checked)
