@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,23 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.reporting import RunView
-from advisor.reporting._html import render_html
-from tests.processes import until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-import shutil
-from typing import TYPE_CHECKING
-
 from advisor.core import UsageError
 from advisor.downloads import WeightSource
 from advisor.integrations.browser import fetch_package
-from tests.processes import PATIENCE_S
+from advisor.reporting import RunView
+from advisor.reporting._html import render_html
+from tests.processes import PATIENCE_S, until
 from tests.requirements import skip_or_fail
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -44,7 +44,7 @@ def test_classification_has_every_recipe_and_the_default_ones() -> None:
 
 @pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION], ids=lambda task: task.name)
 def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None:
-    assert {name for name in task.trainings if recipe_of(name).tunes_backbone} == {FINETUNE_TOP, FINETUNE_ALL}
+    assert task.trainings == (HEAD, FINETUNE_TOP, FINETUNE_ALL)
     tuned = {name for name in task.default if recipe_of(name).tunes_backbone}
     assert tuned == (set() if task is COUNTING else {FINETUNE_ALL})
     assert bool(tuned) == (task.gain is not None)
@@ -65,26 +65,20 @@ def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Ta
     assert (task.metric, task.heading) == (metric, heading)
 
 
-@pytest.fixture
-def photographs(tmp_path: Path) -> Path:
-    """Noise of 40 mean values."""
-    rng = np.random.default_rng(0)
-    for count, level in enumerate(np.linspace(30, 220, 40)):
-        folder = tmp_path / "photographs" / ("dark" if level < 125 else "light")
-        folder.mkdir(parents=True, exist_ok=True)
-        pixels = np.clip(rng.normal(level, 20, (64, 64, 3)), 0, 255).astype(np.uint8)
-        Image.fromarray(pixels).save(folder / f"{count}.png")
-    return tmp_path / "photographs"
-
-
 def test_it_takes_three_files_at_most() -> None:
     files = [path for path in TOY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert len(files) <= 3
 
 
 @pytest.mark.integration
-def test_it_trains_judges_and_reports(tmp_path: Path, photographs: Path, search_small: Callable[..., None]) -> None:
-    search_small(photographs, tmp_path / "runs", task="brightness")
+def test_it_trains_judges_and_reports(tmp_path: Path, search_small: Callable[..., None]) -> None:
+    rng = np.random.default_rng(0)
+    for count, level in enumerate(np.linspace(30, 220, 40)):
+        folder = tmp_path / "photographs" / ("dark" if level < 125 else "light")
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.clip(rng.normal(level, 20, (64, 64, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{count}.png")
+    search_small(tmp_path / "photographs", tmp_path / "runs", task="brightness")
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
     found = {row.configuration.compression: row for row in run.evaluations()}
     assert set(found) == {"float32", "int8"}

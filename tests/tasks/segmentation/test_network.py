@@ -24,7 +24,6 @@ from advisor.exporting.check import other_mask
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks._judge import PALETTE
-from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._files import Segmenter, colour_mask
 from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resize_labels
 from advisor.tflite import Metadata, write_metadata
@@ -216,10 +215,6 @@ def test_a_bundle_is_wrong_if_more_pixels_than_tolerated_have_another_class() ->
     row["mask"][1:4] = [1, 1, 3]
     assert other_mask([scores], row, 0.05) == "10.00 % of the pixels have another class"
     assert other_mask([scores], row, 0.2) == ""
-
-
-def test_segmenters_are_trained_by_a_head_and_by_fine_tuning() -> None:
-    assert SEGMENTATION.trainings == ("head", "finetune_top", "finetune_all")
 
 
 def test_masks_have_the_colours_of_the_legend_of_a_data_check() -> None:

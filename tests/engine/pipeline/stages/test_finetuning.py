@@ -152,10 +152,7 @@ def test_a_limited_training_is_continued(images: Images, training: ChildPool, tm
     assert not list(tmp_path.glob(f"artifacts/{TRAINING}-2/*/result.json")), "the whole training is not there yet"
     with Trainers(tmp_path / "log.txt") as another_search:
         whole = _tuned(images, another_search, tmp_path)
-    for form in whole:
-        result = json.loads((form.path.parent / "result.json").read_text())
-        assert result["history"]
-        assert not result["out_of_time"]
+    assert all(_told(form)["history"] and not _told(form)["out_of_time"] for form in whole)
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
