@@ -1,4 +1,4 @@
-"""What most tests of searches would otherwise do again: time a file twice, and fit the predictor of latencies."""
+"""What most tests of searches would otherwise do again or for long: time a file, and fit the predictor of latencies."""
 
 from functools import cache
 
@@ -6,14 +6,16 @@ import pytest
 
 from advisor.devices import _prediction as prediction, own_folder
 from advisor.measurement import timing
+from tests.makers.forks import time_briefly
 
 fit = prediction.device_predictor
 
 
 @pytest.fixture(autouse=True)
-def no_second_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, each file would be timed twice."""
+def brief_timings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file is timed briefly, and on a busy machine not twice."""
     monkeypatch.setitem(timing.measure.__kwdefaults__, "retry", False)
+    monkeypatch.setattr(timing, "_run_agent", time_briefly)
 
 
 @pytest.fixture(autouse=True)

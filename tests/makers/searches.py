@@ -89,11 +89,14 @@ def warm_cache(starts_processes: None, shared_folder: Path) -> Path:
 
 
 def linked_cache(folder: Path) -> Path:
-    """Make a cache folder that shares the user's weights."""
+    """Make a cache folder that shares the user's weights, and does not read catalogues and fit the predictor again."""
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "lock"):
         if not (folder / "weights").exists():
             (folder / "weights").symlink_to(cache_root() / "weights")
+            for path in (*cache_root().glob("catalogues/*"), *cache_root().glob("predictors/*.npz")):
+                (folder / path.parent.name).mkdir(exist_ok=True)
+                (folder / path.parent.name / path.name).symlink_to(path)
     return folder
 
 

@@ -14,6 +14,7 @@ from advisor.core import _tasks as tasks
 from advisor.isolation import map_pools
 from advisor.measurement import timing
 from advisor.training import FINETUNING
+from tests.makers.forks import time_briefly
 from tests.makers.imports import InThisProcess
 from tests.makers.searches import SMALLEST
 from tests.places import PROJECT
@@ -57,6 +58,7 @@ def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -
             patch.setattr("advisor.training._finetune.finetuning.LABEL_STEPS", 1)
             patch.setitem(FINETUNING, "finetune_cached", two_epochs)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
+            patch.setattr(timing, "_run_agent", time_briefly)
             search(data=str(data), out=str(out), threads=[1], workers=1, **{**usual, **options})
 
     return run
