@@ -1,9 +1,9 @@
 """Print what a test run cost: its slowest tests, and the seconds of each folder."""
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,6 +14,9 @@ import pytest
 SLOWEST = 25  # Tests that are printed
 PROPERTY = "cpu_s"  # What a worker sends with the report of a test
 SHORT_S = 0.1  # A test that takes less is counted with the next one: to look costs milliseconds
+
+Seconds = dict[psutil.Process, tuple[float, float]]
+"""CPU seconds of each process: its own, and these with those of its children that ended."""
 
 
 @dataclass
@@ -34,7 +37,8 @@ class CostReport:
 
     def __init__(self) -> None:
         self._tests: dict[str, Cost] = defaultdict(Cost)
-        self._cpu_s = self._looked_at = 0.0
+        self._looked_at = 0.0
+        self._seconds: Seconds = {}
         self._with_children: bool | None = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -49,14 +53,14 @@ class CostReport:
         """Send the CPU seconds of a test with its last report."""
         report: pytest.TestReport = yield
         if call.when == "teardown" and time.monotonic() - self._looked_at > SHORT_S:
-            before_s = self._cpu_s
+            before = self._seconds
             self._look(item)
-            report.user_properties.append((PROPERTY, self._cpu_s - before_s))
+            report.user_properties.append((PROPERTY, _spent_s(before, self._seconds)))
         return report
 
     def _look(self, item: pytest.Item) -> None:
         self._with_children = _starts_processes(item)
-        self._cpu_s = _cpu_seconds(self._with_children)
+        self._seconds = _cpu_seconds(self._with_children)
         self._looked_at = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -87,15 +91,27 @@ def _starts_processes(item: pytest.Item) -> bool:
     return item.get_closest_marker("unit") is None
 
 
-def _cpu_seconds(with_children: bool) -> float:
-    """Return the CPU seconds of this process, and of its living and ended descendants where they are asked for."""
-    if not with_children:
-        return sum(os.times()[:4])
-    total = 0.0
+def _cpu_seconds(with_children: bool) -> Seconds:
+    """Return the CPU seconds of this process, and of its living descendants where they are asked for."""
+    seconds: Seconds = {}
     this = psutil.Process()
-    for process in [this, *this.children(recursive=True)]:
-        try:
-            total += sum(process.cpu_times()[:4])
-        except psutil.NoSuchProcess:
-            continue
-    return total
+    for process in [this, *(this.children(recursive=True) if with_children else ())]:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            seconds[process] = (sum(times[:2]), sum(times[:4]))
+    return seconds
+
+
+def _spent_s(before: Seconds, now: Seconds) -> float:
+    """Return the CPU seconds between two looks.
+
+    The seconds of a process that ended are in those of its parent. They are in none if the parent, such as a browser,
+    ended first. What such processes spent since the last look is not known then.
+    """
+    alone_s = with_ended_s = 0.0
+    for process, (own, whole) in now.items():
+        own_before, whole_before = before.get(process, (0.0, 0.0))
+        alone_s += own - own_before
+        with_ended_s += whole - whole_before
+    counted_s = sum(whole for process, (_, whole) in before.items() if process not in now)
+    return max(alone_s, with_ended_s - counted_s)
