@@ -38,7 +38,15 @@ from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
 from tests.builders import must_fail, present
-from tests.integrations.browser.tried import TOKEN, opened, pages_of, read_posted, served, write_tried_run
+from tests.integrations.browser.tried import (
+    TOKEN,
+    opened,
+    pages_of,
+    read_posted,
+    served,
+    shorten_timings,
+    write_tried_run,
+)
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import finder_files, photograph, two_cells, write_finders
 from tests.makers.browsers import FLAGS, chromium, require_runtime
@@ -256,7 +264,6 @@ def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser
     with opened(pages, browser) as page:
         tools = page.context.new_cdp_session(page)
         tools.send("Network.enable")
-        tools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
         tools.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
         page.goto(pages.server.address)
         page.wait_for_selector("body[data-ready]")
@@ -265,6 +272,7 @@ def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser
         page.wait_for_selector("#forms li >> nth=1")
         assert page.locator("#forms li b").all_inner_texts() == ["blue", "blue"]
         assert page.inner_text("#agree") == "All files give the same answer."
+        shorten_timings(page)
         page.click("#time")
         until(lambda: page.inner_text("#timed").startswith("Written"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -306,8 +314,7 @@ def test_webgpu_times_the_files_that_it_runs_whole(browser: Browser, tmp_path: P
         page.goto(pages.server.address)
         page.wait_for_selector("body[data-ready]")
         for software, said in ((False, ["software renderer"] * 2), (True, ["float32\n", "INT8 is not supported"])):
-            changes = {"software": software, "least_ms": 40, "most_ms": 80}
-            page.evaluate("changes => Object.assign(page.protocol, changes)", changes)
+            shorten_timings(page, software=software, most_threads=1)
             page.click("#time")
             until(lambda: page.inner_text("#timed").startswith("Written") and page.is_enabled("#time"))
             rows = [row for row in page.locator("#times li").all_inner_texts() if "WebGPU;" in row]

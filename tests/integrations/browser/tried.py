@@ -79,3 +79,10 @@ def opened(pages: PageRoutes, browser: Browser) -> Iterator[Page]:
         yield page
         page.context.close()
     assert complaints == []
+
+
+def shorten_timings(page: Page, **changes: Any) -> None:
+    """Let an open page time less. The server asks for all blocks, each with a time that is not 0."""
+    warm = {"runs": 1, "least_ms": 0, "most_ms": 20}
+    short = {"runs": 8, "least_ms": 20, "most_ms": 40, "pause_ms": 0, "warm": warm, **changes}
+    page.evaluate("changes => Object.assign(page.protocol, changes)", short)
