@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -220,8 +221,8 @@ def parsed(platform: str, source: str) -> list[str]:
     return list(faults(parser.parse(source.encode()).root_node))
 
 
-def written(shipping: Shipping, platform: str, accelerator: str) -> str:
-    return render_code(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
+def written(shipping: Shipping, platform: str, accelerator: str, model: ShippedModel = PARSED) -> str:
+    return render_code(shipping, platform, model, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
@@ -274,10 +275,12 @@ def test_code_calls_what_is_published(shipping: Shipping) -> None:
 
 @pytest.mark.integration
 def test_code_for_android_compiles_without_a_remark(kotlin_home: Path, tmp_path: Path) -> None:
-    """Of every task; of classifiers on each accelerator and with each kind of threshold."""
+    """Of every task; of classifiers with each kind of threshold, which takes turns with the accelerators."""
     code = [written(task.shipping(), "android", "cpu") for task in TASKS if task is not CLASSIFICATION]
-    code += android_code(CLASSIFICATION.shipping())
-    code += [of_package(classifier("android", kind), f"kind{n}") for n, kind in enumerate(THRESHOLDS)]
+    shipping, models = CLASSIFICATION.shipping(), [replace(PARSED, thresholds=kind) for kind in THRESHOLDS]
+    code.append(of_package(interpreter_code(shipping, evaluation("net"))[1], "kind0"))
+    for number, (model, accelerator) in enumerate(zip(models, cycle(ACCELERATORS), strict=False)):
+        code.append(of_package(written(shipping, "android", accelerator, model), f"kind{number}"))
     code += [part.partition("\n")[2] for part in API["android"].split("//// ")[1:]]
     for number, source in enumerate(code):
         (tmp_path / f"{number}.kt").write_text(source, encoding="utf-8")
