@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.core import StageError, UsageError, first_line, last_line, nearest, require_extra
-from advisor.engine import Machine
 from advisor.integrations.slurm._calls import LOOKS_EVERY_S, Call, CallFolder, describe_state, serve
 from advisor.isolation import TRAINERS, UNWANTED, CallLimits, Pause, TimedOut, map_pools
-from advisor.measurement import host
 from advisor.store import cache_root, read_yaml
 
 if TYPE_CHECKING:
@@ -116,6 +114,10 @@ class SlurmExecutor:
     """
 
     def __init__(self, settings: Mapping[str, Any], workers: int) -> None:
+        # Imported here: a job imports this module, and needs neither.
+        from advisor.engine import Machine
+        from advisor.measurement import host
+
         require_extra("submitit", "slurm", "--executor: submitit is not installed")
         self._settings = settings
         self._most = workers
