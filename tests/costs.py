@@ -108,10 +108,7 @@ def _spent_s(before: Seconds, now: Seconds) -> float:
     The seconds of a process that ended are in those of its parent. They are in none if the parent, such as a browser,
     ended first. What such processes spent since the last look is not known then.
     """
-    alone_s = with_ended_s = 0.0
-    for process, (own, whole) in now.items():
-        own_before, whole_before = before.get(process, (0.0, 0.0))
-        alone_s += own - own_before
-        with_ended_s += whole - whole_before
-    counted_s = sum(whole for process, (_, whole) in before.items() if process not in now)
-    return max(alone_s, with_ended_s - counted_s)
+    alone_s, with_ended_s = (
+        sum(now[process][place] - before.get(process, (0.0, 0.0))[place] for process in now) for place in (0, 1)
+    )
+    return max(alone_s, with_ended_s - sum(before[process][1] for process in before.keys() - now.keys()))

@@ -24,6 +24,7 @@ from advisor.tflite import count, read
 from advisor.training._finetune.network import level_layers
 from tests.builders import must_fail
 from tests.measurement import small_models
+from tests.tables import read_table
 from tests.tflite.graphs import INT32
 
 CATALOGUE = load_catalogue()
@@ -33,11 +34,7 @@ SMALL = CARDS["lcnet_0.5_224"]
 ALL_TERMS = ("edgenext_xx_small_288", "efficientformer_v2_s0_224", "repvit_m0.9_224")
 """Graphs whose constants have every kind of term."""
 SHAPES = {"norm.weight": (2,), "norm.bias": (2,), "norm.running_mean": (2,), "norm.running_var": (2,), "w": (2, 3)}
-FAMILIES = (
-    "lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
-    "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224", "resnet_10t_224", "repvit_m0.9_224",
-    "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256", "hgnet_v2_b0_224",
-)  # fmt: skip
+FAMILIES = read_table(__file__, "texts.yaml")["families_of_graph_files"]
 MOST_OPERATORS = ("edgenext_xx_small_288", "resnet_10t_224")
 
 

@@ -27,6 +27,7 @@ from advisor.reporting import terms
 from advisor.reporting._text import Term, term
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
+from tests.tables import read_table
 from tools.schemas import write_schemas
 
 CARD = "mobilenet_v2_1.0_224"
@@ -35,11 +36,7 @@ TWO_FORMS = (*OF_CARD, "--compressions", "float32,int8")
 HEADS = ("--training", "head", "--stop-below", "never")
 PROTOCOL = "mcp"
 """The command whose standard output belongs to a protocol, which is JSON already."""
-WITHOUT_TABLE = {
-    "init", "catalog show", "catalog fetch", "catalog check", "catalog add", "devices show", "devices add",
-    "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp", "cache clean", "cache keep", "verify",
-    "update", "try",
-}  # fmt: skip
+WITHOUT_TABLE = set(read_table(__file__, "texts.yaml")["commands_without_a_table"])
 
 
 def planned(advisor: Advisor, *options: str) -> dict[str, Any]:

@@ -11,14 +11,9 @@ from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
 from tests.builders import must_fail, present
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
-PROMISED = """
-pixel-1 pixel-2 pixel-3 pixel-4 galaxy-s24 galaxy-s25 snapdragon-855 snapdragon-865 snapdragon-845 kirin-990
-raspberry-pi-3 raspberry-pi-4 raspberry-pi-5 raspberry-pi-zero-2-w rk3399 rk3588 jetson-nano coral-dev-board
-stm32h747i-disco stm32f769i-disco stm32n6570-dk esp32-s3
-"""
 ROWS = "target,model,precision,latency_ms\ntflite-cpu-x4,mobilenet_v2_1.0_224,float32,80.5\n"
 
 
@@ -38,7 +33,7 @@ def test_a_profile_is_read_with_its_measurements(tmp_path: Path) -> None:
 
 
 def test_the_shipped_profiles_cover_the_promised_devices_with_their_sources_and_hard_limits(profiles: Profiles) -> None:
-    for name in PROMISED.split():
+    for name in read_table(__file__, "texts.yaml")["promised_devices"]:
         assert name in profiles
     assert len(profiles) > 40
     rows = [row for profile in profiles.values() for row in profile.measurements]

@@ -30,12 +30,9 @@ from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation, must_fail
 from tests.makers import bundles
+from tests.tables import read_table
 
-FILES = {
-    "README.md", "SHA256SUMS", "android/Classifier.kt", "android/InterpreterNetwork.kt", "bundle.json", "check.py",
-    "ios/Classifier.swift", "labels.txt", "model.tflite", "model_card.md", "python/classify.py",
-    "test_vectors/vectors.json",
-}  # fmt: skip
+FILES = set(read_table(__file__, "texts.yaml")["files_of_a_bundle"])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -11,15 +11,12 @@ from benchmarks.changed_runs import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECO
 from tests.makers.commands import Advisor, ended, refused
 from tests.makers.searches import Searched
 from tests.run_folders import aged, images, write_run
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
 SAMPLE = [*CHANGES][::6]
-UNDETECTED = {
-    "timed today", "licence made free", "images of the request", "host of the manifest", "reason of the end",
-    "report with another figure", "half of the rows gone", "last row gone", "drop made 0",
-    "contended made quiet", "likely wrong labels added",
-}  # fmt: skip
+UNDETECTED = set(read_table(__file__, "texts.yaml")["undetected_changes"])
 """What nothing in a run contradicts if all its hashes are computed again; some of it has no effect on the answer."""
 
 LINE = "line 1 (best/head/int8@host:cpux1) has changed since it was written: left out"

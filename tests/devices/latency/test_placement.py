@@ -24,15 +24,10 @@ from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import Column, LatencyTable, are_related_releases, column_of
 from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval, must_fail
+from tests.tables import read_table
 
 BOARD = (Cluster("Cortex-A76", 2, 2200), Cluster("Cortex-A55", 4, 1800))
-SEEN = (
-    "mobilenet_v1_1.0_224",
-    "mobilenet_v2_1.0_224",
-    "efficientnet_lite0_224",
-    "mobilenet_v1_0.5_160",
-    "mobilenet_v2_0.5_96",
-)
+SEEN = read_table(__file__, "texts.yaml")["networks_that_are_seen"]
 
 
 def board(*rows: Measurement, cores: tuple[Cluster, ...] = BOARD, **target: str) -> DeviceProfile:

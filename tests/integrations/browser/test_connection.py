@@ -30,6 +30,13 @@ SIDE = 32
 
 
 @pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "classifier.tflite"
+    path.write_bytes(small_models.classifier())
+    return path
+
+
+@pytest.fixture(scope="module")
 def chrome(starts_processes: None) -> BrowserConnection:
     chromium()
     require_runtime(LITERT)

@@ -21,14 +21,11 @@ from tests.integrations.serve.shown import ENDED, photograph, two_cells
 from tests.makers.browsers import new_context, require_runtime
 from tests.predictor import REQUEST, rows
 from tests.run_folders import candidates, with_artefact, write_run
+from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-MIDDLES = """() => [...document.querySelectorAll(".picture")].map(picture => {
-    const whole = picture.getBoundingClientRect();
-    return [...picture.querySelectorAll("rect")].map(one => one.getBoundingClientRect()).map(
-        own => [(own.x + own.width / 2 - whole.x) / whole.width, (own.y + own.height / 2 - whole.y) / whole.height]
-    ).sort(); })"""
+MIDDLES = read_table(__file__, "texts.yaml")["middles_of_marks"]
 """The middles of the marks on each picture, in shares of its sides."""
 
 

@@ -18,13 +18,9 @@ from advisor.integrations.serve import COMMAND, _command as command
 from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
+from tests.tables import read_table
 
-OUT = (
-    "runs/../", "runs/../outside/", "runs/..%2foutside/", "runs/%2e%2e/outside/", "runs/%2e%2e%2foutside/",
-    "runs/%252e%252e%252foutside/", "runs/..%5coutside/", "runs/%00/", "runs//etc/", "runs/%2fetc%2fpasswd/",
-    "runs/link/", "runs/link/bundle.zip", "compare?before=../outside&after=link", "compare?before=%2fetc&after=..",
-    "assets/../../outside/secret.txt", "assets/..%2f..%2foutside%2fsecret.txt", "../outside/", "%2e%2e/outside/",
-)  # fmt: skip
+OUT = read_table(__file__, "texts.yaml")["paths_out"]
 """Paths that would lead out of the folder."""
 
 
