@@ -59,6 +59,8 @@ def test_a_request_file_names_the_schema_in_the_wheel(installed: Path, tmp_path:
     line = (tmp_path / "advisor.yaml").read_text(encoding="utf-8").partition("\n")[0]
     named = tmp_path / line.partition("$schema=")[2]
     assert named.resolve() == installed / "advisor/_data/schemas/request.schema.json"
+    said = run(installed, str(installed / "bin" / "advisor"), "explain", "p90", cwd=tmp_path)
+    assert said.stdout.endswith("More: the documentation, what is measured (benchmark.md)\n")  # the wheel has no docs/
 
 
 def test_the_long_description_and_the_metadata_work_outside_the_repository(wheel: Path, project: Path) -> None:
@@ -95,6 +97,12 @@ def test_nobody_is_told_to_install_another_project_of_that_name(project: Path) -
         texts += (project / folder).rglob(pattern)
     wrong = re.compile(r"(?<![\w-])advisor\[|(pip|uv tool|pipx) install '?advisor\b")
     assert not [path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))]
+
+
+def test_no_message_names_a_page_that_the_wheel_lacks(project: Path) -> None:
+    named = re.compile(r"(?<!``)\bdocs/[\w/-]+\.md")  # in ``, docstrings and comments name it for readers of the source
+    texts = (path for path in (project / "advisor").rglob("*") if path.suffix in (".py", ".j2", ".yaml", ".js"))
+    assert not [path.name for path in texts if named.search(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from advisor.catalog import _architectures as architectures
 from advisor.catalog._cards import Card, Conversion, GraphReference, Preprocessing, Published, Scalar
 from advisor.core import UsageError, nearest
 from advisor.downloads import MemberFile, SourceKind, WeightSource
-from advisor.store import YamlDocument, read_yaml
+from advisor.store import YamlDocument, read_yaml, shipped_folder
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=10**13)]
@@ -264,4 +264,5 @@ def _explain_error(error: ValidationError, schema: type[BaseModel], document: Ya
     if len(stated) > 60:
         stated = f"{stated[:57]}..."
     value = f" (found {stated})" if first["type"] != "missing" else ""
-    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", "docs/catalogue.md lists the keys")
+    hint = f"correct this line; the files of {shipped_folder('catalogs')} are examples"
+    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", hint)

@@ -124,7 +124,7 @@ def explain(
     elif term:
         typer.secho(entries[0].name, bold=True)
         typer.echo(textwrap.fill(entries[0].text, WIDTH))
-        typer.echo(f"More: docs/{entries[0].page}")
+        typer.echo(f"More: {entries[0].place}")
     else:
         typer.echo(textwrap.fill(", ".join(entry.name for entry in entries), WIDTH))
 

@@ -24,7 +24,7 @@ from advisor.devices._latency.table import Column, LatencyTable, build_table, co
 from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, find_shipped_profiles
 from advisor.devices._profiles.listing import load_known_devices
 from advisor.devices._profiles.measurement import Measurement
-from advisor.devices._profiles.measurements import SOURCE
+from advisor.devices._profiles.measurements import REQUIRED, SOURCE
 
 UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which a prediction says nothing about a budget."""
@@ -306,7 +306,7 @@ class Predictor:
             ours = self._select_small(ours)
         names = [models[i] for i in choose_models(self._base, column, ours, _MEASURED)]
         measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
-        how = "and add their latencies to its profile: docs/devices.md"
+        how = f"and write their latencies into the CSV of its profile: {', '.join(REQUIRED)}"
         if measures:
             how = f"advisor devices calibrate {column.device} --adb, or --ssh USER@HOST"
         return f"measure two networks on it, such as {' and '.join(names)} ({how})"

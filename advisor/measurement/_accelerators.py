@@ -194,7 +194,7 @@ def _describe_accelerator_file() -> FileKind[Accelerator]:
         "description of an accelerator",
         Accelerator,
         {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": FactRange},
-        "see the shipped files for examples",
+        f"see the files of {find_shipped_profiles() / 'accelerators'} for examples",
     )
 
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from advisor.core import HOST, Evaluation, Interval, Quantity, UsageError, nearest, plain as plain, plural as plural
+from advisor.store import shipped_folder
 
 DASH = "\u2013"
 MINUS = "\u2212"
@@ -186,6 +187,14 @@ class Term:
     text: str
     page: str
     also: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where the documentation says more: a file of a checkout. An installed wheel has no such file."""
+        page, _, heading = self.page.partition("#")
+        if (shipped_folder("docs") / page).is_file():
+            return f"docs/{self.page}"
+        return f"the documentation, {heading.replace('-', ' ') or 'the whole page'} ({page})"
 
 
 def terms() -> tuple[Term, ...]:

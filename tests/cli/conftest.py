@@ -9,6 +9,12 @@ import pytest
 from PIL import Image
 
 from advisor import api
+from tests.run_folders import write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs").path
 
 
 @pytest.fixture

@@ -2,16 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
 from tests.tables import with_cases
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs").path
 
 
 def test_candidates_are_listed_by_number_and_key_and_a_gone_artefact_is_said(advisor: Advisor, run: Path) -> None:

@@ -20,11 +20,6 @@ from tests.run_folders import candidates, write_judged_detectors, write_run
 from tests.tables import with_cases
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs").path
-
-
 def test_the_own_question_writes_the_run_s_report_and_one_document_for_programs(advisor: Advisor, run: Path) -> None:
     said = ended(advisor("report", "runs/latest"))
     assert "best int8" in said.out

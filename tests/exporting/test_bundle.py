@@ -141,8 +141,7 @@ def test_the_edge_tpu_gets_the_integer_file_and_takes_no_float_model(trained: Ru
         bundles.export_form(trained, "float16", tmp_path / "b", targets=("edgetpu",))
     assert not (tmp_path / "b").exists()
     made = bundles.export_form(trained, "int8", tmp_path / "b", targets=("edgetpu",))
-    code, said = bundles.ran(made.path / "check.py")
-    assert code == 0, said
+    bundles.output_of(made.path / "check.py")
     measured = (made.path / "model_measured.tflite").read_bytes()
     assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
     text = (made.path / "edgetpu" / "classify_edgetpu.py").read_text()
@@ -187,8 +186,7 @@ def test_hostile_labels_reach_all_files_harmless(
     assert {label for label, _ in bundles.mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
     for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
         assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
-    code, said = bundles.ran(made.path / "check.py")
-    assert code == 0, said
+    bundles.output_of(made.path / "check.py")
 
 
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])

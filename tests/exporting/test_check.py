@@ -20,7 +20,7 @@ from advisor.exporting import Bundle, check
 from advisor.exporting._bundle import require_replaceable
 from advisor.store import RunFolder
 from tests.builders import must_fail
-from tests.makers.bundles import export_form, ran, started
+from tests.makers.bundles import export_form, output_of, ran, started
 from tests.makers.searches import Searched
 
 
@@ -125,8 +125,7 @@ def test_an_older_signed_bundle_verifies_and_says_what_it_cannot_prove(signed: P
     (signed / "SHA256SUMS").write_bytes(sums)
     private = serialization.load_pem_private_key(keys[0].read_bytes(), None)
     (signed / "SHA256SUMS.sig").write_bytes(private.sign(sums))  # type: ignore[union-attr, call-arg]
-    code, said = ran(signed / "check.py", "--key", keys[1])
-    assert code == 0, said
+    said = output_of(signed / "check.py", "--key", keys[1])
     assert "by a version before 0.2.0, which stated no date and let files be added" in said
 
 

@@ -33,7 +33,7 @@ from advisor.tflite import Suppression, read_metadata
 from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
 from tests.makers.browsers import new_context, require_runtime
-from tests.makers.bundles import checked_otherwise, ran, replace_artefact
+from tests.makers.bundles import checked_otherwise, output_of, ran, replace_artefact
 from tests.run_folders import write_run
 from tests.tables import read_table
 
@@ -170,8 +170,7 @@ def test_a_run_that_chose_no_threshold_ships_that_of_the_file(tmp_path: Path) ->
 
 
 def test_the_python_code_finds_what_mediapipe_finds(made: Bundle, images: list[Path], starts_processes: None) -> None:
-    code, said = ran(made.path / "python" / "detect.py", *images)
-    assert code == 0
+    said = output_of(made.path / "python" / "detect.py", *images)
     rows = FOUND.findall(said)
     assert len(rows) == len(said.splitlines()) >= len(images)
     for path in images:
@@ -280,8 +279,7 @@ def test_the_card_says_how_an_object_is_read_from_the_map(counter: Bundle) -> No
 def test_the_python_code_finds_the_centres_that_were_judged(counter: Bundle, tmp_path: Path) -> None:
     write_cells(tmp_path / "cells", 3)
     images = sorted((tmp_path / "cells").glob("*.png"))
-    code, said = ran(counter.path / "python" / "count.py", *images)
-    assert code == 0
+    said = output_of(counter.path / "python" / "count.py", *images)
     found = CentreFinder(counter.path / "model.tflite", InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3))
     for path in images:
         own = [row[1:] for row in FOUND_OF_COUNTERS.findall(said) if row[0] == path.name]

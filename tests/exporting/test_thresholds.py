@@ -65,8 +65,7 @@ def unsure(many_images: list[bundles.Pixels]) -> list[bundles.Pixels]:
 def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path) -> None:
     bundle = made(asked(copied, Threshold(0.999999, None, 0, 100)), tmp_path)
     Image.fromarray(unsure[-1]).save(tmp_path / "noise.png")
-    code, said = bundles.ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
-    assert code == 0
+    said = bundles.output_of(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
     assert said.strip().endswith("noise.png: unsure")
 
 
@@ -136,8 +135,7 @@ def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[bundle
         assert row["answered"] == (max(row["probabilities"]) >= least)
         assert row["may_show"] == ([names[1]] if row["probabilities"][1] >= 0.0625 else [])
     Image.fromarray(unsure[-1]).save(tmp_path / "noise.png")
-    code, said = bundles.ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
-    assert code == 0
+    said = bundles.output_of(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
     assert "    may show: " in said
 
 
@@ -180,8 +178,7 @@ def test_the_bundle_has_the_class_in_model_labels_card_and_vectors_and_passes_it
     assert "The last class, unknown, is for images of things that are none of the others. On the hold-out, " in card
     vectors = json.loads((told.path / "test_vectors/vectors.json").read_text())
     assert all(len(each["probabilities"]) == len(told.model.labels) for each in vectors["vectors"])
-    code, said = bundles.ran(told.path / "check.py")
-    assert code == 0, said
+    bundles.output_of(told.path / "check.py")
 
 
 def test_mediapipe_answers_noise_with_the_class(told: Bundle, many_images: list[bundles.Pixels]) -> None:

@@ -104,6 +104,13 @@ def ran(program: Path, *arguments: str | Path) -> tuple[int, str]:
     return 0, printed.getvalue()
 
 
+def output_of(program: Path, *arguments: str | Path) -> str:
+    """Run a Python program in this process, which must end well; return what it printed."""
+    code, said = ran(program, *arguments)
+    assert code == 0, said
+    return said
+
+
 def checked_otherwise(bundle: Bundle, folder: Path, change: Callable[[dict[str, Any]], None]) -> str:
     """Return what the checker finds wrong if the first test vector expects something else, with sums that fit it."""
     own = Path(shutil.copytree(bundle.path, folder / "changed"))

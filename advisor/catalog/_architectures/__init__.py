@@ -1,6 +1,7 @@
 """Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model``, named by cards as ``architecture``."""
 
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from advisor.catalog._cards import GRAPH_FILE, OWN_FILES, WHOLE_NETWORKS
@@ -27,6 +28,9 @@ def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -
     try:
         return function(input_size=input_size, classes=classes, **arguments)
     except (TypeError, ValueError) as error:
+        # Every card states the first two otherwise: as input_size, and by its weights.
+        arguments_known = list(signature(function).parameters)[2:]
         raise UsageError(
-            f"architecture '{name}' cannot be built with {arguments}: {error}", "docs/catalogue.md lists the arguments"
+            f"architecture '{name}' cannot be built with {arguments}: {error}",
+            f"its arguments: {', '.join(arguments_known) or 'none'}",
         ) from error

@@ -9,7 +9,7 @@ from itertools import groupby
 from advisor.core import UsageError
 from advisor.devices._connections.attached import AttachedPhone
 from advisor.devices._connections.settings import ConnectionSettings
-from advisor.devices._profiles.phones import PhoneModel, SeveralPhones, find_device, slug_of
+from advisor.devices._profiles.phones import PhoneModel, SeveralPhones, describe_by_hand, find_device, slug_of
 from advisor.devices._profiles.runtimes import find_core_of_part
 from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import Cluster, DeviceProfile, DeviceTarget
@@ -49,7 +49,7 @@ def describe_phone(
     if not cores:
         raise UsageError(
             f"the processor of {phone.maker} {phone.model} is not known: {', '.join(phone.soc) or 'it has no name'}",
-            "write its cores into a profile (docs/devices.md), with 'connection: {adb: " + phone.serial + "}'",
+            describe_by_hand(phone.model, f"adb: {phone.serial}"),
         )
     title = known.title if known else title_with_maker(phone.maker, phone.model)
     targets = {target.name: target for target in (*(known.targets if known else ()), *cpu_targets(cores))}

@@ -11,7 +11,7 @@ from advisor.core import AdvisorError, UsageError
 from advisor.devices._connections.clouds import ask_devices, cloud_named, require_device, split_selector
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.attached import ACCELERATORS, LONGEST_NAME, find_known
-from advisor.devices._profiles.phones import slug_of
+from advisor.devices._profiles.phones import describe_by_hand, slug_of
 from advisor.devices._profiles.socs import Soc, cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
 
@@ -65,7 +65,7 @@ def describe_listed(
     if not profile.cores:
         raise UsageError(
             f"the chip of {device} is not known: {', '.join(chips) or 'the cloud names none'}",
-            f"write its cores into a profile (docs/devices.md), with 'connection: {{{cloud}: {device}}}'",
+            describe_by_hand(device, f"{cloud}: {device}"),
         )
     return profile
 

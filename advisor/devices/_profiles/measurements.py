@@ -46,7 +46,8 @@ _VERSION = re.compile(rf"{_VERSION_PART}(?:\+[\w.-]+)*")
 MIN_LATENCY_MS = 1e-3
 MAX_LATENCY_MS = 1e7
 
-_REQUIRED = ("target", "model", "precision", "latency_ms")
+REQUIRED = ("target", "model", "precision", "latency_ms")
+"""Columns that the CSV of a profile must have."""
 
 FORMS = ("float32", "int8")  # Forms in which kernels are timed
 
@@ -139,7 +140,7 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
     for name in names:
         if name not in COLUMNS:
             raise UsageError(f"{path}:1: unknown column '{name}'{nearest(name, COLUMNS)}", f"columns: {COLUMNS}")
-    for name in _REQUIRED:
+    for name in REQUIRED:
         if name not in names:
             raise UsageError(f"{path}:1: the column '{name}' is missing", f"columns: {', '.join(COLUMNS)}")
 

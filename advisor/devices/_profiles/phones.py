@@ -15,6 +15,7 @@ from functools import cache
 from types import MappingProxyType
 
 from advisor.core import UsageError, plain, size_bytes
+from advisor.devices._profiles.measurements import REQUIRED
 from advisor.devices._profiles.socs import (
     Soc,
     cpu_targets,
@@ -358,7 +359,8 @@ def _list_variants(profile: str) -> tuple[PhoneModel, ...]:
 def how_to_measure(profile: DeviceProfile) -> str:
     """Return how to measure a phone that nobody measured."""
     if profile.soc.startswith(APPLE):
-        return "measure it: write latencies of your app on it into a CSV beside a profile of your own (docs/devices.md)"
+        columns = ", ".join(REQUIRED)
+        return f"measure it: write latencies of your app on it into a CSV beside your own profile ({columns})"
     return "measure it: attach it by USB, then type: advisor devices add --usb"
 
 
@@ -384,6 +386,11 @@ def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
         shown[plain_name(known)] = known
     matches = get_close_matches(plain_name(name[:_LONGEST]), shown, n=_MOST_NEAREST, cutoff=_CUTOFF)
     return tuple(shown[match] for match in matches)
+
+
+def describe_by_hand(name: str, connection: str) -> str:
+    """Return the lines that describe a device that can be reached, but whose cores are not known."""
+    return f"{two_lines(name).removeprefix('or ')}\n  connection: {{{connection}}}"
 
 
 def two_lines(name: str) -> str:

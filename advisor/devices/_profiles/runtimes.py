@@ -316,7 +316,7 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
         except ValidationError as error:
             raise UsageError(
                 f"{document.at((name,))}: {error.errors()[0]['msg']} ({name})",
-                "docs/devices.md lists the keys of a core",
+                f"keys of a core: {', '.join(CoreSchema.model_fields)}",
             ) from error
         core = Core(name, **data.model_dump(exclude={"names"}))
         for core_name in (name, *data.names):

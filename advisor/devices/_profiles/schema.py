@@ -26,7 +26,7 @@ from advisor.devices._profiles.values import (
     DeviceProfile,
     DeviceTarget,
 )
-from advisor.store import YamlDocument
+from advisor.store import YamlDocument, shipped_folder
 
 MAX_YAML_BYTES = 4_000_000  # A profile has a few kilobytes; one with every published measurement has several hundred
 
@@ -194,7 +194,7 @@ def _describe_addresses() -> Any:
 
 
 class ConnectionSchema(_describe_addresses()):  # type: ignore[misc]
-    """The connection to the device; docs/security.md says what each key may contain.
+    """The connection to the device: an address, and what runs there.
 
     There is no key for a password, because ssh uses its own keys. There is none for a configuration file, identity or
     proxy of ssh either: profiles are shared, and such a file can run commands on the user's machine.
@@ -233,7 +233,7 @@ def _describe_profile_file() -> FileKind[ProfileSchema]:
         "profile",
         ProfileSchema,
         {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
-        "see docs/devices.md for an example",
+        f"see the files of {shipped_folder('device_profiles')} for examples",
     )
 
 
