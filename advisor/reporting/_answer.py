@@ -19,7 +19,7 @@ from advisor.reporting._explanation import TITLE, explain_pick, incumbent_senten
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, describe_limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
-from advisor.reporting._steps import ALSO, is_int8_next, list_rest, next_step, next_steps, step_blocks
+from advisor.reporting._steps import ALSO, command_words, is_int8_next, list_rest, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
 MEMORY_WIDTH = 100
@@ -178,7 +178,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
     label = _last_label(view)
     if view.next_command and label:
-        yield Labelled(label, Span(view.next_command, "command"))
+        yield Labelled(label, command_words(view) if label == "Next" else Span(view.next_command, "command"))
 
 
 def is_shippable(view: RunView) -> bool:

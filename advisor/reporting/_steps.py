@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, plural, show_bytes, show_seconds
 from advisor.engine import continue_command as continue_command
-from advisor.reporting._blocks import Labelled, Span, Words, next_command
+from advisor.reporting._blocks import Labelled, Span, Words
 from advisor.reporting._classes import compute_recalls
 from advisor.reporting._phrases import count_configurations
 from advisor.reporting._text import shorten_name
@@ -64,7 +64,13 @@ def next_step(view: RunView) -> Labelled | None:
     steps = step_blocks(view)
     if steps:
         return steps[0]
-    return next_command(view.next_command) if view.next_command else None
+    return Labelled("Next", command_words(view)) if view.next_command else None
+
+
+def command_words(view: RunView) -> Words:
+    """Return what to do next where an answer has no other step, with its command."""
+    step = NextStep(view.next_topic, view.next_topic, view.next_command)
+    return step.words if view.next_topic else Span(view.next_command, "command")
 
 
 def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:

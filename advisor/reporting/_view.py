@@ -137,7 +137,8 @@ class RunView:
         by_device: the answer for each device alone, where there are several.
         dataset: the user's images, or None where the run had none.
         folder: path of the run folder as the user would type it.
-        next_command: the command to run next; empty for none.
+        next_topic: what to do next, in few words; empty for nothing.
+        next_command: the command that does it; empty for none.
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
         unfinished: how far the search came; None if it has ended.
@@ -157,6 +158,7 @@ class RunView:
     by_device: Mapping[str, Decision] = field(default_factory=dict)
     dataset: DatasetSummary | None = None
     folder: str = ""
+    next_topic: str = ""
     next_command: str = ""
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     tuning: ExpectedTuning | None = None
@@ -304,6 +306,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
     decision = run.decision
     if unfinished and decision.pick is None:
         decision = replace(decision, reason="No candidate has a result yet.")
+    topic, command = ("", "") if unfinished else _next_step(folder, run)
     return RunView(
         name=run.name,
         request=run.request,
@@ -314,7 +317,8 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         by_device=run.by_device,
         dataset=summary_of(run),
         folder=folder,
-        next_command="" if unfinished else _next_command(folder, run),
+        next_topic=topic,
+        next_command=command,
         diagnoses=_diagnoses(run.folder),
         tuning=None if unfinished else expect_tuning_gain(run),
         unfinished=unfinished,
@@ -343,34 +347,34 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
         return {}
 
 
-def _next_command(folder: str, run: LoadedRun) -> str:
-    """Return the command to run next: open the report, search or decide with a limit that can be met, or export.
+def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
+    """Return what to do next and its command: open the report, search or decide with limits that can be met, or export.
 
     There is none where nothing meets the limits of another question than the run's: the relaxations say what to change.
     """
     decision = run.decision
     pick = decision.pick
     if run.too_early:
-        return continue_command(folder)
+        return "the rest of the search", continue_command(folder)
     if not run.own_question and not decision.feasible:
-        return ""
+        return "", ""
     typed = shlex.quote(folder)
     if pick is not None and not run.own_question:
-        return f"advisor export {typed} --pick {pick.configuration.key} --to bundle"
+        return "the bundle to ship", f"advisor export {typed} --pick {pick.configuration.key} --to bundle"
     relaxing = (_relaxing_command(typed, run, relaxation) for relaxation in decision.relaxations)
     command = next(filter(None, relaxing), "")
     if command:
-        return command
+        return "limits that a file meets", command
     if pick is None and any(evaluation.status is Status.FAILED for evaluation in run.evaluations):
         # A search that is continued tries again what failed.
-        return f"advisor search --resume {typed}"
+        return "another try of what failed", f"advisor search --resume {typed}"
     if run.question.data is None and decision.feasible:
         # Published weights alone cannot learn images: that part of the request does not hold with images.
         asked = run.request.written["training"]
         trained = " --training head" if isinstance(asked, list | tuple) and "none" in asked else ""
-        return f"advisor search --request {typed}/request.yaml --data YOUR_IMAGES{trained}"
+        return "your own images", f"advisor search --request {typed}/request.yaml --data YOUR_IMAGES{trained}"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
-    return f"{opener} {typed}/report.html"
+    return "the report", f"{opener} {typed}/report.html"
 
 
 def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:

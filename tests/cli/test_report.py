@@ -79,7 +79,7 @@ def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Pat
     rows = [replace(row, answers=own) for row, own in zip(candidates(), answers, strict=True)]
     write_run(tmp_path / "runs", rows, request={"data": "photos", "min_accuracy": "80%,macro-f1=70%"})
     said = ended(advisor("report", "runs/latest"), 3)
-    arguments = said.out.split("Next: advisor ")[-1].split("\n\n")[0].split()
+    arguments = said.out.split("Next: limits that a file meets: \n  advisor ")[-1].split("\n\n")[0].split()
     assert arguments[2:] == ["--min-accuracy", "80%,macro-f1=60.0%"]
     assert advisor(*arguments).code == 0
 

@@ -67,7 +67,8 @@ def test_before_the_first_result_nothing_has_failed_and_there_is_no_next_command
     assert view.unfinished_sentence.startswith("Search is running, 0 of 10 ")
     assert view.next_command == ""
     failed = load_view(write_run(tmp_path, empty_view().evaluations, name="failed"))
-    assert failed.next_command == f"advisor search --resume {failed.folder}"
+    again = ("another try of what failed", f"advisor search --resume {failed.folder}")
+    assert (failed.next_topic, failed.next_command) == again
     assert failed.decision.reason.endswith(" configurations: the weights cannot be fetched")
 
 
