@@ -330,6 +330,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "class_thresholds": model.thresholds.by_class,
         "recall_thresholds": model.thresholds.recall,
     }
+    growth = app_growth(len(model.content), target.accelerator)
     settings = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
     described_devices = {}
     for device, figures in devices.items():
@@ -356,7 +357,8 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),
         "devices": described_devices,
-        "app_growth_bytes": app_growth(len(model.content), target.accelerator),
+        "app_growth_bytes": growth.by_abi,
+        "app_growth_litert": growth.release,
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": list(map(asdict, all_risks)),
     }

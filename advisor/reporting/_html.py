@@ -21,7 +21,7 @@ from advisor.core import (
 )
 from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
 from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
-from advisor.reporting._app_size import PHONES, app_growth
+from advisor.reporting._app_size import PHONES, AppGrowth, app_growth
 from advisor.reporting._classes import (
     compare_confusions,
     compute_lost_recall,
@@ -96,8 +96,9 @@ def _answer(view: RunView) -> Variables:
         "opening": opening_lines(view),
         "meeting_line": meeting_line(view),
         "worthless": WORTHLESS if is_worthless(view) else "",
-        "growth": _growth(pick) if pick else {},
+        "growth": _growth(pick),
         "phones": PHONES,
+        "size_of": show_bytes,
         "chart": _chart(view),
         "mistakes": _mistakes(view)[:FIRST_PHOTOS],
         "drawn": _list_drawn_photos(view)[:FIRST_PHOTOS],
@@ -113,12 +114,11 @@ def _answer(view: RunView) -> Variables:
     }
 
 
-def _growth(pick: Evaluation) -> Mapping[str, str]:
-    """Return by how much an app grows with a file for each ABI, in words; nothing where the size is not known."""
-    if pick.size is None:
-        return {}
-    grown = app_growth(round(pick.size.value), pick.configuration.target.accelerator)
-    return {abi: show_bytes(size) for abi, size in grown.items()}
+def _growth(pick: Evaluation | None) -> AppGrowth | None:
+    """Return by how much an app grows with a file; nothing where its size is not known."""
+    if pick is None or pick.size is None:
+        return None
+    return app_growth(round(pick.size.value), pick.configuration.target.accelerator)
 
 
 def _chart(view: RunView) -> tuple[blocks.Chart, ...]:

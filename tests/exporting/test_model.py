@@ -200,6 +200,7 @@ def test_the_card_says_by_how_much_an_app_grows_and_all_licences(tmp_path: Path,
     card = " ".join(model_card(run, row, replace(MODEL, content=bytes(2_000_000)), ()).split())
     assert "The model has 2.0 MB. With LiteRT, an Android app grows by" in card
     assert f"by {arm64} for arm64-v8a, 5.9 MB for armeabi-v7a, 10.2 MB for x86_64." in card
+    assert "The sizes of LiteRT are those of 2.2.0, the latest one that was measured." in card
     assert "LiteRT, which runs the file, has the licence Apache-2.0." in card
 
 

@@ -56,8 +56,7 @@ def test_a_cloud_that_fails_leaves_the_prediction(
 ) -> None:
     for name, value in state.items():
         setattr(aihub, name, value)
-    device = f"{DEVICE}:tflite-npu"
-    (row,) = advisor.benchmark_device(float_model, device=device, upload=True, cloud_limit="1s").rows
+    (row,) = advisor.benchmark_device(float_model, device=f"{DEVICE}:tflite-npu", upload=True, cloud_limit="1s").rows
     assert (row.latency and row.latency.provenance) is Provenance.PREDICTED
     assert row.reason.startswith("not measured: ")
     assert said in row.reason
