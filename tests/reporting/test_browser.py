@@ -253,11 +253,12 @@ def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
     assert opened.page.evaluate("getSelection().toString()") == meeting_line(view)
     seen = "one => {const box = one.getBoundingClientRect(); return box.height > 50 && box.top < innerHeight}"
     assert opened.page.locator(".first .chart svg").evaluate(seen)
-    assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= (
-        6 if width > 390 else 3
-    )
+    least = 6 if width > 390 else 3
+    assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= least
     opened.page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert view.decision.rule in (opened.page.locator("details.reasons").text_content() or "")
     opened.page.emulate_media(media="print")
     assert not opened.page.locator("button.copy").is_visible()
+    table = "document.querySelector('.plots ~ details').checkVisibility()"
+    assert opened.page.evaluate(f"{table} === !!document.querySelector('.plot:empty')"), "a table or plots, not both"

@@ -21,6 +21,9 @@
     });
   }
   unfold();
+  // Before the data is unpacked: a page may be printed at once.
+  const reasons = document.querySelectorAll("details.reasons, .plots ~ details");
+  addEventListener("beforeprint", () => { reasons.forEach((fold) => { fold.open = true; }); });
   const data = await window.unpacked.catch((error) => ({error: `${error.message}: this browser is too old to unpack it`}));
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -311,8 +314,13 @@
       const limit = raw === null ? null : raw / plot.scale;
       const drawn = layout(plot.axis, points, plot.xOf, limit, data.log[plot.axis], plot.unit, plot.title(), look);
       if (target.clientWidth < NARROW && !printing) Object.assign(drawn, {showlegend: false, dragmode: false});
-      if (printing) Object.assign(drawn, {width: 345, height: 240, autosize: false, legend: {...drawn.legend, y: -0.4}});
-      await Plotly.react(target, traces(points, plot.xOf, look), drawn, CONFIG);
+      const lines = traces(points, plot.xOf, look);
+      if (printing) {
+        const below = 10 * lines.filter((line) => line.showlegend !== false).length;  // two names stand beside each other
+        Object.assign(drawn, {width: 345, height: 240 + below, autosize: false, margin: {...drawn.margin, b: 54 + below},
+          legend: {...drawn.legend, yref: "container", y: 0, yanchor: "bottom"}});
+      }
+      await Plotly.react(target, lines, drawn, CONFIG);
       const steps = undominated(points.filter((row) => row.front), plot.xOf);
       const named = labels(target, [...steps, ...points.filter((row) => row.pick && !steps.includes(row))], plot.xOf, look);
       await Plotly.relayout(target, {annotations: [...drawn.annotations, ...named]});
@@ -504,7 +512,6 @@
   if ($("#compare")) attempt(showChosen, $("#compare"));
   if (form) attempt(() => { wireFilters(); paintDots(); applyFilters(); drawWhenNear(); }, $("#explore"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  const reasons = document.querySelectorAll("details.reasons");
-  addEventListener("beforeprint", () => { printing = plotsWanted = true; reasons.forEach((fold) => { fold.open = true; }); redraw(); });
+  addEventListener("beforeprint", () => { printing = plotsWanted = true; redraw(); });
   addEventListener("afterprint", () => { printing = false; redraw(); });
 })();
