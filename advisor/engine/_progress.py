@@ -152,6 +152,12 @@ class Progress:
             self._saying = text
             self._show()
 
+    def tell(self, text: str) -> None:
+        """Show a line that stays."""
+        with self._lock:
+            if self._display is not None:
+                self._display.tell(text)
+
     @contextlib.contextmanager
     def kept_in(self, run: RunFolder) -> Iterator[None]:
         """Also write what is shown to a run, for the block; the file of a search that ended in order is removed."""
@@ -180,8 +186,8 @@ class Progress:
         """Write the answer so far of a run, and show it if it has changed."""
         text = self._answer_of(run)
         with self._lock:
-            if text != self._answer and self._display is not None:
-                self._display.tell(text)
+            if text != self._answer:
+                self.tell(text)
             self._answer = text
 
     def stage(self, event: StageEvent) -> None:
@@ -208,9 +214,9 @@ class Progress:
     def _tell_load(self) -> None:
         """Say once that other programs keep the machine busy: a narrow terminal cuts the line that moves."""
         slowdown = self._load.slowdown
-        if slowdown >= BUSY and not self._has_told_load and self._display is not None:
+        if slowdown >= BUSY and not self._has_told_load:
             self._has_told_load = True
-            self._display.tell(f"other programs keep the machine busy: work takes {slowdown:.1f} times as long")
+            self.tell(f"other programs keep the machine busy: work takes {slowdown:.1f} times as long")
 
     @contextlib.contextmanager
     def doing(self, subject: str) -> Iterator[None]:
@@ -233,8 +239,8 @@ class Progress:
             self._evaluated += evaluation.status is not Status.SKIPPED
             if self._remaining is not None:
                 self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
-            if evaluation.status is Status.FAILED and self._display is not None:
-                self._display.tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
+            if evaluation.status is Status.FAILED:
+                self.tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
             self._show_event()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:

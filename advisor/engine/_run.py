@@ -74,7 +74,11 @@ def run_search(
             held.callback(resumed.hold().release)
         # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
         load = Load(cpu_s_of_tree)
-        resolved = resolve_question(request, resumed, progress.say, began)
+        try:
+            resolved = resolve_question(request, resumed, progress.say, began)
+        except KeyboardInterrupt:
+            progress.tell("interrupted before the search began: type the same command to begin again")
+            raise
         execution = resolved.execution
         executor = executor_for(execution, lambda: None if verbose else run.place(run.log_file.name))
         # From here on there is a run, which --resume can continue: what can be refused without one was refused above.
@@ -152,7 +156,7 @@ class _Search:
 
     def ask_to_stop(self) -> None:
         """Let the search end in order; what is done is kept."""
-        self._progress.say("stopping; finished evaluations are kept")
+        self._progress.tell("stopping; finished evaluations are kept. Interrupt again to end at once.")
         stopping = self._search_loop.stopping
         # The search has no event loop yet, so nobody waits for the event: it can be set from here.
         if self._loop is None:

@@ -354,11 +354,13 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
     """
     decision = run.decision
     pick = decision.pick
+    typed = shlex.quote(folder)
     if run.too_early:
-        return "the rest of the search", continue_command(folder)
+        # An interruption took nothing from the time limit of the search that is continued.
+        is_late = (run.manifest.get("stopped") or {}).get("why") == "time_limit"
+        return "the rest of the search", continue_command(folder) if is_late else f"advisor search --resume {typed}"
     if not run.own_question and not decision.feasible:
         return "", ""
-    typed = shlex.quote(folder)
     if pick is not None and not run.own_question:
         return "the bundle to ship", f"advisor export {typed} --pick {pick.configuration.key} --to bundle"
     relaxing = (_relaxing_command(typed, run, relaxation) for relaxation in decision.relaxations)

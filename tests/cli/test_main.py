@@ -171,10 +171,8 @@ def test_who_follows_gets_each_step_and_quiet_none(
 @pytest.mark.integration
 @pytest.mark.usefixtures("starts_processes")
 def test_an_interrupted_search_ends_although_a_thread_still_works(tmp_path: Path) -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", WITH_A_THREAD_THAT_WORKS],
-        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-c", WITH_A_THREAD_THAT_WORKS]
+    said = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     assert said.returncode == ExitCode.INTERRUPTED
     assert "continue with: advisor search --resume runs/mine" in said.stderr
 

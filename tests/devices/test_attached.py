@@ -23,9 +23,8 @@ def test_a_phone_says_what_it_is(phone: Phone, profiles: Profiles) -> None:
     assert (attached.memory_bytes, attached.free_memory_bytes) == (7773048 * 1024, 3000000 * 1024)
     profile = describe_phone(attached, profiles, CONNECTION)
     assert (profile.name, profile.soc, profile.predicted_from) == ("pixel-8", "Google Tensor G3", "")
-    assert [(cluster.core, cluster.count, cluster.max_mhz) for cluster in profile.cores] == [
-        ("Cortex-X3", 1, 2914), ("Cortex-A715", 4, 2367), ("Cortex-A510", 4, 1704)
-    ]  # fmt: skip
+    cores = [("Cortex-X3", 1, 2914), ("Cortex-A715", 4, 2367), ("Cortex-A510", 4, 1704)]
+    assert [(cluster.core, cluster.count, cluster.max_mhz) for cluster in profile.cores] == cores
 
 
 def test_several_phones_are_not_guessed_between(phone: Phone, second_phone: Phone) -> None:

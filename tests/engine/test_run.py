@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -58,6 +59,13 @@ def test_images_that_take_the_limit_are_no_late_weights(tmp_path: Path, monkeypa
         run_search(resolve({"candidates": [CARD], "time_limit": "100s", "out": str(tmp_path)}), Progress())
     assert "advisor search --resume" in raised.value.hint
     assert (tmp_path / "latest").resolve() == earlier.path, "this run has no result"
+
+
+def test_an_interrupt_while_the_question_is_read_says_that_no_search_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    display = Mock()
+    monkeypatch.setattr("advisor.engine._run.resolve_question", Mock(side_effect=KeyboardInterrupt))
+    must_fail(KeyboardInterrupt, "", run_search, resolve({}), Progress(display))
+    display.tell.assert_called_once_with("interrupted before the search began: type the same command to begin again")
 
 
 @pytest.mark.parametrize(("others", "wanted", "taken"), [(0.0, 2, 0.0), (1.0, 2, 0.5), (1.0, 1, 0.0), (1.5, 1, 0.5)])

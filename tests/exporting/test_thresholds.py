@@ -32,7 +32,6 @@ from advisor.tasks.classification._files import answers
 from advisor.tflite import read_metadata
 from tests.builders import must_fail, present
 from tests.makers import bundles
-from tests.makers.bundles import evaluation_of
 
 pytestmark = pytest.mark.integration
 
@@ -210,8 +209,8 @@ FORM = "float16"
 
 def learnt(run: RunFolder, form: str = FORM, reason: str = "") -> Evaluation:
     """Let a form have a file that learns from all images: the bytes are those of the float32 file."""
-    own, file = evaluation_of(run, form), "artifacts/learnt-all.tflite"
-    (run.path / file).write_bytes((run.path / evaluation_of(run, "float32").artefact).read_bytes())
+    own, file = bundles.evaluation_of(run, form), "artifacts/learnt-all.tflite"
+    (run.path / file).write_bytes((run.path / bundles.evaluation_of(run, "float32").artefact).read_bytes())
     made = (
         OnAllImages(file, sha256_file(run.path / file), 1, 48, 10, 0.9, 10)
         if not reason

@@ -19,10 +19,8 @@ def timed(model: str, *latencies_ms: float) -> FileBenchmark:
     return FileBenchmark(model, 4_000_000, 1000, timing if results else None, "" if results else "damaged")
 
 
-FOUND = Benchmark(
-    (timed("slow.tflite", 9.0, 6.0), timed("fast.tflite", 7.0, 3.0), timed("broken.tflite")),
-    (), "quick", "default", Conditions(2, 0.0), host.describe(), (),
-)  # fmt: skip
+FILES = (timed("slow.tflite", 9.0, 6.0), timed("fast.tflite", 7.0, 3.0), timed("broken.tflite"))
+FOUND = Benchmark(FILES, (), "quick", "default", Conditions(2, 0.0), host.describe(), ())
 
 
 def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:

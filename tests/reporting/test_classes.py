@@ -77,9 +77,8 @@ def test_classes_of_a_detector_have_precision_recall_and_error_of_counting() -> 
 
 def test_most_frequent_mistake_is_first_and_the_heat_map_holds_shares_of_the_true_class() -> None:
     pairs = list_confused_pairs(ANSWERS, LABELS)
-    assert [(pair.true, pair.answer, pair.count, pair.share) for pair in pairs] == [
-        ("owl", "cat", 5, 50.0), ("cat", "dog", 2, 20.0), ("dog", "cat", 1, 10.0),
-    ]  # fmt: skip
+    expected = [("owl", "cat", 5, 50.0), ("cat", "dog", 2, 20.0), ("dog", "cat", 1, 10.0)]
+    assert [(pair.true, pair.answer, pair.count, pair.share) for pair in pairs] == expected
     assert make_heatmap(ANSWERS, LABELS).shares[2] == (50, 0, 50)
 
 
@@ -102,9 +101,8 @@ def test_counts_of_the_runner_up_are_compared_with_those_of_the_pick_on_the_same
     assert (found.pick.counts, found.runner_up.counts) == (PICK, RUNNER_UP)
     assert found.changes == ((0, -2, 2), (0, 0, 0), (-4, 1, 3))
     assert found.sentence == "Of 30 validation images, the pick answers 8 wrongly, and the runner-up 5."
-    assert found.pairs == (  # the largest difference first, and no single image
-        PairDifference("owl", "cat", 5, 1), PairDifference("cat", "dog", 2, 0), PairDifference("cat", "owl", 0, 2),
-    )  # fmt: skip
+    rows = (PairDifference("owl", "cat", 5, 1), PairDifference("cat", "dog", 2, 0), PairDifference("cat", "owl", 0, 2))
+    assert found.pairs == rows, "the largest difference first, and no single image"
     found = compare_confusions(judged(PICK), judged(((1, 0, 0),) * 3), LABELS)
     assert (found.runner_up, found.wrong, found.sentence) == (None, (8,), "")
 

@@ -105,9 +105,8 @@ def test_the_front_is_a_table_with_types_too(suffix: str, tmp_path: Path) -> Non
     known = list(zip(found["card"], found["top1_percent"], strict=True))
     assert [(row["card"], float(row["top1_percent"])) for row in rows] == known
     assert known[0][0] == view.decision.front[0].configuration.card  # with commas, quotes and newlines
-    assert [str(found.dtypes[name]) for name in ("latency_p90_ms", "size_bytes", "contended")] == [
-        "float64", "Int64", "boolean",
-    ]  # fmt: skip
+    types = [str(found.dtypes[name]) for name in ("latency_p90_ms", "size_bytes", "contended")]
+    assert types == ["float64", "Int64", "boolean"]
 
 
 def test_filters_have_at_least_two_values_each_and_wide_ranges_are_logarithmic() -> None:

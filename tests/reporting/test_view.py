@@ -66,6 +66,8 @@ def test_before_the_first_result_nothing_has_failed_and_there_is_no_next_command
     assert view.decision.reason == "No candidate has a result yet."
     assert view.unfinished_sentence.startswith("Search is running, 0 of 10 ")
     assert view.next_command == ""
+    stopped = load_view(write_run(tmp_path, (), manifest={"stopped": {"why": "interrupt"}}, name="stopped"))
+    assert stopped.next_command == f"advisor search --resume {stopped.folder}"
     failed = load_view(write_run(tmp_path, empty_view().evaluations, name="failed"))
     again = ("another try of what failed", f"advisor search --resume {failed.folder}")
     assert (failed.next_topic, failed.next_command) == again

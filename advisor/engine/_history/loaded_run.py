@@ -154,9 +154,8 @@ class LoadedRun:
         ended = {"time_limit": "Time ran out", "interrupt": "The search ended"}.get(stopped)
         if ended is None or "reevaluated" in self.manifest or any(e.status != Status.SKIPPED for e in self.evaluations):
             return ""
-        return (
-            f"{ended} before the first result, so nothing is known about the limits. Give it more time, or continue it."
-        )
+        advice = "Give it more time, or continue it." if stopped == "time_limit" else "Continue it."
+        return f"{ended} before the first result, so nothing is known about the limits. {advice}"
 
 
 def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None = None) -> LoadedRun:

@@ -159,14 +159,19 @@ class SearchLoop:
             self._record_refused(scheduler, plan)
         await _cancel([*running, stopped])
         await so_far.close()
-        cut_off = bool(running) or late or (ended and left > 0)
-        return self._explain_end(study, scheduler, left, cut_off)
+        cut_off = bool(running) or (ended and left > 0)
+        return self._explain_end(study, scheduler, left, cut_off, late)
 
-    def _explain_end(self, study: Study, scheduler: Scheduler, left: int, cut_off: bool) -> Stop:
-        """Return why the search ended with ``left`` configurations; ``cut_off``: the time did not last for them."""
+    def _explain_end(self, study: Study, scheduler: Scheduler, left: int, cut_off: bool, late: bool) -> Stop:
+        """Return why the search ended with ``left`` configurations.
+
+        ``cut_off``: the limit ended work. ``late``: a network that may be picked does not fit into what is left of it.
+        """
         execution = self._execution
-        out_of_time = partial(end_early, StopKind.TIME_LIMIT, f"at the time limit of {execution.time_limit}")
-        if cut_off:
+        # Where nothing is cut off, time may be left: the end is before the limit.
+        how = "at" if cut_off else "because the rest does not fit into"
+        out_of_time = partial(end_early, StopKind.TIME_LIMIT, f"{how} the time limit of {execution.time_limit}")
+        if cut_off or late:
             return out_of_time(left)
         if left and not scheduler.trials_left:
             return end_early(StopKind.MAX_TRIALS, f"at --max-trials {execution.max_trials}", left)

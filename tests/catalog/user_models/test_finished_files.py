@@ -183,9 +183,8 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
     raw = small_models.quantized(raw_detector(), tmp_path, DETECTORS_SIDE)
     added = brought(detector_file(tmp_path / "shipped.tflite", raw=raw))
     card = added.card
-    assert (card.architecture, card.form, card.task, card.is_finished) == (
-        "tflite_fixed_detector", "int8", DETECTION.name, True
-    )  # fmt: skip
+    facts = (card.architecture, card.form, card.task, card.is_finished)
+    assert facts == ("tflite_fixed_detector", "int8", DETECTION.name, True)
     assert (card.input_size, card.classes, read_published_labels(card)) == (DETECTORS_SIDE, 3, COLOURS)
     assert {label for _, label, _ in added.seen} <= set(COLOURS)
     kept, given = (read(path.read_bytes()) for path in (added.model, tmp_path / "shipped.tflite"))

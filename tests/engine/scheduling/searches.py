@@ -22,10 +22,8 @@ from tests.engine.plans import changed, planned
 BEST, TWIN = "mobilenet_v2_1.0_224", "mobilenet_v2_1.0_224_torchvision"
 OTHER, WEAK, EXPENSIVE = "efficientnet_lite0_224", "mobilenet_v1_0.25_224", "inception_v3_299"
 TUNED = "finetune_cached"
-HEADS = planned(
-    load_catalogue().select([BEST, OTHER, WEAK]), ("float32", "int8"), (1,), ("head",), RUNTIME, images=2000,
-    validation=400,
-)  # fmt: skip
+CARDS = load_catalogue().select([BEST, OTHER, WEAK])
+HEADS = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME, images=2000, validation=400)
 PLAN = changed(HEADS, trainings=("head", TUNED))
 NO_LIMIT = Limits()
 

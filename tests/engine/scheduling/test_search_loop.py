@@ -199,9 +199,15 @@ def test_a_number_of_trials_ends_the_search_also_within_a_time_limit(tmp_path: P
 def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -> None:
     search, evaluator = Search(tmp_path, plan(), time_limit="3s"), MadeUp(pause_s=600)
     stop = asyncio.run(search.evaluate_all(evaluator))
-    assert stop.why == "time_limit"
+    assert (stop.why, stop.reason) == ("time_limit", "stopped at the time limit of 3s")
     assert evaluator.cancelled == evaluator.started != []
     assert list(search.run.evaluations()) == []
+
+
+def test_a_search_whose_rest_does_not_fit_into_its_limit_ends_before_it_and_says_so(tmp_path: Path) -> None:
+    stop = asyncio.run(Search(tmp_path, plan(), time_limit="12s").evaluate_all(MadeUp()))
+    assert (stop.why, stop.left) == ("time_limit", 3)
+    assert stop.reason == "stopped because the rest does not fit into the time limit of 12s"
 
 
 def test_a_default_search_ends_where_more_would_not_pay_and_says_what_it_did_not_fine_tune(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from advisor.measurement import MicroCheck
 from advisor.tflite import micro_arena, read
 from tests.builders import must_fail
 from tests.measurement import small_models
-from tests.measurement.small_models import OPERATORS, Builder
 from tests.requirements import skip_or_fail
 from tests.tflite.graphs import INT32, outside
 
@@ -55,11 +54,11 @@ def test_an_int8_file_runs_with_its_arena_to_the_byte_as_litert_s_reference_kern
 
 
 def test_every_operator_that_is_missing_is_named(tmp_path: Path) -> None:
-    builder = Builder()
+    builder = small_models.Builder()
     image = builder.input(8)
-    smooth = builder.operator(OPERATORS.GELU, [image], (1, 8, 8, 3))
+    smooth = builder.operator(small_models.OPERATORS.GELU, [image], (1, 8, 8, 3))
     most = builder.constant(np.array(1, np.int32), INT32)
-    top = builder.operator(OPERATORS.TOPK_V2, [smooth, most], (1, 8, 8, 3))
+    top = builder.operator(small_models.OPERATORS.TOPK_V2, [smooth, most], (1, 8, 8, 3))
     refused = check(written(tmp_path, builder.finish({"image": image}, {"top": top})))
     assert refused.missing == ("GELU", "TOPK_V2")
     assert refused.reason.endswith("has no GELU, TOPK_V2")

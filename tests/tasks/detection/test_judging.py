@@ -168,9 +168,8 @@ def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path)
 def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:
     images = boxed_images([(CAT,)] * 10 + [(CAT, DOG), (CAT,)])
     worst = at(scored(tmp_path, images, (0.9,), (0.9, 0.8), (0.9,)), images, 0.5).worst
-    assert [(one.path, one.f1) for one in worst] == [
-        ("11.jpg", 0.0), ("9.jpg", pytest.approx(2 / 3)), ("10.jpg", pytest.approx(2 / 3)), ("8.jpg", 1.0),
-    ]  # fmt: skip
+    expected = [("11.jpg", 0.0), ("9.jpg", pytest.approx(2 / 3)), ("10.jpg", pytest.approx(2 / 3)), ("8.jpg", 1.0)]
+    assert [(one.path, one.f1) for one in worst] == expected
     missed, doubled = worst[0], worst[1]
     assert (missed.sha256, (missed.width, missed.height)) == ("11", SIZE)
     assert (missed.true, missed.found) == ((JudgedBox(*CAT, 1.0, False),), ())

@@ -6,8 +6,7 @@ from advisor.catalog import run
 from advisor.core import UnsupportedRecipe
 from advisor.training import read_graph
 from tests.builders import must_fail
-from tests.measurement import small_models
-from tests.measurement.small_models import OPERATORS, Builder
+from tests.measurement.small_models import OPERATORS, Builder, classifier, two_levels
 
 SIDE = 16
 
@@ -78,7 +77,7 @@ def _of_maps() -> bytes:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching, _shuffled, _of_maps])
+@pytest.mark.parametrize("make", [lambda: classifier(SIDE), _branching, _shuffled, _of_maps])
 def test_it_answers_as_the_runtime_does(make: object) -> None:
     data = make()  # type: ignore[operator]
     graph = read_graph(data)
@@ -87,7 +86,7 @@ def test_it_answers_as_the_runtime_does(make: object) -> None:
 
 
 def test_kernels_biases_and_the_head_are_found() -> None:
-    graph = read_graph(small_models.classifier(SIDE))
+    graph = read_graph(classifier(SIDE))
     assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
     assert len(graph.biases) == 4
     assert graph.nodes[-2].output == graph.logits
@@ -101,7 +100,7 @@ def test_outputs_of_maps_have_no_probabilities_and_a_last_layer_each() -> None:
 
 
 def test_weights_written_back_are_those_of_the_file() -> None:
-    data = small_models.classifier(SIDE)
+    data = classifier(SIDE)
     graph = read_graph(data)
     index = next(iter(graph.kernels))
     doubled = 2 * graph.constants[index]
@@ -120,7 +119,7 @@ def test_an_operator_that_cannot_be_trained_is_named() -> None:
 
 
 def test_the_layers_next_to_image_and_answer_are_found_through_what_has_no_weights() -> None:
-    graph = read_graph(small_models.two_levels(SIDE))
+    graph = read_graph(two_levels(SIDE))
     assert [step.name for step in graph.first] == ["CONV_2D"]
     assert [step.name for step in graph.last] == ["FULLY_CONNECTED", "FULLY_CONNECTED"]
     assert [step.inputs[0] for step in graph.last] == list(graph.features)
