@@ -66,7 +66,7 @@ def test_an_unknown_phone_is_described_by_its_cores_or_refused(profiles: Profile
     strange = replace(unknown, processors=(*unknown.processors, ("0x99", "0x001", 9000)))
     words = "the processor of Maker M 1 is not known"
     refused = must_fail(UsageError, words, describe_phone, strange, profiles, CONNECTION)
-    assert refused.hint.startswith("write two lines into m-1.yaml, then: advisor devices add m-1.yaml")
+    assert refused.hint.startswith("write these lines into m-1.yaml, then: advisor devices add m-1.yaml")
 
 
 def test_a_phone_with_another_instruction_set_has_no_tool(phone: Phone) -> None:

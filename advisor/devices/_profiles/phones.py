@@ -390,7 +390,8 @@ def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
 
 def describe_by_hand(name: str, connection: str) -> str:
     """Return the lines that describe a device that can be reached, but whose cores are not known."""
-    return f"{two_lines(name).removeprefix('or ')}\n  connection: {{{connection}}}"
+    lines = two_lines(name).replace("or write two lines", "write these lines", 1)
+    return f"{lines}\n  connection: {{{connection}}}"
 
 
 def two_lines(name: str) -> str:
