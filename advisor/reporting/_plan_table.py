@@ -10,7 +10,7 @@ from rich.console import Console
 
 from advisor.core import HOST, Provenance, Quantity, listed, plural, recipe_of, show_bytes, show_ms, show_seconds
 from advisor.engine import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
-from advisor.reporting._blocks import DataTable, Paragraph, Span, TableColumn, Words, show
+from advisor.reporting._blocks import WIDE, DataTable, Paragraph, Span, TableColumn, Words, show
 from advisor.reporting._frames import Rows
 
 PLAN = Rows(tuple(FORECAST_COLUMNS), Forecast.to_row)
@@ -105,7 +105,7 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     budget = question.limits.latency_ms
     shown_counts = set(map(_threads, shown))
     counts = [count for count in question.thread_counts if count in shown_counts]
-    place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)} devices"
+    place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
     header: list[TableColumn[Forecast]] = [
@@ -116,7 +116,8 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
         *([] if budget is None else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]),
         TableColumn("size MB", width=ROOMY, whole=True),
         TableColumn("cost", whole=True),
-        TableColumn("weights", left=True, width=ROOMY),
+        # The interval leaves no room for it beside a name, and a line below the table names what is missing.
+        TableColumn("weights", left=True, width=WIDE if ranged else ROOMY),
     ]
     variants: dict[tuple[str, str], list[Forecast]] = {}
     for forecast in shown:
