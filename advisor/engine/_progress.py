@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shutil
 import sys
 import textwrap
@@ -71,7 +72,11 @@ class Bar:
 
     def tell(self, line: str) -> None:
         """Write above the bar, folded between words."""
-        width = shutil.get_terminal_size().columns
+        # While a search runs, standard output is a file, which has no width.
+        width = 0
+        with contextlib.suppress(OSError, ValueError):
+            width = os.get_terminal_size(sys.stderr.fileno()).columns
+        width = width or shutil.get_terminal_size().columns
         lines = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         self._bar.write("\n".join(lines), file=sys.stderr)
 
