@@ -29,7 +29,7 @@ from advisor.devices._profiles.measurements import REQUIRED, SOURCE
 UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which a prediction says nothing about a budget."""
 
-_FAR_APART = 1000.0  # A ratio of these ends that says no more if it is larger
+_FAR_APART = 1000.0  # From this ratio of the ends on, its exact value tells a reader nothing
 
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
 
@@ -302,6 +302,7 @@ class Predictor:
         """Return what to measure on a target: the catalogue's networks that tell most about it."""
         models = self._base.table.models
         ours = [i for i, name in enumerate(models) if name in model_operators()]
+        # A microcontroller has no memory for most networks of the catalogue.
         if column.kind == "mcu":
             ours = self._select_small(ours)
         names = [models[i] for i in choose_models(self._base, column, ours, _MEASURED)]

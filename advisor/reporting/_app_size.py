@@ -15,7 +15,7 @@ Source: the repository WluhWluh/bss-litert-android, contracts/downloadable-runti
 of the published package with their hashes."""
 
 LATER = "The library of 2.3.0 for Linux is 2 to 3 % larger than that of 2.2.0."
-"""What is known of the release that the code of a bundle names. Source: ``libLiteRt.so`` of the packages ai-edge-litert
+"""Sentence about the release that the code of a bundle names. Source: ``libLiteRt.so`` of the packages ai-edge-litert
 2.2.0 and 2.3.0 for CPython 3.11: 5,831,880 and 5,991,672 bytes (aarch64), 7,905,952 and 8,039,424 (x86_64)."""
 
 GPU_BYTES = 3_105_544
@@ -34,7 +34,7 @@ class AppGrowth:
 
     @property
     def remark(self) -> str:
-        """Which release of LiteRT the sizes are of."""
+        """A sentence that names the release of LiteRT of these sizes."""
         return f"The sizes of LiteRT are those of {self.release}, the latest one that was measured. {LATER}"
 
 

@@ -190,7 +190,7 @@ class Term:
 
     @property
     def place(self) -> str:
-        """Where the documentation says more: a file of a checkout. An installed wheel has no such file."""
+        """The place in the documentation that says more: a file of a checkout, or the name of the page and its part."""
         page, _, heading = self.page.partition("#")
         if (shipped_folder("docs") / page).is_file():
             return f"docs/{self.page}"

@@ -71,6 +71,7 @@ class Profiles(dict[str, DeviceProfile]):
         if device == HOST and not profile.has_target(target):
             raise self._unknown(name)
         if not profile.has_target(target):
+            # Of some phones only the NPU was measured, and their cores are known.
             predicted = phones.describe_cpu(profile)
             profile = predicted if predicted and predicted.has_target(target) else profile
         return profile, profile.target(target)

@@ -321,7 +321,10 @@ def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes:
 
 
 def describe_cpu(profile: DeviceProfile) -> DeviceProfile | None:
-    """Return the CPU of a phone of which only accelerators were measured, predicted from its cores; None of others."""
+    """Return a profile with CPU targets for a phone of which only accelerators were measured; None for other devices.
+
+    Nothing was measured on these targets, so their latencies are predicted from the cores.
+    """
     if profile.kind != "phone" or not profile.cores or profile.find_on("cpu"):
         return None
     targets = cpu_targets(profile.cores)

@@ -52,7 +52,7 @@ class FileForms(FormInputs):
 
     @property
     def macs(self) -> int:
-        """See :class:`FormInputs`: nothing is planned by them here."""
+        """See :class:`FormInputs`: ``advisor compress`` plans nothing."""
         return 0
 
     def stands_in(self, _materials: Materials) -> bool:

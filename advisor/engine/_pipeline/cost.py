@@ -63,7 +63,7 @@ COMPRESS_S: Mapping[str, float] = {
     "clustered_16": 122.0,
 }
 """Seconds of a compression recipe on MobileNetV2, after its calibration (``benchmarks/results/compression.md``, where
-recipes that train weights were limited to 120 s)."""
+recipes that train weights were limited to 120 s). ``int8`` is of the searches that gave the seconds of calibrating."""
 
 READ_START_S = 0.5
 FINETUNE_START_S = 20.0
@@ -129,7 +129,7 @@ def head_s(images: int, classes: int) -> float:
 def calibrating_s(macs: int, layers: float) -> float:
     """Return the seconds of calibrating a file, of whose layers a share (0-1) is new.
 
-    Without MACs, which are not known of each file of a user, it is priced like MobileNetV2.
+    A file without known MACs has the price of MobileNetV2.
     """
     of_mobilenet_v2 = CALIBRATE_AGAIN_S + layers * CALIBRATE_LAYERS_S
     return of_mobilenet_v2 * float(((macs or MOBILENET_V2_MACS) / MOBILENET_V2_MACS) ** CALIBRATE_POWER)
@@ -253,7 +253,7 @@ class MachineLoad:
     """How much longer jobs take now than on a quiet machine; recent jobs count most.
 
     Before the first job, ``others`` is the share (0-1) of the cores that other programs keep, and ``part`` the part
-    (0-1) of one core that a quota leaves. Programs share their cores with jobs, and a quota shares with nobody.
+    (0-1) of one core that a quota leaves. Jobs get their turn among other programs. A quota is never exceeded.
     """
 
     def __init__(self, others: float = 0.0, part: float = 1.0) -> None:
