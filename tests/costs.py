@@ -13,7 +13,7 @@ import pytest
 
 SLOWEST = 25  # Tests that are printed
 PROPERTY = "cpu_s"  # What a worker sends with the report of a test
-SHORT_S = 0.1  # A test that takes less is counted with the next one: to look costs milliseconds
+SHORT_S = 0.5  # A test that takes less is counted with the next one: a look at all processes costs milliseconds
 
 Seconds = dict[psutil.Process, tuple[float, float]]
 """CPU seconds of each process: its own, and these with those of its children that ended."""
