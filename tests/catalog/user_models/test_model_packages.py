@@ -4,6 +4,7 @@ import importlib.util
 import json
 import pickle
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from advisor.catalog._user_models.handles import export_package, is_source, loca
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
 from tests.builders import must_fail
-from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
+from tests.catalog.user_models.pt2_files import Program, members, tensor, weights, write
 from tests.tables import with_cases
 
 SIZE = 64
@@ -101,25 +102,18 @@ def graph(program: Program) -> Any:
     return program["graph_module"]["graph"]
 
 
-def node(**changes: Any) -> Change:
-    return lambda program: graph(program)["nodes"][0].update(changes)
-
-
-def argument(name: str, value: Any) -> Change:
-    return lambda program: graph(program)["nodes"][0]["inputs"].append({"name": name, "arg": value, "kind": 1})
-
-
-def shape(*sizes: int, dtype: int = 7) -> Change:
-    return lambda program: graph(program)["tensor_values"].update(x=tensor(*sizes, dtype=dtype))
-
-
-def open_batch(program: Program) -> None:
-    graph(program)["tensor_values"]["x"]["sizes"][0] = {"as_expr": {"expr_str": "__import__('os')", "hint": None}}
-
-
-def two(key: str, kind: str) -> Change:
-    spec = {kind: {"arg": {"as_tensor": {"name": "x"}}}}
-    return lambda program: program["graph_module"]["signature"][key].append(spec)
+CHANGES: dict[str, Callable[..., object]] = {
+    "target": lambda program, name: graph(program)["nodes"][0].update(target=name),
+    "argument": lambda program, *of: graph(program)["nodes"][0]["inputs"].append(
+        {"name": of[0], "arg": of[1], "kind": 1}
+    ),
+    "shape": lambda program, sizes, dtype: graph(program)["tensor_values"].update(x=tensor(*sizes, dtype=dtype)),
+    "size": lambda program, size: graph(program)["tensor_values"]["x"]["sizes"].__setitem__(0, size),
+    "spec": lambda program, key, spec: program["graph_module"]["signature"][key].append(spec),
+    "entry": lambda program, entry: program.update(entry),
+    "missing": lambda program, name: program.pop(name),
+    "nodes": lambda program, nodes: graph(program).update(nodes=nodes),
+}
 
 
 def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_code(tmp_path: Path) -> None:
@@ -147,46 +141,16 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
     assert "torch.export" in raised.hint
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (node(target="torch.os.system"), "calls torch.os.system, which is no operator"),
-        (node(target="torch.ops.higher_order.wrap_with_autocast"), "no operator of PyTorch's ATen library"),
-        (node(target="torch.ops.aten.from_file.default"), "from_file"),
-        (node(target="torch.ops.torchvision.nms.default"), "calls torch.ops.torchvision.nms.default"),
-        (node(target="torch.ops.quantized_decomposed.quantize_per_tensor.default"), "it is quantized"),
-        (argument("f", {"as_graph": {"name": "body"}}), r"code of its own \(as_graph\)"),
-        (argument("f", {"as_custom_obj": {"name": "thing"}}), r"code of its own \(as_custom_obj\)"),
-        (argument("training", {"as_bool": True}), r"in training mode \('conv2d'\)"),
-        (two("output_specs", "buffer_mutation"), r"changes its own state \(buffer_mutation\)"),
-        (two("input_specs", "user_input"), "it has 2 inputs"),
-        (two("output_specs", "user_output"), "it has 2 outputs"),
-        (shape(1, 3, 32, 48), r"its input \(1, 3, 32, 48\) is not one square RGB image"),
-        (shape(8, 3, 32, 32), r"its input \(8, 3, 32, 32\) is not"),
-        (shape(1, 3, 32, 32, dtype=FLOAT16), "it takes float16, not float32"),
-        (open_batch, r"leaves sizes open \(dynamic_shapes\)"),
-        (lambda program: program.update(range_constraints={"s0": {}}), "leaves sizes open"),
-        (lambda program: program.pop("graph_module"), "is not a usable .pt2 file: .*graph_module"),
-        (lambda program: graph(program).update(nodes=[3]), "is not a usable .pt2 file"),
-    ],
-)
-def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Change, said: str) -> None:
-    must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", members(change)))
+@with_cases
+def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: str, values: list[Any], said: str) -> None:
+    changed = members(lambda program: CHANGES[change](program, *values))
+    must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", changed))
 
 
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [
-        (weights(dtype=FLOAT16), "the weights 'conv.weight' are float16, not float32"),
-        (weights(device="cuda"), "'conv.weight' was exported on cuda"),
-        (weights(pickled=True), "the tensor 'conv.weight' is pickled"),
-        (weights(offset=1), "'conv.weight' does not fit the 540 bytes of its values"),
-        (weights(offset=-1), "'conv.weight' does not fit"),
-        ({"config": {"conv.weight": {}}}, "is not a usable .pt2 file"),
-    ],
-)
-def test_other_weights_are_refused_with_the_reason(tmp_path: Path, table: Program, said: str) -> None:
-    must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", members(table=table)))
+@with_cases
+def test_other_weights_are_refused_with_the_reason(tmp_path: Path, table: dict[str, Any] | None, said: str) -> None:
+    described = {"config": {"conv.weight": {}}} if table is None else weights(**table)
+    must_fail(UsageError, said, read_archive, write(tmp_path / "net.pt2", members(table=described)))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"x" * 400, pickle.dumps({"state": 1})])

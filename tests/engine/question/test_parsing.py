@@ -10,7 +10,7 @@ from advisor.core import TASKS, Costs, Limits, UsageError
 from advisor.core._preferences import PREFERENCES
 from advisor.engine import Execution, Question, Request, resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
-from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
+from advisor.engine._question.values import collect_options, read_file
 from advisor.isolation import usable_cores
 from advisor.store import value_at
 from tests.builders import must_fail
@@ -132,18 +132,7 @@ def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, te
     must_fail(UsageError, words, read_file, file)
 
 
-@pytest.mark.parametrize(
-    ("options", "points"),
-    [
-        (PHOTOS, LEAST_GAIN),
-        ({**PHOTOS, "time_limit": "5min"}, LEAST_GAIN),
-        ({**PHOTOS, "training": ["head"]}, 0.0),
-        ({**PHOTOS, "compressions": ["int8"]}, 0.0),
-        ({}, 0.0),
-        ({**PHOTOS, "training": ["head"], "stop_below": "1.5%"}, 1.5),
-        ({**PHOTOS, "stop_below": "never"}, 0.0),
-    ],
-)
+@with_cases
 def test_a_search_ends_by_itself_where_its_work_is_left_to_it(options: dict[str, object], points: float) -> None:
     request = resolve(options)
     assert request.execution.least_gain(request.question) == pytest.approx(points)
