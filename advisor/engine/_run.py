@@ -239,6 +239,7 @@ class _Search:
             self._resolved.materials(candidates, plan, executor.host),
             cache=self._cache,
             training_left_s=search_loop.training_left_s,
+            reserve=search_loop.reserve_after,
             training_share=search_loop.training_share,
         )
         trainers = self._trainers()
@@ -359,7 +360,7 @@ def _work_and_release(search: _Search, held: contextlib.ExitStack) -> None:
 def _calibrate_costs(load: LoadReading, machine: Machine) -> CostCalibration:
     """Return what stages cost on this machine while other programs use it as ``load`` says."""
     taken = compute_taken_share(load["cores"], load["others_cores"] or 0.0, machine.cores)
-    return CostCalibration(others=taken, part=part_of_a_core())
+    return CostCalibration(others=taken, part=part_of_a_core(), cores=machine.cores)
 
 
 def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:

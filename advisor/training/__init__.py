@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
-    from advisor.training._finetune import NO_LIMIT, TuningImages, epochs_done, ship_as_compared, tune
+    from advisor.training._finetune import TuningImages, epochs_done, ship_as_compared, tune
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from advisor.training._head.trials import LAST_LAYER
     from advisor.training._label_head import fit_label_head
     from advisor.training._labels import LANDMARKS, Suspect, find_suspects
+    from advisor.training._loop import Reserve
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
     from advisor.training._on_maps.kept import ImageSection, LabelledImages, Labels, list_outputs, objects_of
@@ -53,7 +54,6 @@ __all__ = [
     "HEAD_VERSION",
     "LANDMARKS",
     "LAST_LAYER",
-    "NO_LIMIT",
     "WEIGHTS",
     "CaptureAugmentation",
     "Change",
@@ -66,6 +66,7 @@ __all__ = [
     "Labels",
     "MakeHead",
     "Masked",
+    "Reserve",
     "Rounded",
     "Schedule",
     "Shape",

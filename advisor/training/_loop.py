@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 Batch = TypeVar("Batch")
+
+LOOK_S = 1.0  # Least seconds between two looks at the speed of a training
+RECENT_CPU_S = 10.0
+"""CPU seconds of a training after which an earlier look at its speed counts half, and the weight of the speed that was
+planned."""
+
+STILL = 0.05
+"""CPU seconds of a second below which a training was stopped, for instance for a measurement."""
+
+SLOWEST = 4.0
+"""Most times that the work after a training is taken to last longer than planned: jobs get their turn among others."""
 
 
 class Training(Protocol[Batch]):
@@ -43,16 +55,66 @@ def run_training(training: Training[Batch]) -> None:
         training.end_epoch(losses)
 
 
-class Timer:
-    """The time limit of a training that begins now; ``seconds`` is None for none."""
+@dataclass(frozen=True)
+class Reserve:
+    """The time that a search keeps for the work after a training, such as its int8 file.
 
-    def __init__(self, seconds: float | None) -> None:
+    It is ``seconds`` by the clock if a CPU second of the training takes ``wall_s`` seconds. Where that takes longer,
+    because other programs came, the work after it does so, too.
+    """
+
+    seconds: float
+    wall_s: float
+
+
+class _Load:
+    """How many times longer than planned the work of this process takes now; recent seconds count most."""
+
+    def __init__(self, planned_wall_s: float) -> None:
+        self._planned_wall_s = planned_wall_s
+        self.restart()
+
+    def restart(self) -> None:
+        """Take the plan as true until the next looks."""
+        self._looked_at = time.monotonic()
+        self._used_s = time.process_time()
+        self._wall_s = RECENT_CPU_S * self._planned_wall_s
+        self._cpu_s = RECENT_CPU_S
+
+    def read_slowdown(self) -> float:
+        """Return how many times longer than planned work takes now: from 1, the plan, to :data:`SLOWEST`."""
+        wall_s = time.monotonic() - self._looked_at
+        if wall_s >= LOOK_S:
+            cpu_s = time.process_time() - self._used_s
+            self._looked_at += wall_s
+            self._used_s += cpu_s
+            if cpu_s >= STILL * wall_s:
+                left = 0.5 ** (cpu_s / RECENT_CPU_S)
+                self._wall_s = left * self._wall_s + wall_s
+                self._cpu_s = left * self._cpu_s + cpu_s
+        return min(max(self._wall_s / self._cpu_s / self._planned_wall_s, 1.0), SLOWEST)
+
+
+class Timer:
+    """The time limit of a training that begins now; ``seconds`` is None for none.
+
+    The limit ends earlier where the work after the training takes longer than planned, for which it has a ``reserve``.
+    """
+
+    def __init__(self, seconds: float | None, reserve: Reserve | None = None) -> None:
         self.began = self._since = time.monotonic()
         self._ends = math.inf if seconds is None else self._since + seconds
+        self._reserve_s = reserve.seconds if reserve else 0.0
+        self._load = _Load(reserve.wall_s) if reserve else None
 
     def restart_share(self) -> None:
-        """Count the share of the time from now on; the end stays."""
+        """Count the share of the time from now on; the end stays.
+
+        What came before, such as the graph, used fewer cores than the steps, so it says nothing about their speed.
+        """
         self._since = time.monotonic()
+        if self._load:
+            self._load.restart()
 
     def extend_limit(self, seconds: float) -> None:
         """Let the limit end the training ``seconds`` after its beginning."""
@@ -60,12 +122,18 @@ class Timer:
 
     def is_over(self, more_s: float = 0.0) -> bool:
         """Return whether the limit is over before so many further seconds."""
-        return time.monotonic() + more_s > self._ends
+        return time.monotonic() + more_s > self._compute_end()
 
     def compute_share_spent(self, reserved_s: float = 0.0) -> float:
         """Return the share of the time that is spent, without ``reserved_s`` at its end; 0 without a limit."""
-        whole_s = self._ends - reserved_s - self._since
+        whole_s = self._compute_end() - reserved_s - self._since
         return 0.0 if math.isinf(whole_s) else (time.monotonic() - self._since) / max(whole_s, 1e-9)
+
+    def _compute_end(self) -> float:
+        """Return the end, in seconds of the monotonic clock, as fast as the machine is now."""
+        if self._load is None:
+            return self._ends
+        return self._ends - self._reserve_s * (self._load.read_slowdown() - 1.0)
 
 
 class Adam:

@@ -101,6 +101,9 @@ IMAGES_A_PART = 2000  # Most images of a part: an interrupt loses one part
 MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
 SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
 
+TRAINING_WALL = 0.6
+"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
+
 LOADED = 1.6
 """Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
 
@@ -204,6 +207,12 @@ def rough_size(card: Card, recipe: str) -> float:
     return form_of(recipe).bytes * max(card.params, 1)
 
 
+def training_walls(cores: int) -> Mapping[StageName, float]:
+    """Return the seconds by the clock of a CPU second of each kind of fine-tuning, before one was seen here."""
+    kinds = [name for name in StageName if recipe_of(name).tunes_backbone]
+    return dict.fromkeys(kinds, max(TRAINING_WALL, 1.0 / cores))
+
+
 class CostRatio(NamedTuple):
     """CPU seconds of a stage in one search over its rough price, with a mark if other work disturbed the search.
 
@@ -278,18 +287,19 @@ class CostCalibration:
     So a busy machine prices work like a quiet one; only measurements, which have the machine alone, count wall seconds.
     Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
     ``file`` is by default one for each machine, in the cache. ``others`` and ``part`` are those of
-    :class:`MachineLoad`.
+    :class:`MachineLoad`, and ``cores`` are those of the search.
 
     Attributes:
         pace: CPU seconds of each stage over its rough price.
         wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as nothing else delays it.
     """
 
-    def __init__(self, file: Path | None = None, others: float = 0.0, part: float = 1.0) -> None:
+    def __init__(self, file: Path | None = None, others: float = 0.0, part: float = 1.0, cores: int = 1) -> None:
         self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
         self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
         self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
+        self._usual_wall = {**training_walls(cores), **self.wall}
         self._worked: dict[Stage[Any], StageWork] = {}
         self._known_paces: Paces | None = None
         self._load = MachineLoad(others, part)
@@ -321,15 +331,24 @@ class CostCalibration:
             now = StageWork(price_s * share, event.cpu_s, event.seconds)
             self._worked[event.stage] = now
             if not event.stage.resources.alone:
-                usual_s = (now.cpu_s - before.cpu_s) * self.wall.get(event.stage.name, 1.0)
+                usual_s = (now.cpu_s - before.cpu_s) * self._usual_wall.get(event.stage.name, 1.0)
                 self._load.note(usual_s, now.wall_s - before.wall_s)
 
     def observed(self, name: StageName) -> float:
-        """Return the seconds that a stage of a kind takes now over those that its plan expects.
+        """Return the seconds that a stage of a kind takes now over those that its plan expects."""
+        return self._planned_slowdown * self._paces.of(name)
+
+    def training_wall_s(self, name: StageName) -> float:
+        """Return the seconds by the clock of a CPU second of a training, as plans expect them now."""
+        return self._planned_slowdown * self._usual_wall.get(name, 1.0)
+
+    @property
+    def _planned_slowdown(self) -> float:
+        """What plans take for :attr:`slowdown`.
 
         Other programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
         """
-        return (self.slowdown if self.slowdown > LOADED else 1.0) * self._paces.of(name)
+        return self.slowdown if self.slowdown > LOADED else 1.0
 
     @property
     def _paces(self) -> Paces:

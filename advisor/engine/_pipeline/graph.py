@@ -47,9 +47,6 @@ ALWAYS = (FLOAT, "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared are made and scored
 beside the training of the model that ships."""
 
-TRAINING_WALL = 0.6
-"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
-
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
@@ -355,8 +352,7 @@ class CostModel:
         ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they are 1, and fewer of
         fine-tuning. ``slower`` returns how many times longer than planned a stage of a kind takes.
         """
-        usual = {name: max(TRAINING_WALL, 1.0 / cores) for name in StageName if recipe_of(name).tunes_backbone}
-        by_clock = {**usual, **(wall or {}), StageName.FEATURES: 1.0 / cores}
+        by_clock = {**cost.training_walls(cores), **(wall or {}), StageName.FEATURES: 1.0 / cores}
         return sum(self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name) for stage in stages)
 
     def stages(self, card: Card, variants: Collection[RecipePair] | None = None) -> tuple[Stage[Any], ...]:

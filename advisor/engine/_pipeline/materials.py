@@ -20,6 +20,7 @@ from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host
 from advisor.store import ArtifactCache, read_cached_sha256, sha256_json
+from advisor.training import Reserve
 
 Value = TypeVar("Value")
 
@@ -314,6 +315,8 @@ class Materials:
     effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`
     # returns the seconds that are left for a training recipe of the card of this name; None for no limit
     training_left_s: Callable[[str, str], float | None] = lambda *_: None
+    # returns what is kept for the work after a training recipe of the card of this name; None for no limit
+    reserve: Callable[[str, str], Reserve | None] = lambda *_: None
     # returns which share (0-1) of the seconds of a training recipe of the card of this name is left; 1 for no limit
     training_share: Callable[[str, str], float] = lambda *_: 1.0
 

@@ -122,6 +122,14 @@ class SearchRule:
         forms = set(ALWAYS) & set(self.prospects.forms.get(network, ()))
         return self.prices.finishing_s(network, forms, whole)
 
+    def finishing_s_within(self, network: CardTraining, left_s: float) -> float:
+        """Return :meth:`finishing_s` of a training that has ``left_s`` seconds with what follows it: of a whole one if
+        all of it ends in time.
+        """
+        whole_s = self.finishing_s(network)
+        is_whole = left_s - whole_s >= self.prices.training_s(network)
+        return whole_s if is_whole else self.finishing_s(network, whole=False)
+
     def may_begin(self, step: FormStep) -> bool:
         """Return whether a step may begin if everything is to be evaluated.
 

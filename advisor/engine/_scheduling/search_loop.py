@@ -38,6 +38,7 @@ from advisor.engine._space.plan import (
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import waiting_factor
 from advisor.store import RunFolder
+from advisor.training import Reserve
 
 MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
@@ -349,11 +350,15 @@ class SearchLoop:
         if left_s is None or self._rule is None:
             return None
         left_s -= WRITING_S * self._slowdown()
-        network = CardTraining(card, training)
-        whole_s = left_s - self._rule.finishing_s(network)
-        if whole_s >= self._rule.prices.training_s(network):
-            return whole_s
-        return max(0.0, left_s - self._rule.finishing_s(network, whole=False))
+        return max(0.0, left_s - self._rule.finishing_s_within(CardTraining(card, training), left_s))
+
+    def reserve_after(self, card: str, training: str) -> Reserve | None:
+        """Return what is kept for the forms of a card after its training; None for no limit."""
+        left_s = self._evaluating_left()
+        if left_s is None or self._rule is None or self._calibration is None:
+            return None
+        seconds = self._rule.finishing_s_within(CardTraining(card, training), left_s)
+        return Reserve(seconds, self._calibration.training_wall_s(StageName(training)))
 
     def training_share(self, card: str, training: str) -> float:
         """Return which share (0-1) of the seconds of all trainings of a card's recipe is left; 1 for no limit."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FINETUNE_VERSION",
     "FINETUNING",
-    "NO_LIMIT",
     "WEIGHTS",
     "Finetuning",
     "TrainingTime",
@@ -38,8 +37,6 @@ __all__ = [
     "ship_as_compared",
     "tune",
 ]
-
-NO_LIMIT = TrainingTime()
 
 _SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
 
@@ -68,14 +65,14 @@ def tune(
     path: Path,
     after: Path | None = None,
     maps: Path | None = None,
-    time: TrainingTime = NO_LIMIT,
+    limit: TrainingTime | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
 
     A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
     continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
     compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
-    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``time`` says
+    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``limit`` says
     what a time limit means: the result is ``shortened`` where it chose the hyperparameters, or left no time for all.
     """
     import keras
@@ -99,10 +96,10 @@ def tune(
         if notes:
             notes.mkdir(parents=True, exist_ok=True)
             (notes / checkpoints.name).touch()
-        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=time.alone_s)
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, limit=limit)
         path.write_bytes(to_tflite(backbone, tuned, given.scores))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
-        shortened = time.fitted or tuned.out_of_time or tuned.fewer_copies
+        shortened = (limit is not None and limit.fitted) or tuned.out_of_time or tuned.fewer_copies
         # What other trainings that ship continued is complete by now.
         if notes and not shortened:
             for note in notes.iterdir():

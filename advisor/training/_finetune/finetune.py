@@ -29,6 +29,7 @@ from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Batches, Pixels
 from advisor.training._finetune import network
 from advisor.training._finetune.finetuning import Finetuning
+from advisor.training._finetune.hyperparameters import TrainingTime
 from advisor.training._finetune.maps import Halves, MapBatches, Maps, PlainMaps, halve_network
 from advisor.training._finetune.network import FinetuneData, first_head
 from advisor.training._loop import Timer, run_training
@@ -99,7 +100,7 @@ def finetune(
     folder: Path,
     after: Path | None = None,
     maps: Path | None = None,
-    alone_s: float | None = None,
+    limit: TrainingTime | None = None,
 ) -> Finetuned:
     """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
 
@@ -107,12 +108,12 @@ def finetune(
     arguments continues after the last one. ``after`` names :data:`WEIGHTS` of an earlier call with these arguments, to
     continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
     ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
-    ``folder``. ``alone_s`` is the time limit in seconds of a training after which none follows: one that its own limit
-    would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot
-    be read, or the checkpoint is damaged.
+    ``folder``. ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training that these would
+    shorten takes its ``alone_s``, and its network ships as it is. Raises StageError if the loss is not finite, an image
+    cannot be read, or the checkpoint is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
+    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, limit or TrainingTime())
     session.resume()
     run_training(session)
     return session.finish(backbone)
@@ -153,15 +154,15 @@ class _Session:
         folder: Path,
         after: Path | None,
         maps: Path,
-        alone_s: float | None,
+        limit: TrainingTime,
     ) -> None:
         from advisor.training._finetune.optimizer import Optimizer
 
-        self._time = Timer(hyperparameters.seconds)
+        self._time = Timer(hyperparameters.seconds, limit.reserve)
         self.out_of_time = False
         self._shortened = False
         # None where nothing follows, or once this training has taken the time of what follows.
-        self._alone_s = alone_s
+        self._alone_s = limit.alone_s
         self._ships_itself = False
         self._fewer_copies = False
         self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()
@@ -188,7 +189,7 @@ class _Session:
         self._changed = hyperparameters.capture
         if hyperparameters.cached:
             halves = halve_network(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
-            cached_maps = _read_maps(halves, images, data, hyperparameters, maps, alone_s)
+            cached_maps = _read_maps(halves, images, data, hyperparameters, maps, limit.alone_s)
             taught = halves.upper
             # All copies of an image are equally likely, the unchanged one included.
             self._changed = cached_maps.copies / (1 + cached_maps.copies)

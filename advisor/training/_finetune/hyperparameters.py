@@ -9,6 +9,7 @@ from typing import Any
 from advisor.core import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, recipe_of
 from advisor.training._features import Augmentation
 from advisor.training._finetune.finetuning import Finetuning
+from advisor.training._loop import Reserve
 
 LEARNING_RATE = (1e-4, 1.2e-3)
 EPOCHS = (10, 30)
@@ -51,6 +52,7 @@ class TrainingTime:
 
     alone_s: float | None = None  # its limit in seconds if no training follows; None where none follows anyway
     fitted: bool = False  # the limit has chosen its hyperparameters
+    reserve: Reserve | None = None  # what the limit keeps for the work after it; None for no limit
 
 
 class Trials:

@@ -110,7 +110,7 @@ def train(
     """
     import keras
 
-    timer = Timer(start.seconds)
+    timer = Timer(start.seconds, start.reserve)
     try:
         maps, head = kind.divide(card, weights, classes, seed)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.training._loop import Reserve
+
 WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
 
 
@@ -19,6 +21,7 @@ class TrainingStart(NamedTuple):
     share: float = 0.0  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
     goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
     seconds: float | None = None  # after which it ends with the epochs that it has then; None for no limit
+    reserve: Reserve | None = None  # what the limit keeps for the work after it; None for no limit
 
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
         """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""

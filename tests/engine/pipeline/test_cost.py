@@ -16,7 +16,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, HeadFacts
 from advisor.engine import Resources, Results, Scope, Stage, StageName, VariantStages, Workload
-from advisor.engine._pipeline.cost import DETECTOR_START_S, MOST, CostCalibration, detector_s
+from advisor.engine._pipeline.cost import DETECTOR_START_S, MOST, TRAINING_WALL, CostCalibration, detector_s
 from advisor.engine._pipeline.graph import CostModel, with_all_before
 from advisor.engine._pipeline.stage import ALONE, Durations, EventKind, StageEvent
 from advisor.training import WEIGHTS
@@ -170,10 +170,13 @@ def test_other_programs_and_a_quota_count_before_the_first_job(tmp_path: Path, k
 
 
 def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs_and_misleads_no_next_search(tmp_path: Path) -> None:
-    book, training = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
-    for epoch, wall_s in enumerate((10.0, 20.0, 60.0, 100.0), start=1):
-        book.note(StageEvent(training, EventKind.EPOCH, wall_s, epochs=(epoch, 9), cpu_s=10.0 * epoch), 90.0)
-    assert book.slowdown == pytest.approx(4.0, rel=0.15)
+    training = _stage(StageName.FINETUNE_CACHED)
+    for cores, wall in ((1, 1.0), (2, TRAINING_WALL)):
+        book = CostCalibration(tmp_path / "pace.json", cores=cores)
+        for epoch, wall_s in enumerate((10.0, 20.0, 60.0, 100.0), start=1):
+            event = StageEvent(training, EventKind.EPOCH, wall * wall_s, epochs=(epoch, 9), cpu_s=10.0 * epoch)
+            book.note(event, 90.0)
+        assert book.slowdown == pytest.approx(4.0, rel=0.15)
     before = CostCalibration(tmp_path / "pace.json")
     jobs(before, 3, cpu_s=10.0, wall_s=40.0)
     before.keep(disturbed=True)

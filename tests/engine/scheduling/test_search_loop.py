@@ -24,11 +24,12 @@ from advisor.core import (
     TimingFacts,
 )
 from advisor.engine import Role, Scope, StageName, input_spec, resolve, score
+from advisor.engine._pipeline.cost import TRAINING_WALL, CostCalibration
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._scheduling import stopping as finalists
-from advisor.engine._scheduling.search_loop import SearchLoop
+from advisor.engine._scheduling.search_loop import WRITING_S, SearchLoop
 from advisor.engine._scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import Plan
@@ -466,9 +467,13 @@ def test_large_files_are_evaluated_only_where_nothing_meets_the_limit(tmp_path: 
 
 def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
-    loop = search.loop()
+    pace = CostCalibration(tmp_path / "pace.json", cores=2)
+    loop = SearchLoop(search.request, search.run, search.progress, time.monotonic(), 2, pace)
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
     stop_clock(monkeypatch)
     left_s, training_s = present(loop._evaluating_left()), present(loop.training_left_s(BEST, "finetune_cached"))
-    assert 1.0 < left_s - training_s < 120.0
+    reserve = present(loop.reserve_after(BEST, "finetune_cached"))
+    assert reserve.seconds == pytest.approx(left_s - training_s - WRITING_S, abs=0.1)
+    assert reserve.wall_s == TRAINING_WALL
+    assert 1.0 < reserve.seconds < 120.0
     assert Search(tmp_path, plan()).loop().training_left_s(BEST, "finetune_cached") is None

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.measurement import label_precision, predict
-from advisor.training import WEIGHTS, Finetuning, _loop as loop, epochs_done, train_head
+from advisor.training import WEIGHTS, Finetuning, TrainingTime, _loop as loop, epochs_done, train_head
 from advisor.training._features import Augmentation
 from advisor.training._finetune import maps, to_tflite
 from advisor.training._finetune.finetune import STATE, Finetuned, _Session, finetune
@@ -266,7 +266,7 @@ def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(short: Tuned
     assert not again["shortened"]
     assert again["history"][0]["loss"] == pytest.approx(_losses(short[1])[0], rel=1e-3), "another limit begins anew"
     with _ticking():
-        _, alone = _run(few, tmp_path / "alone", replace(SHORT, seconds=16.0), alone_s=400.0)
+        _, alone = _run(few, tmp_path / "alone", replace(SHORT, seconds=16.0), limit=TrainingTime(alone_s=400.0))
     assert len(alone.history) == SHORT.epochs, "it takes the time of the one that ships"
     assert alone.out_of_time, "nothing follows it, and a later search without a limit begins it anew"
     assert not json.loads((tmp_path / "alone" / STATE).read_text())["shortened"], "its rate falls with its steps"

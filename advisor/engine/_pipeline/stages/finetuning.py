@@ -30,7 +30,6 @@ from advisor.tflite import VERSION as LEVELS_VERSION
 from advisor.training import (
     FINETUNE_VERSION,
     FINETUNING,
-    NO_LIMIT,
     WEIGHTS,
     Finetuning,
     TrainingTime,
@@ -165,7 +164,7 @@ class _Training:
         # A compared model that ran out of time has used what a limit leaves: further epochs have none.
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
-        chosen, time = self.choose(materials, results), NO_LIMIT
+        chosen, time = self.choose(materials, results), TrainingTime()
         # Trials have chosen the hyperparameters already; a limit shortens only those that nothing has chosen.
         if not self.trials:
             chosen, time = _within_limit(chosen, before, materials, self.scope)
@@ -251,15 +250,16 @@ def _within_limit(
 
     The model that ships trains the layers of the ``compared`` one, whose maps it reads.
     """
+    reserve = materials.reserve(scope.card, scope.training)
     if compared is not None:
         result = read_result(compared.path.parent)
         trained = result.get("trained", values.trained)
         same_layers = replace(values, trained=trained, judged_copies=trained == values.trained)
-        return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
+        return same_layers, TrainingTime(fitted=bool(result.get("shortened")), reserve=reserve)
     if scope.purpose != Purpose.COMPARE:
-        return values, NO_LIMIT
+        return values, TrainingTime()
     fitted = values.shorten_to(materials.training_share(scope.card, scope.training))
-    return fitted, TrainingTime(materials.alone_s(scope), fitted != values)
+    return fitted, TrainingTime(materials.alone_s(scope), fitted != values, reserve)
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
