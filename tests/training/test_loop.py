@@ -24,9 +24,7 @@ def pass_second(clock: SimpleNamespace, cpu_s: float) -> None:
 
 
 @with_cases
-def test_a_training_ends_earlier_by_what_the_work_after_it_takes_longer(
-    clock: SimpleNamespace, cpu_s: float, ends: float
-) -> None:
+def test_a_training_ends_earlier_where_work_takes_longer(clock: SimpleNamespace, cpu_s: float, ends: float) -> None:
     timer = Timer(100.0, Reserve(20.0, wall_s=0.5))
     while not timer.is_over():
         pass_second(clock, cpu_s)
