@@ -137,9 +137,10 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
 
     ``without`` are the figures without each group of images, (U,): NaN where nothing is left to judge. Images of one
     group, such as frames of a film, resemble each other, so a group counts once. The error is that of the jackknife
-    over groups, times the root of two, because the other images differ by as much; Student's distribution allows for
-    few groups, and log odds keep the ends inside 0 and 1 (B. Efron and R. Tibshirani, "An Introduction to the
-    Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical Intervals", 1991, section 4.8).
+    over groups, times the root of two, because the other images differ by as much. Student's distribution allows for
+    few groups, and for few that bring most of the error; log odds keep the ends inside 0 and 1 (B. Efron and R.
+    Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical Intervals",
+    1991, section 4.8).
     """
     from scipy.special import expit, logit, stdtrit
 
@@ -157,7 +158,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
         low = min(value, ends.low)
         high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
-    half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
+    half = float(stdtrit(_count_freedom(figures), (1 + LEVEL) / 2)) * 2**0.5 * error
     # Log odds of 0 and 1 are infinite.
     inside = min(max(value, EDGE), 1 - EDGE)
     # The derivative of the log odds turns a half width of the figure into one of its log odds.
@@ -165,6 +166,20 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     low = float(expit(logit(inside) - half_of_odds))
     high = float(expit(logit(inside) + half_of_odds))
     return OtherImagesRange(value, min(value, low), max(value, high), error)
+
+
+def _count_freedom(figures: Floats) -> float:
+    """Return the degrees of freedom of the variance of figures (U,): from 1 to U - 1, which equal shares in it give.
+
+    Where a class is in few images, these bring most of the variance, and it is as uncertain as one of few images. This
+    is the estimate by the fourth moment (B. O'Neill, "Some useful moment results in sampling problems", The American
+    Statistician 68, 2014, section 3).
+    """
+    count = len(figures)
+    squares = np.square(figures - figures.mean())
+    kurtosis = float(np.square(squares).mean() / squares.mean() ** 2)
+    freedom = 2 * count / (kurtosis - (count - 3) / (count - 1))
+    return min(max(freedom, 1.0), count - 1.0)
 
 
 class Classifier:

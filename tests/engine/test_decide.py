@@ -6,6 +6,7 @@ Answers of candidates on each image, by which accuracies are compared.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -202,27 +203,13 @@ def _answered(run: RunFolder, card: str, answers: Sequence[float]) -> Evaluation
     return replace(evaluation(card), answers=ImageAnswers(file=run.keep_answers(card, answers)))
 
 
-@pytest.mark.parametrize(
-    ("kept", "known"),
-    [
-        (np.array([0, 1, 0, 0]), (1.0, 1.0, 0.0, 1.0)),
-        (np.array([[0, 1, 1, 0], [0, 1, 0, 1]]), (1.0, 1.0, 0.5, 0.5)),  # under capture conditions
-        (np.array([1.5, -0.25, 0.75, 1.0], np.float32), (1.5, -0.25, 0.75, 1.0)),  # of a detector
-        *((np.array([1.0, wrong, 1.0, 1.0], np.float32), None) for wrong in (np.nan, np.inf, -1e9)),
-        (np.ones(3, np.float32), None),
-        (np.ones(5, np.float32), None),
-        (np.array([0, 1, 0]), None),
-        (np.ones(4), None),
-        (np.ones((1, 4), np.float32), None),
-        (np.ones(4, bool), None),
-    ],
-)
+@with_cases
 def test_answers_of_the_compared_images_are_read_as_far_as_they_can_be_right(
-    small: RunFolder, kept: np.ndarray, known: tuple[float, ...] | None
+    small: RunFolder, kept: list[Any], kind: str, known: list[float] | None
 ) -> None:
     found = _answered(small, "one", [0, 1, 0, 0])
-    np.save(small.path / found.answers.file, kept)
-    assert correct_answers(small, found) == known
+    np.save(small.path / found.answers.file, np.array(kept, kind))
+    assert correct_answers(small, found) == (None if known is None else tuple(known))
     assert correct_answers(small, evaluation("one")) is None
     assert read_compared_hashes(small) == ("0", "1", "2", "3")
 

@@ -26,7 +26,15 @@ from advisor.core import (
     wilson,
 )
 from advisor.datasets import InputSpec
-from advisor.measurement import Detector, least_cpu_ms, measure, predict, predict_arrays, predict_pixels
+from advisor.measurement import (
+    Detector,
+    least_cpu_ms,
+    measure,
+    of_other_images,
+    predict,
+    predict_arrays,
+    predict_pixels,
+)
 from advisor.measurement._metrics import Judged, map_scores, scores
 from advisor.measurement._processes import existing_model
 from tests.builders import must_fail, present
@@ -93,6 +101,13 @@ def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
         score = present(SCORES[name](drawn(150, seed=seed)))
         held += score.figure.low <= truth.figure.value <= score.figure.high
     assert held >= 44
+
+
+def test_a_range_is_wider_where_few_groups_bring_its_error() -> None:
+    narrow = of_other_images(0.5, [0.505, 0.495] * 10)
+    wide = of_other_images(0.5, [0.5 + 0.005 * 20 / 19**0.5, *[0.5] * 19])
+    assert wide.error == pytest.approx(narrow.error)
+    assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
 
 
 def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
