@@ -129,7 +129,10 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     labels = {entry.path.resolve(): entry.label for entry in old}
     listing = list_files(data)
     # A list may name files of the run: with another label they are corrections, with the same one nothing is new.
-    new = [replace(entry, part="") for entry in listing.entries if labels.get(entry.path.resolve()) != entry.label]
+    new = []
+    for entry in listing.entries:
+        if labels.get(entry.path.resolve()) != entry.label:
+            new.append(replace(entry, part=""))
     read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
     _require_old_images(earlier, hashes, read)
     return read
@@ -198,7 +201,10 @@ def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]])
         return place
 
     by_group: dict[str, int] = {}
-    linked = [(first, second) for first, second in pairs if {first, second} <= leader.keys()]
+    linked = []
+    for first, second in pairs:
+        if {first, second} <= leader.keys():
+            linked.append((first, second))
     for place in free:
         group = images[place].group
         if group:

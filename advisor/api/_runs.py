@@ -272,7 +272,10 @@ def _request(given: Mapping[str, Any]) -> Request:
     """Return the request of a new run, or of one that continues; a ``UsageError`` as of :func:`search`."""
     from advisor.engine import locate_paths, read_stored_request, resolve, resolve_resumed, with_files
 
-    options = {name: given.get(name) for name, option in SEARCH.items() if option.kept}
+    options = {}
+    for name, option in SEARCH.items():
+        if option.kept:
+            options[name] = given.get(name)
     file = Path(given["request"]) if given.get("request") else None
     resume = given.get("resume")
     extend = given.get("extend")
@@ -368,8 +371,11 @@ def _training() -> Iterator[Check]:
     from advisor.devices import find_version
 
     # Looked up in the metadata of the packages: importing TensorFlow takes 10 s.
-    versions_by_package = {package: find_version(package) for package in TRAINING}
-    versions = [f"{package} {version}" for package, version in versions_by_package.items() if version]
+    versions = []
+    for package in TRAINING:
+        installed = find_version(package)
+        if installed:
+            versions.append(f"{package} {installed}")
     hint = f"advisor search needs it: {install_extra('train')}"
     yield _check("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
 

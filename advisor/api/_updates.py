@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
 from advisor.api._runs import search
-from advisor.core import Evaluation, StageError, UsageError, Written, plural
+from advisor.core import Configuration, Evaluation, StageError, UsageError, Written, plural
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -182,17 +182,10 @@ def update(
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
     manifest = write_merged(merged, folder / f"{earlier.name}-and-{Path(data).stem}.csv")
-    asked: dict[str, Any] = {name: value for name, value in earlier.request.written.items() if name not in NOT_ASKED}
+    asked = _repeat_question(earlier, pick.configuration, search_again)
     asked |= {"data": str(manifest), "out": str(folder)}
     if time_limit is not None:
         asked["time_limit"] = time_limit
-    if not search_again:
-        configuration = pick.configuration
-        asked |= {
-            "candidates": [configuration.card],
-            "training": [configuration.training],
-            "compressions": [configuration.compression],
-        }
     later = search(quiet=quiet, **asked)
     # A budget that nothing meets still has a closest file as the pick, so None means that no file was made.
     if later.decision.pick is None:
@@ -200,6 +193,19 @@ def update(
     answer = judge_runs(earlier, Path(later.path), merged)
     RunFolder.open(Path(later.path)).write_json(LINEAGE, answer.to_json())
     return answer
+
+
+def _repeat_question(earlier: LoadedRun, configuration: Configuration, with_all: bool) -> dict[str, Any]:
+    """Return the options of the earlier search ``with_all`` its candidates, or with those of one configuration."""
+    asked: dict[str, Any] = {}
+    for name, value in earlier.request.written.items():
+        if name not in NOT_ASKED:
+            asked[name] = value
+    if not with_all:
+        asked["candidates"] = [configuration.card]
+        asked["training"] = [configuration.training]
+        asked["compressions"] = [configuration.compression]
+    return asked
 
 
 def _require_pick(earlier: LoadedRun) -> Evaluation:
@@ -335,6 +341,9 @@ def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequ
         count_after = sum(after[place] == label for place in places)
         if count_after < count_before:
             # Only images that the earlier file had right: they show what the user would lose.
-            lost = [str(images[place].path) for place in places if before[place] == label != after[place]]
+            lost = []
+            for place in places:
+                if before[place] == label != after[place]:
+                    lost.append(str(images[place].path))
             worse.append(WorseClass(label, count_before, count_after, len(places), tuple(lost[:SHOWN])))
     return tuple(sorted(worse, key=lambda row: row.after - row.before))

@@ -101,7 +101,10 @@ def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
             raise StageError(
                 f"{card.name}: {len(layers)} layers give its {output}, and it has {len(code.levels)} levels"
             )
-    maps = [model.output[name] for name in sorted(model.output) if name.startswith(MAP)]
+    maps = []
+    for name in sorted(model.output):
+        if name.startswith(MAP):
+            maps.append(model.output[name])
     return WholeDetector(keras.Model(model.inputs[0], maps), parts[LOGITS], parts[ENCODINGS], code)
 
 

@@ -133,7 +133,11 @@ def _object(kind: Any, value: Any) -> Any:
     entries = with_new_names(_entries(value))
     readers = _readers(kind)
     computed = _list_computed(kind)
-    known = {name: readers.get(name, _as_it_is)(entry) for name, entry in entries.items() if name not in computed}
+    known = {}
+    for name, entry in entries.items():
+        if name not in computed:
+            read_entry = readers.get(name, _as_it_is)
+            known[name] = read_entry(entry)
     return kind(**known)
 
 

@@ -137,7 +137,10 @@ class SeveralErrors(UsageError):
     SHOWN = 20
 
     def __init__(self, parts: Sequence[UsageError]) -> None:
-        lines = [f"{part.message} ({part.hint})" if part.hint else part.message for part in parts[: self.SHOWN]]
+        lines = []
+        for part in parts[: self.SHOWN]:
+            hint = f" ({part.hint})" if part.hint else ""
+            lines.append(f"{part.message}{hint}")
         more = [f"... and {len(parts) - self.SHOWN} more"] if len(parts) > self.SHOWN else []
         listed = "\n".join(f"  {line}" for line in (*lines, *more))
         super().__init__(f"{len(parts)} errors:\n{listed}", "correct these lines, and give the file again")

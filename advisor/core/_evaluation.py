@@ -348,8 +348,13 @@ def entry_name(field: str) -> str:
 @cache
 def merged_facts() -> dict[str, type]:
     """Return the class of each field of an evaluation whose own fields are entries of ``details``."""
-    kinds = {name: types_of(Evaluation)[name] for name, entry in DETAILS.items() if not entry}
-    return {name: next(iter(get_args(kind)), kind) for name, kind in kinds.items()}
+    types = types_of(Evaluation)
+    classes = {}
+    for name, entry in DETAILS.items():
+        if not entry:
+            # Of an optional field (``Facts | None``), the first argument is its class.
+            classes[name] = next(iter(get_args(types[name])), types[name])
+    return classes
 
 
 def _require_unique_entries() -> None:
@@ -408,7 +413,10 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
 
     :mod:`advisor.core._row_rules` has what its values must satisfy.
     """
-    entries = {name: value for name, value in data.items() if name not in ("key", "before", "hash")}
+    entries = {}
+    for name, value in data.items():
+        if name not in ("key", "before", "hash"):
+            entries[name] = value
     details = entries.pop("details", {})
     evaluation: Evaluation = parse(Evaluation, entries)
     details = with_new_names(parse(Mapping[str, object], details))
@@ -440,15 +448,21 @@ def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
     """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError: a needed one is unknown."""
     entries = with_new_names(details)
     wanted = {name: entry_name(name) for name in types_of(kind)}
-    named = {name: entries[entry] for name, entry in wanted.items() if entry in entries}
+    named = {}
+    for name, entry in wanted.items():
+        if entry in entries:
+            named[name] = entries[entry]
     return kind(**parse_known(types_of(kind), named))
 
 
 def _devices(value: object) -> dict[str, DeviceFigures] | None:
     if not isinstance(value, Mapping):
         return None
-    rows = {str(device): facts for device, facts in value.items() if isinstance(facts, Mapping)}
-    return {device: facts_from_json(DeviceFigures, facts) for device, facts in rows.items()}
+    figures = {}
+    for device, facts in value.items():
+        if isinstance(facts, Mapping):
+            figures[str(device)] = facts_from_json(DeviceFigures, facts)
+    return figures
 
 
 _require_unique_entries()

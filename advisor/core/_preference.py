@@ -111,7 +111,12 @@ class Preference:
                 "is picked more often."
             )
         figures = (("latency", self.latency), ("size", self.size))
-        costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]
+        costs = []
+        for name, weight in figures:
+            if weight == 1:
+                costs.append(name)
+            elif weight:
+                costs.append(f"{name} (weight {weight:g})")
         counted = (
             f"{' and '.join(costs).capitalize() or 'No cost'} {'count' if len(costs) > 1 else 'counts'} as factors"
         )

@@ -123,7 +123,10 @@ def _shares(row: Evaluation) -> Iterator[float | None]:
 
 
 def _files_fit(row: Evaluation) -> bool:
-    more = [(facts.file, facts.sha256, facts.size_bytes) for facts in (row.unknown, row.on_all) if facts]
+    more = []
+    for facts in (row.unknown, row.on_all):
+        if facts:
+            more.append((facts.file, facts.sha256, facts.size_bytes))
     files = [(row.artefact, row.artefact_sha256, row.size.value if row.size else 0), *more]
     return all(re.fullmatch("[0-9a-f]{64}", sha256) and size > 0 for file, sha256, size in files if file)
 

@@ -152,7 +152,11 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
 def without_blanks(listing: Listing) -> Listing:
     """Return a listing with labels without blanks around them, but where a class has several spellings."""
     labels = {entry.label for entry in listing.entries}.union(listing.classes)
-    names = {label: strip_invisible(label) for label in labels if strip_invisible(label) not in ("", label)}
+    names = {}
+    for label in labels:
+        name = strip_invisible(label)
+        if name not in ("", label):
+            names[label] = name
     # Two spellings of one class are the user's to merge; a check names them.
     if not names or len(set(map(plain, labels))) < len(labels):
         return listing

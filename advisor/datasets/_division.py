@@ -300,7 +300,10 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
     validation = tuple(index for index in parts.validation if index not in left_out)
     holdout = tuple(index for index in parts.holdout if index not in left_out)
     present = {dataset.images[index].label for index in holdout}
-    missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if label not in present]
+    missing = []
+    for label, name in enumerate(dataset.classes):
+        if label not in present:
+            missing.append(f"'{name}'")
     if missing or not validation:
         where = "hold-out" if missing else VALIDATION
         what = f" of {listed(missing, NAMED)}" if missing else ""

@@ -47,7 +47,10 @@ def ask_pieces(root: Path, images: Sequence[Names], reason: str) -> UsageError:
     """Return the question whether folders are classes, or pieces of a set, and why they seem to be: ``reason``."""
     upper = {names[0] for names in images}
     readings = [Reading({"data": str(root / UPPER)}, f"the model tells {some_of(upper)} apart")]
-    lower = {names[-2] for names in images if len(names) > 2}
+    lower = set()
+    for names in images:
+        if len(names) > 2:
+            lower.add(names[-2])
     if len(lower) > 1:
         meaning = f"the model tells the deeper folders {some_of(lower)} apart"
         readings.insert(0, Reading({"data": str(root / DEEPEST)}, meaning))

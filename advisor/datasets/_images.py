@@ -223,7 +223,10 @@ def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
 
     Raises StageError if some changed or are missing. Results from them must not be cached under the old hashes.
     """
-    changed = [path for path, stamp in zip(paths, stamps, strict=True) if _stamp(path) != stamp]
+    changed = []
+    for path, stamp in zip(paths, stamps, strict=True):
+        if _stamp(path) != stamp:
+            changed.append(path)
     if changed:
         number = "1 image" if len(changed) == 1 else f"{len(changed)} images"
         raise StageError(

@@ -222,7 +222,10 @@ def _via_row(image: Mapping[str, Any]) -> Row:
 def _datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
     """Yield a row for each class that Datumaro states of a whole image."""
     labels = category.get("labels") if isinstance(category, dict) else ()
-    names = [text_of_value(label.get("name")) for label in labels or () if isinstance(label, dict)]
+    names = []
+    for label in labels or ():
+        if isinstance(label, dict):
+            names.append(text_of_value(label.get("name")))
     for item in items:
         image = item.get("image") if isinstance(item, dict) else None
         path = image.get("path") if isinstance(image, dict) else ""

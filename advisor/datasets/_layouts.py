@@ -213,7 +213,10 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
 def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
     """Return the error of labels that no model can have, and how they read in other encodings than UTF-8."""
     shown = plain(labels[0][:SHOWN])
-    bytes_of_labels = [label[:SHOWN].encode(errors="surrogateescape") for label in labels if HALF.search(label)]
+    bytes_of_labels = []
+    for label in labels:
+        if HALF.search(label):
+            bytes_of_labels.append(label[:SHOWN].encode(errors="surrogateescape"))
     guesses = guess_encodings(bytes_of_labels)
     if not guesses:
         return UsageError(

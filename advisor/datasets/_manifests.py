@@ -418,7 +418,11 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
             for label in labels:
                 yield number, {**cells, "label": names.get(label, label)}
             continue
-        classes = [flag for flag in known.flags if row.get(flag, "").strip().casefold() in TRUE_WORDS]
+        classes = []
+        for flag in known.flags:
+            word = row.get(flag, "").strip().casefold()
+            if word in TRUE_WORDS:
+                classes.append(flag)
         for label in classes or [""]:
             yield number, {**cells, "label": label.strip()}
 

@@ -121,7 +121,10 @@ def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     Words that all names of parts share say nothing, so ``seg_train``, ``seg_test`` and ``seg_pred`` are parts. ``eval``
     is the validation part beside a test part if nothing else is.
     """
-    candidates = [set(words_of(name)) for name in names if any(map(_part_of_word, words_of(name)))]
+    candidates = []
+    for name in names:
+        if any(map(_part_of_word, words_of(name))):
+            candidates.append(set(words_of(name)))
     shared = frozenset(set.intersection(*candidates)) if len(candidates) > 1 else frozenset()
     meanings = {name: part_of(name, shared) for name in names}
     parts = {name: part for name, part in meanings.items() if part}

@@ -276,7 +276,10 @@ class _Draw:
 def _require_images(dataset: Dataset, result: Split, grouping: Grouping) -> None:
     for name, side in (("training part", result.train), ("hold-out", result.holdout)):
         present = {dataset.images[index].label for index in side}
-        missing = [repr(dataset.classes[label]) for label in range(len(dataset.classes)) if label not in present]
+        missing = []
+        for label in range(len(dataset.classes)):
+            if label not in present:
+                missing.append(repr(dataset.classes[label]))
         if missing:
             raise _missing(", ".join(missing), name, bool(result.given), grouping.source)
     if not result.validation:

@@ -299,7 +299,10 @@ def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
     several = sum(shot.several for shot in shots)
     if several:
         yield f"{plural(several, 'image has', 'images have')} several pages or frames: the first one is used."
-    dark = [shot.highest_value for shot in shots if shot.highest_value < shot.largest_value * DARK_SHARE]
+    dark = []
+    for shot in shots:
+        if shot.highest_value < shot.largest_value * DARK_SHARE:
+            dark.append(shot.highest_value)
     if dark:
         yield (
             f"{plural(len(dark), 'image is', 'images are')} dark as read: no value is above {max(dark):,g}. If the "

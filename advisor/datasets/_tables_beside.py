@@ -120,7 +120,10 @@ def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Lis
             listing = list_manifest(tables[0], root=folder)
         except UsageError:
             continue
-        entries = [replace(entry, part=part_of(top)) for entry in listing.entries if is_there(entry.path)]
+        entries = []
+        for entry in listing.entries:
+            if is_there(entry.path):
+                entries.append(replace(entry, part=part_of(top)))
         note = f"The classes of '{top}' are those of '{tables[0].relative_to(path)}'."
         parts[*outer, top] = Listing(folder, entries, (), listing.rejected, (note,))
     return parts

@@ -80,7 +80,9 @@ def calibration_report(
     names = tuple(model.name for model in measured_models)
     # An earlier measurement of the same models would make the figure "before" too good.
     predictions = predictor.predict(_drop_models(before, truth), target, form, measured_models)
-    errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
+    errors = []
+    for prediction, name in zip(predictions, names, strict=True):
+        errors.append(prediction.latency.value / truth[name] - 1)
     left_out = list[float]()
     surprising = dict[str, float]()
     for model in measured_models if len(names) > 1 else []:
@@ -132,11 +134,15 @@ class MeasuredNetworks:
     @property
     def clock(self) -> str:
         """What the latencies are if they are CPU times, and what other programs took; empty for the usual wall time."""
-        factors = {key: timing.median_ms / timing.cpu_ms for key, timing in self.kept.items() if timing.cpu_ms}
+        factors = {}
+        for key, timing in self.kept.items():
+            if timing.cpu_ms:
+                factors[key] = timing.median_ms / timing.cpu_ms
         if not factors:
             return ""
         # Wall over CPU time is 1 / (1 - w) for a thread that waited the share w.
-        disturbed = [key for key, factor in factors.items() if factor > 1 / (1 - WAITED_LIMIT)]
+        undisturbed = 1 / (1 - WAITED_LIMIT)
+        disturbed = [key for key, factor in factors.items() if factor > undisturbed]
         if not disturbed:
             return "latencies are CPU times of one thread"
         worst = max(disturbed, key=factors.__getitem__)

@@ -281,7 +281,10 @@ def kernels_to_time(
     Their order is mixed, by hash: the first ones show how long the others take, and are of every kind and size if the
     timing is interrupted.
     """
-    known = {(kernel.work, kernel.form) for kernel in profile.kernels if kernel.target == target.name}
+    known = set()
+    for kernel in profile.kernels:
+        if kernel.target == target.name:
+            known.add((kernel.work, kernel.form))
     operators = chain.from_iterable(model_operators().get(name, ()) for name in networks)
     works = {work for work, _ in operators if work.kind in _MADE}
     mixed = sorted(works, key=lambda work: sha256(repr(work).encode()).digest())

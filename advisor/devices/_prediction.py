@@ -183,7 +183,10 @@ class Predictor:
         ignored. UsageError if none is known.
         """
         names = self._base.table.models
-        known = {names.index(name): cost for name, cost in costs.items() if name in names}
+        known = {}
+        for name, cost in costs.items():
+            if name in names:
+                known[names.index(name)] = cost
         if not known:
             raise UsageError("the predictor knows none of these models", "use models of the catalogue")
         column = self.posterior(profile, target, form).column
@@ -210,12 +213,17 @@ class Predictor:
         for row in rows:
             if row.precision == precision:
                 of_model[row.model].append(row)
-        known = [(i, of_model[name]) for i, name in enumerate(table.models) if name in of_model]
-        measured = {i: combine_measurements(table, target, rows) for i, rows in known}
+        measured = {}
+        for index, name in enumerate(table.models):
+            if name in of_model:
+                measured[index] = combine_measurements(table, target, of_model[name])
         values = np.log(np.array([latency.milliseconds for latency in measured.values()], dtype=np.float64))
         identity = (profile.name, target.name, precision)
         # The target's own column was fitted without what this profile adds, and would count its measurements twice.
-        excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
+        excluded = []
+        for index, fitted in enumerate(table.columns):
+            if (fitted.device, fitted.target, fitted.precision) == identity:
+                excluded.append(index)
         column = column_of(profile, target, precision)
         posterior = posterior_of(self._base, column, np.array(list(measured), dtype=np.intp), values, excluded=excluded)
         names = {table.models[i]: latency.milliseconds for i, latency in measured.items()}

@@ -104,7 +104,10 @@ def _fetch_from(url: str, options: FetchOptions, folder: Path) -> Program:
     path = folder / folder.name
     part.replace(path)
     program = Program(path, shown, sha256_file(path), size_bytes, time.strftime("%Y-%m-%d"))
-    record = {key: value for key, value in asdict(program).items() if key != "path"}
+    record = {}
+    for key, value in asdict(program).items():
+        if key != "path":
+            record[key] = value
     # Last: a copy without its record is not used.
     write_atomically(folder / _RECORD, json.dumps(record, indent=2) + "\n")
     return program

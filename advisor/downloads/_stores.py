@@ -208,7 +208,10 @@ class _Store:
             raise self.describe_refusal(error) from None
         self._state["tags"] = {name: facts["ETag"] for name, facts in listing.items() if facts.get("ETag")}
         above = len(self.place) - len(self.root)
-        files = {name[above:]: facts for name, facts in listing.items() if not name.endswith("/")}
+        files = {}
+        for name, facts in listing.items():
+            if not name.endswith("/"):
+                files[name[above:]] = facts
         folders: set[str] = set()
         for name in files:
             parts = name.split("/")

@@ -52,7 +52,10 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     for section in _SECTIONS:
         options |= {line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section}
     # The same that pip lists under ':env:'; read here too, for a Python without pip.
-    named = {name.removeprefix("PIP_"): value for name, value in environment.items() if name.startswith("PIP_")}
+    named = {}
+    for name, value in environment.items():
+        if name.startswith("PIP_"):
+            named[name.removeprefix("PIP_")] = value
     options |= {name.lower().replace("_", "-"): value for name, value in named.items() if value}
     indexes: tuple[str, ...] = ()
     if options.get("no-index", "").strip().lower() not in ("1", "true", "yes", "on", "t", "y"):
@@ -140,7 +143,10 @@ def _read_npmrc(path: Path) -> dict[str, str]:
 
 def _capture_output(command: Sequence[str]) -> str:
     """Return what ``command`` prints, empty if it fails; it runs once for each environment of the process."""
-    variables = [(name, value) for name, value in os.environ.items() if name.lower().startswith(_RELEVANT)]
+    variables = []
+    for name, value in os.environ.items():
+        if name.lower().startswith(_RELEVANT):
+            variables.append((name, value))
     return _run(tuple(command), *sorted(variables))
 
 

@@ -58,7 +58,9 @@ class PhotographAnswer(Written):
         """The answer in words: ``metal (97.1 %; shown from 62 %)``."""
         if self.error or not self.found:
             return self.error or self.answer
-        scores = [f"{result.label} {100 * result.score:.1f} %" for result in self.found[:SHOWN]]
+        scores = []
+        for result in self.found[:SHOWN]:
+            scores.append(f"{result.label} {100 * result.score:.1f} %")
         threshold = f"; shown from {100 * self.least:.0f} %" if self.least else ""
         return f"{self.answer} ({', '.join(scores)}{threshold})"
 

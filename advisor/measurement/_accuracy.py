@@ -357,7 +357,11 @@ def find_centres(scores: Floats, least: float) -> Detections:
     peaks: list[int] = []
     for place in order:
         same = [peak for peak in peaks if labels[peak] == labels[place]]
-        distances = [max(abs(down[peak] - down[place]), abs(across[peak] - across[place])) for peak in same]
+        distances = []
+        for peak in same:
+            rows_apart = abs(down[peak] - down[place])
+            columns_apart = abs(across[peak] - across[place])
+            distances.append(max(rows_apart, columns_apart))
         if min(distances, default=NEAR + 1) > NEAR:
             peaks.append(int(place))
     y = (down[peaks] + 0.5) / rows

@@ -135,7 +135,8 @@ def count_by_size(
     rows = []
     for least, below in _join_ranges(all_sizes):
         # The last range has its upper end too, or an object as large as the image would be in none.
-        inside = [(size >= least) & ((size < below) | (below == SIZES[-1])) for size in sizes]
+        is_last = below == SIZES[-1]
+        inside = [(size >= least) & ((size < below) | is_last) for size in sizes]
         true = np.array([flags.sum() for flags in inside])
         seen = _count_seen(matched, inside)
         recall = _recall_on_others(seen, true, units)

@@ -217,7 +217,9 @@ def find_threshold(
     probability of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
     """
     order, ends, hits = _rank_answers(sure, right)
-    starts = [math.ceil(start / apart) for start in _starts(wanted, int(len(order) * apart), batch)]
+    starts = []
+    for start in _starts(wanted, int(len(order) * apart), batch):
+        starts.append(math.ceil(start / apart))
     best = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
     even_places = np.linspace(0, len(ends) - 1, min(MOST_ENDS, len(ends))).round().astype(int)

@@ -178,7 +178,10 @@ class EthosEstimate(Written):
         """The result in words."""
         head = f"{self.unit.title} runs {self.on_npu} of {plural(self.operators, 'operator')}"
         if self.on_cpu:
-            types = [f"{name} ({count}x)" if count > 1 else name for name, count in self.on_cpu.items()]
+            types = []
+            for name, count in self.on_cpu.items():
+                times = f" ({count}x)" if count > 1 else ""
+                types.append(f"{name}{times}")
             head += f", the CPU {', '.join(types)}"
         if self.latency is None:
             return head

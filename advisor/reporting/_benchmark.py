@@ -135,7 +135,10 @@ def print_benchmark(
     shown: list[Block] = [*_head(found, names), table_of(_list_timing_columns(), latencies), *_reasons(found, names)]
     if found.ratios:
         shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
-    ran = [(names[file.model], file, file.timing) for file in found.files if file.timing]
+    ran = []
+    for file in found.files:
+        if file.timing:
+            ran.append((names[file.model], file, file.timing))
     shown.append(table_of(LOADING, ran))
     loaded = []
     for file in found.files:

@@ -153,7 +153,10 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
 def find_weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
     # The place decides between equal ones: rows have no order.
-    known = [(row.recall, place) for place, row in enumerate(found) if row.recall is not None]
+    known = []
+    for place, row in enumerate(found):
+        if row.recall is not None:
+            known.append((row.recall, place))
     return found[min(known)[1]] if known else None
 
 

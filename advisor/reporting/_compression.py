@@ -138,7 +138,10 @@ def print_compression(
     found: Compression, console: Console | None = None, shown: Sequence[RecipeResult] | None = None
 ) -> None:
     """Write the table of the forms ``shown`` (all of them if None) and the sentences to the console."""
-    good = [form for form in (found.forms if shown is None else shown) if form.status == "ok"]
+    good = []
+    for form in found.forms if shown is None else shown:
+        if form.status == "ok":
+            good.append(form)
     report: list[blocks.Block] = [
         blocks.Paragraph(found.model, "strong"),
         blocks.Paragraph(f"calibrated on {found.calibration}", "dim"),
@@ -178,7 +181,10 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
     if any(form.status == "ok" for form in compression.forms[1:]):
         yield Labelled("Written", compression.folder)
         # The first form is the float file itself.
-        scored = [(form.agreement.share.value, form.path) for form in compression.forms[1:] if form.agreement]
+        scored = []
+        for form in compression.forms[1:]:
+            if form.agreement:
+                scored.append((form.agreement.share.value, form.path))
         # The file that differs most from float.
         if scored and compression.task != ANY:
             _, worst = min(scored, key=lambda pair: pair[0])

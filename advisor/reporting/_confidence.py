@@ -118,9 +118,14 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     if chosen is None or not chosen.wanted.options:
         return
     yield from _explain_broken_precision(chosen)
-    missing = {name: one for name, one in chosen.recall.items() if not one.kept}
+    missing = {}
+    for name, one in chosen.recall.items():
+        if not one.kept:
+            missing[name] = one
     if missing:
-        said = [f"'{name}' {_percent(one.wanted)} ({_show_reachable_recall(one)})" for name, one in missing.items()]
+        said = []
+        for name, one in missing.items():
+            said.append(f"'{name}' {_percent(one.wanted)} ({_show_reachable_recall(one)})")
         yield (
             RECALL,
             f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
@@ -308,7 +313,9 @@ def _say_precision(facts: ConfidenceFacts) -> Iterator[str]:
             promise = f"{_percent(cover.wanted)} of the images are answered"
         start = f"An answer counts from a probability of {limits.plain:.3f} on"
         yield f"{start}: at least {promise}, with {CERTAINTY} certainty."
-    thresholds = [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]
+    thresholds = []
+    for name, score in limits.by_class.items():
+        thresholds.append(f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})")
     if thresholds:
         yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
 

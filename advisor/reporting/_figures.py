@@ -275,7 +275,10 @@ def describe_certainty(view: RunView) -> str:
     nearly = "" if share >= SURE else "The alternatives are nearly as good. "
     stays = f"{nearly}With {again} drawn again, the pick stays in {show_probability(share)} of the draws"
     by_key = {e.configuration.key: e for e in view.evaluations}
-    others = [(by_key[key], chance) for key, chance in chances.items() if key != view.pick_key]
+    others = []
+    for key, chance in chances.items():
+        if key != view.pick_key:
+            others.append((by_key[key], chance))
     names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]
     left = sum(chance for _, chance in others[RIVALS_NAMED:])
     more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"] if left else []
@@ -421,7 +424,10 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     shown = [*rows, *([pick] if pick else ()), *fronts]
     runtimes = [(row.configuration.target.device, row.configuration.target.runtime) for row in shown]
     runtimes += [(device, figures.runtime) for device, figures in (_figures_of(pick) if pick else {}).items()]
-    remarks = [runtime_remark(*pair) for pair in runtimes if runtime_of(pair[0]) is None]
+    remarks = []
+    for pair in runtimes:
+        if runtime_of(pair[0]) is None:
+            remarks.append(runtime_remark(*pair))
     return list(dict.fromkeys(filter(None, remarks)))
 
 

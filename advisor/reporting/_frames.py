@@ -95,9 +95,15 @@ class Rows(Generic[T]):
         Columns to sort by are joined by commas; one after ``-`` descends. The end of a name may be left out: ``size``
         for ``size_bytes``. Conditions are such as ``size<5MB`` or ``family=mobilenet*``.
         """
-        names = [part.strip() for part in (sort or "").split(",") if part.strip()]
-        order = [(_column(name.removeprefix("-"), self.columns, "--sort"), not name.startswith("-")) for name in names]
-        return Selection(self, tuple(order), tuple(_condition(text, self.columns) for text in filters or ()))
+        order = []
+        for part in (sort or "").split(","):
+            name = part.strip()
+            if name:
+                column = _column(name.removeprefix("-"), self.columns, "--sort")
+                ascending = not name.startswith("-")
+                order.append((column, ascending))
+        conditions = tuple(_condition(text, self.columns) for text in filters or ())
+        return Selection(self, tuple(order), conditions)
 
 
 def rows_of(paths: Mapping[str, str]) -> Rows[Any]:

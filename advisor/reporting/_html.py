@@ -352,11 +352,15 @@ def list_facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values: their field, their title, and each value with its label."""
     licences = _licences(view)
     choices: list[tuple[str, str, list[Any]]] = []
-    for field, title, value in _FACETS:
-        choices.append((field, title, list(map(value, view.evaluations))))
+    for field, title, read_value in _FACETS:
+        choices.append((field, title, list(map(read_value, view.evaluations))))
     filters: list[dict[str, Any]] = []
     for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
-        labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
+        labels = []
+        for value in _distinct(values):
+            # Numbers are counts of threads; a card may have no family.
+            label = plural(value, "thread") if isinstance(value, int) else value or "unnamed"
+            labels.append((str(value), label))
         filters.append({"field": field, "title": title, "options": labels})
     # With one value there is nothing to filter.
     return [facet for facet in filters if len(facet["options"]) > 1]
@@ -384,7 +388,10 @@ def make_payload(view: RunView) -> dict[str, object]:
     limits = view.limits
     sources: dict[str, int] = {}
     positions = {row.configuration.key: index for index, row in enumerate(rows)}
-    first = [row.configuration.key for row in (view.decision.pick, view.decision.runner_up) if row is not None]
+    first = []
+    for row in (view.decision.pick, view.decision.runner_up):
+        if row is not None:
+            first.append(row.configuration.key)
     return {
         "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
         "quantities": QUANTITIES,

@@ -234,7 +234,10 @@ def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluatio
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
     shipped = (incumbent.evaluation for incumbent in view.incumbents if not incumbent.picked)
-    chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
+    chosen = {}
+    for row in (decision.pick, *ties, *shipped):
+        if row is not None:
+            chosen[row.configuration.key] = row
     files = {row.variant for row in chosen.values()}
     added = [] if rival is None or rival.variant in files else [rival]
     others = []
@@ -288,7 +291,10 @@ def funnel(view: RunView) -> tuple[Step, ...]:
     if configurations.unreached:
         stages[StageName.STOP] = None
     for stage in sorted(stages, key=lambda stage: order.get(stage, len(order))):
-        lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
+        lost = []
+        for row in stopped:
+            if row.stage == stage:
+                lost.append(row.reason or row.status.value)
         # Most of those that a search did not reach have no row.
         if stage == StageName.STOP:
             lost += ["not reached"] * (configurations.unreached - len(lost))

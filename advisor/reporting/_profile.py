@@ -182,7 +182,10 @@ def _ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
 
 def count_unsupported(delegation: Delegation) -> list[str]:
     """Return the most frequent reasons with their counts, and how many more there are."""
-    reasons = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
+    reasons = []
+    for reason, count in delegation.reasons.items():
+        times = f" ({count}x)" if count > 1 else ""
+        reasons.append(f"{reason}{times}")
     more = len(reasons) - REASONS_SHOWN
     return reasons[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
 

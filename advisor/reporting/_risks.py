@@ -194,7 +194,10 @@ def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
         shown = f"{_begin_sentence(missing, validated)} no validation image: {listed(missing, NAMED)}"
         advice = "The figures say nothing there: add images to the validation part."
         yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
-    few = {name: count for name, count in validated.items() if 0 < count < FEW_IMAGES}
+    few = {}
+    for name, count in validated.items():
+        if 0 < count < FEW_IMAGES:
+            few[name] = count
     if few and len(validated) == 1:
         yield Risk("Few images", Level.HIGH, f"The validation part has only {min(few.values())} images: add images.")
     elif few:

@@ -317,7 +317,10 @@ class RunFolder:
 
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Return the last evaluation of each configuration; lines that are incomplete, or do not fit, are ignored."""
-        latest = {row.evaluation.configuration: row.evaluation for row in self.rows() if row.evaluation is not None}
+        latest = {}
+        for row in self.rows():
+            if row.evaluation is not None:
+                latest[row.evaluation.configuration] = row.evaluation
         return tuple(latest.values())
 
     def rows(self) -> list[Row]:

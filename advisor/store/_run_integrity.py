@@ -60,7 +60,10 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
         yield Problem(lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED)
     elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
         yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
-    reports = [name for name in seal.files if name.startswith(REPORTS) and not run.is_unchanged(name)]
+    reports = []
+    for name in seal.files:
+        if name.startswith(REPORTS) and not run.is_unchanged(name):
+            reports.append(name)
     # A report that was killed while it wrote has changed several files, which is one thing to tell.
     if len(reports) > 1:
         yield Problem(", ".join(reports), "have changed since they were written: they are not used", CHANGED)

@@ -224,7 +224,10 @@ def micro_arena(model: Model) -> MicroArena:
     """Return the arena that TFLM's reference kernels need for the main graph, with pointers of 64 bits."""
     graph = model.subgraphs[0]
     persistent = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
-    by_channel = [_channels(graph, operator, 1) for operator in graph.operators if operator.name in _BY_CHANNEL]
+    by_channel = []
+    for operator in graph.operators:
+        if operator.name in _BY_CHANNEL:
+            by_channel.append(_channels(graph, operator, 1))
     persistent += sum(2 * _round_up(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
     structs = TENSOR_BYTES * len(graph.tensors) + OPERATOR_BYTES * len(graph.operators)
     blocks = _lifetimes(graph)

@@ -81,7 +81,10 @@ def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, sh
     for column, dimension in enumerate(order):
         if dimension < len(shape):
             # A divided dimension counts blocks, and the one of its block counts inside of it.
-            block_sides = [sides[len(shape) + block] for block, side in enumerate(blocks) if side == dimension]
+            block_sides = []
+            for block, side in enumerate(blocks):
+                if side == dimension:
+                    block_sides.append(sides[len(shape) + block])
             index[dimension] += places[:, column] * (block_sides[0] if block_sides else 1)
         else:
             index[blocks[dimension - len(shape)]] += places[:, column]

@@ -196,7 +196,10 @@ class _Relayout:
 
     def _move_operator(self, operator: schema.OperatorT, name: str) -> bool:
         """Add the operator on the counterparts of its inputs and return True, if it has them and can be moved."""
-        images = [int(tensor) for tensor in operator.inputs if self._is_image(int(tensor), operator, name)]
+        images = []
+        for tensor in operator.inputs:
+            if self._is_image(int(tensor), operator, name):
+                images.append(int(tensor))
         if not any(tensor in self._turned_of for tensor in images):
             return False
         # An input without a counterpart needs a transpose first, which pays only where it moves no value.
@@ -415,7 +418,10 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         for tensor in operator.inputs:
             readers.setdefault(int(tensor), []).append(operator)
     for total in list(graph.operators):
-        pair = [makers[int(tensor)] for tensor in total.inputs if int(tensor) in makers]
+        pair = []
+        for tensor in total.inputs:
+            if int(tensor) in makers:
+                pair.append(makers[int(tensor)])
         if operator_name(model, total) != "ADD" or len(pair) != 2 or not _are_heads(model, graph, total, pair, readers):
             continue
         first, second = pair

@@ -363,7 +363,10 @@ def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
     graph = writer.table(10, {2: inputs, **outputs})
     # In the order of the fields; the empty ones are the graphs, which follow, and the associated files.
     texts = (metadata.name, metadata.description, metadata.version, "", metadata.author, metadata.licence, "")
-    slots = {slot: writer.text(text) for slot, text in enumerate((*texts, _MIN_PARSER_VERSION)) if text}
+    slots = {}
+    for slot, text in enumerate((*texts, _MIN_PARSER_VERSION)):
+        if text:
+            slots[slot] = writer.text(text)
     slots[3] = writer.tables([graph])
     writer.Finish(writer.table(8, slots), file_identifier=_IDENTIFIER)
     return bytes(writer.Output())

@@ -183,7 +183,10 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
     model = unpack(raw, name)
     graph, signature = single_graph(model)
     makers = index_makers(graph)
-    waiting = [int(entry.tensorIndex) for entry in signature.outputs if entry.name == SCORES.encode()]
+    waiting = []
+    for entry in signature.outputs:
+        if entry.name == SCORES.encode():
+            waiting.append(int(entry.tensorIndex))
     while waiting:
         maker = makers.get(waiting.pop())
         if maker is None:

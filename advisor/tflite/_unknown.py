@@ -107,7 +107,10 @@ def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name:
         raise StageError(f"{name} has no linear layer before its SOFTMAX that a temperature fits: {kind} is in the way")
     if getattr(operator.builtinOptions, "fusedActivationFunction", 0):
         raise StageError(f"{name}: the activation function of {kind} is in the way of a temperature")
-    inputs = [int(operator.inputs[place]) for place in _SCALED_INPUTS[kind] if place < len(operator.inputs)]
+    inputs = []
+    for place in _SCALED_INPUTS[kind]:
+        if place < len(operator.inputs):
+            inputs.append(int(operator.inputs[place]))
     return [index for index in inputs if index >= 0]
 
 

@@ -203,7 +203,9 @@ def _compute_reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers,
 
     It is that of classes with several groups: of another, nothing would be left to learn from.
     """
-    counts = [len(np.unique(groups[labels == label])) for label in range(labels.max() + 1)]
+    counts = []
+    for label in range(labels.max() + 1):
+        counts.append(len(np.unique(groups[labels == label])))
     several = np.asarray(counts)[labels] > 1
     return float(right[several].mean()) if several.any() else plain
 

@@ -199,7 +199,9 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
         right = (across * cosine, across * sine)
         below = (-down * sine, down * cosine)
         # The corner of the crop lies half a row and half a column before its middle.
-        start = [middle[axis] - 0.5 * side * (right[axis] + below[axis]) for axis in range(2)]
+        start = []
+        for axis in range(2):
+            start.append(middle[axis] - 0.5 * side * (right[axis] + below[axis]))
         lines = (right[0], below[0], start[0], right[1], below[1], start[1])
         image = image.transform((side, side), Image.Transform.AFFINE, lines, Image.Resampling.BILINEAR)
     else:

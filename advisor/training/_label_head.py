@@ -123,7 +123,9 @@ def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], wid
             logits[place, ~seen] = inside[~seen] @ weights + bias
     weight = weigh_images(truth)
     total = np.maximum(weight.sum(axis=0), 1e-6)
-    losses = [float(((_losses(rows, truth) * weight).sum(axis=0) / total).mean()) for rows in logits]
+    losses = []
+    for rows in logits:
+        losses.append(float(((_losses(rows, truth) * weight).sum(axis=0) / total).mean()))
     best = int(np.argmin(losses))
     return _Trial(width, GRID[best], logits[best])
 

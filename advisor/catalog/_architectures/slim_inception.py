@@ -168,7 +168,9 @@ def _v4_last_module(x: Tensor, scope: str) -> Tensor:
     second = _V4.add_fan(_V4.add_branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
     third = _V4.add_branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
     third = _V4.add_fan(third, 256, f"{scope}.Branch_2", "de")
-    fans = [_V4.join_branches(branches, f"{scope}.Branch_{index}") for index, branches in ((1, second), (2, third))]
+    fans = []
+    for index, branches in ((1, second), (2, third)):
+        fans.append(_V4.join_branches(branches, f"{scope}.Branch_{index}"))
     return _V4.join_branches([first, *fans, _V4.pool_and_convolve(x, 256, f"{scope}.Branch_3")], scope)
 
 

@@ -107,7 +107,10 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     custom = custom_operators(model, LITERT_CUSTOM)
     if custom:
         raise UsageError(f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN)
-    odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
+    odd = []
+    for tensor in (*model.inputs, *model.outputs):
+        if tensor.dtype not in _PIXELS:
+            odd.append(tensor.dtype)
     if finished and odd:
         raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
     numbers = "" if finished else _describe_numbers(model)
@@ -240,7 +243,10 @@ def _describe_numbers(model: Model) -> str:
         return f"it is quantized ({len(rounded)} tensors, first '{rounded[0].name}')"
     if any(tensor.dtype == "float16" for tensor in model.tensors):
         return "it computes in float16"
-    other_types = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]
+    other_types = []
+    for tensor in (*model.inputs, *model.outputs):
+        if tensor.dtype != "float32":
+            other_types.append(tensor.dtype)
     return f"it takes or gives {other_types[0]}, not float32" if other_types else ""
 
 

@@ -166,7 +166,10 @@ def _activations(data: bytes, image: Array) -> list[Array]:
     computed = set[int]()
     for operator in read(data).operators:
         computed.update(operator.outputs)
-    floats = [entry["index"] for entry in runner.get_tensor_details() if entry["dtype"] == np.float32]
+    floats = []
+    for entry in runner.get_tensor_details():
+        if entry["dtype"] == np.float32:
+            floats.append(entry["index"])
     return [runner.get_tensor(index) for index in floats if index in computed]
 
 

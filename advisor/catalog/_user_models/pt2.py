@@ -112,7 +112,10 @@ def _names(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
     if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
         raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", EXPORT)
     roots = {member.filename.partition("/")[0] for member in members}
-    names = [member.filename.partition("/")[2] for member in members if not member.is_dir()]
+    names = []
+    for member in members:
+        if not member.is_dir():
+            names.append(member.filename.partition("/")[2])
     if "constants.pkl" in names or any(name.startswith("code/") for name in names):
         raise UsageError(f"{file} is a TorchScript archive, which carries code: it is not read", EXPORT)
     if len(roots) != 1 or "archive_format" not in names:

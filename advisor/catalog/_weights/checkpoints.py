@@ -75,7 +75,11 @@ def _read_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
     entry_type = message_type("Entry", _BUNDLE)
     entries = {key: entry_type.FromString(value) for key, value in table.items()}
     shards = header.shards
-    data = [np.memmap(path.with_suffix(f".data-{n:05}-of-{shards:05}"), np.uint8, "r") for n in range(shards)]
+    data = []
+    for shard in range(shards):
+        file = path.with_suffix(f".data-{shard:05}-of-{shards:05}")
+        # Mapped, not read: only some of the tensors of a large file are wanted.
+        data.append(np.memmap(file, np.uint8, "r"))
 
     def content(entry: Any) -> bytes:
         shard = data[entry.shard]

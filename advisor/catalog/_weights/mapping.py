@@ -314,7 +314,10 @@ def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
         count = len({name.partition("/")[0] for name in tensors.names()})
         raise WeightsError(f"the file has {count} layers with weights, the graph has more")
     prefix = unused[0].partition("/")[0]
-    arrays = [tensors(name) for name in unused if name.partition("/")[0] == prefix]
+    arrays = []
+    for name in unused:
+        if name.partition("/")[0] == prefix:
+            arrays.append(tensors(name))
     # Keras' MobileNet V1 classifies with a 1x1 convolution: the same numbers as a dense layer's, with two ones more.
     shape = next(iter(layer.shapes.values()))
     if arrays[0].shape == (1, 1, *shape):

@@ -108,7 +108,8 @@ def short_name(name: str) -> str:
 
     The result is empty for a name that only says that it belongs to a model.
     """
-    parts = [part for part in name.split(";")[0].split("/") if not _WRAPPER.match(part)]
+    first_name = name.partition(";")[0]
+    parts = [part for part in first_name.split("/") if not _WRAPPER.match(part)]
     while len(parts) > 1 and _WORK.match(parts[-1]):
         parts.pop()
     short = "/".join(parts)

@@ -94,7 +94,10 @@ class Pruned(Retrained):
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         # A kernel without a bias cannot make up for what its lost weights added on the average.
-        biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
+        biases = {}
+        for node in graph.nodes:
+            if len(node.inputs) > 2:
+                biases[node.inputs[1]] = node.inputs[2]
         inner = [kernel for kernel in _find_inner(graph) if kernel in biases]
         places = choose_images(images.labels, FITTED_IMAGES, images.seed)
         arrays = from_images([images.paths[place] for place in places], images.spec)

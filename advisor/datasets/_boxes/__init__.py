@@ -74,7 +74,10 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
             files += [(file, part or part_of(file.stem)) for file in others]
     for name in COCO_NAMES:
         # COCO has captions and key points in files beside those of the boxes.
-        files_of_boxes = [(file, part) for file, part in files if name in file.stem.casefold()]
+        files_of_boxes = []
+        for file, part in files:
+            if name in file.stem.casefold():
+                files_of_boxes.append((file, part))
         if files_of_boxes:
             return files_of_boxes
     return [] if sure else files

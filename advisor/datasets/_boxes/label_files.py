@@ -139,7 +139,8 @@ def yolo_place(image: Path, root: Path) -> Path:
     """Return the text file of an image: in ``labels`` for the last ``images`` of its path, else beside it."""
     steps = list(image.relative_to(root).with_suffix(TEXT).parts)
     # The last folder `images` counts, as in Ultralytics' own code.
-    places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
+    folders = [step.casefold() for step in steps[:-1]]
+    places = [place for place, folder in enumerate(folders) if folder == "images"]
     if places:
         steps[places[-1]] = "labels"
     file = root.joinpath(*steps)

@@ -95,7 +95,11 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
         images.append(MarkedImage(str(line.get("file_name", "")), boxes, size))
     entries = []
     for image in images:
-        complete = [box_of(label, values, 0) for label, values in image.boxes if len(values) == len(SIDES)]
+        # Whether a file has corners or sides shows in the boxes with four values alone.
+        complete = []
+        for label, values in image.boxes:
+            if len(values) == len(SIDES):
+                complete.append(box_of(label, values, 0))
         entries.append(BoxEntry(Path(image.name), tuple(complete), file, size=image.size))
     # `datasets` documents a corner and sides, and files with two corners exist as well.
     corners = are_corners(entries)

@@ -99,7 +99,11 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
     inner = folders_in(path)
     # Supervisely has a folder for each data set, with ``ann`` and ``img``.
     if len(inner) <= MOST_FOLDERS:
-        places = [(folder_in(folder, "ann"), "") for folder in inner if folder_in(folder, "ann") != folder]
+        places = []
+        for folder in inner:
+            labels = folder_in(folder, "ann")
+            if labels != folder:
+                places.append((labels, ""))
     for folder, part in [(path, ""), *part_folders(path)]:
         places += [(folder, part), *((folder_in(folder, name), part) for name in PLACES)]
     files: dict[Path, str] = {}

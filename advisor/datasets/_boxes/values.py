@@ -251,9 +251,18 @@ def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
         return [row[edge] for edge in EDGES]
     if not any(row[name].strip() for name in CORNERS):
         return [""] * len(EDGES)
-    across = [read_number(row[name]) for name in CORNERS[::2] if row[name].strip()]
-    down = [read_number(row[name]) for name in CORNERS[1::2] if row[name].strip()]
+    across = _read_filled(row, CORNERS[::2])
+    down = _read_filled(row, CORNERS[1::2])
     return [min(across), min(down), max(across), max(down)]
+
+
+def _read_filled(row: Mapping[str, str], names: Sequence[str]) -> list[float]:
+    """Return the numbers of some cells; two opposite corners are enough, so empty cells count for nothing."""
+    numbers = []
+    for name in names:
+        if row[name].strip():
+            numbers.append(read_number(row[name]))
+    return numbers
 
 
 def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[BoxEntry], Sequence[str]]:

@@ -397,7 +397,10 @@ def strict_names_file(root: Path) -> Path | None:
     """Return the file with the class names that has a name of YOLO's, in any case."""
     folders = [root, *(folder for folder, _ in part_folders(root)), *label_folders(root)]
     for folder in dict.fromkeys(folders):
-        files = {file.name.casefold(): file for file in sorted(folder.iterdir()) if file.is_file()}
+        files = {}
+        for file in sorted(folder.iterdir()):
+            if file.is_file():
+                files[file.name.casefold()] = file
         for name in NAMES:
             if name in files:
                 return files[name]

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._checks.findings import Finding, Kind, paths_of, phrase_count
+from advisor.datasets._checks.findings import Finding, Kind, paths_of, phrase_count, quote_small_classes
 from advisor.datasets._checks.image_quality import check_captures, report_sizes
 from advisor.datasets._dataset import Dataset, members_of
 from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
@@ -67,7 +67,10 @@ def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str])
     """
     later: list[int] = []
     for group in alike:
-        places = {index: PARTS.index(part_of[index]) for index in group if index in part_of}
+        places = {}
+        for index in group:
+            if index in part_of:
+                places[index] = PARTS.index(part_of[index])
         first = min(places.values(), default=0)
         # The part that learns first keeps its image: the later one would be judged by what was learnt.
         later += [index for index, place in places.items() if place > first]
@@ -90,7 +93,10 @@ def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, 
     by_name = members_of(image.group for image in dataset.images)
     # The images without a group have an empty name: they are no group together.
     by_name.pop("", None)
-    named_groups = [tuple(group) for group in by_name.values() if len(group) > 1]
+    named_groups = []
+    for group in by_name.values():
+        if len(group) > 1:
+            named_groups.append(tuple(group))
     return (*group_pairs(pairs, len(dataset.images)), *named_groups)
 
 
@@ -231,7 +237,10 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
     """Yield classes without an image in a part of the user's split."""
     present = Counter((image.part, image.label) for image in dataset.images)
     for part in PARTS:
-        missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if not present[part, label]]
+        missing = []
+        for label, name in enumerate(dataset.classes):
+            if not present[part, label]:
+                missing.append(f"'{name}'")
         if missing and any(named_part == part for named_part, _ in present):
             yield Finding(
                 Kind.SPLIT,
@@ -242,7 +251,7 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
 
 def _classes(dataset: Dataset) -> Iterator[Finding]:
     rows = sorted(zip(dataset.counts, dataset.classes, strict=True))
-    small = [f"'{name}' ({count})" for count, name in rows if count < GOOD_CLASS]
+    small = quote_small_classes([(name, count) for count, name in rows], GOOD_CLASS)
     if small:
         yield Finding(
             Kind.SMALL_CLASS,
@@ -267,7 +276,7 @@ def require_usable(dataset: Dataset) -> None:
     """
     require_readable(dataset, dataset.spellings)
     rows = zip(dataset.classes, dataset.counts, strict=True)
-    small = [f"'{name}' ({count})" for name, count in rows if count < MIN_IMAGES_PER_CLASS]
+    small = quote_small_classes(rows, MIN_IMAGES_PER_CLASS)
     if small:
         raise UsageError(
             f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {listed(small)}",

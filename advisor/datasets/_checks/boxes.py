@@ -21,7 +21,15 @@ from advisor.datasets._checks import (
     report_unreadable,
     require_readable,
 )
-from advisor.datasets._checks.findings import Finding, Kind, more_columns, phrase_count, row_of, write_rows
+from advisor.datasets._checks.findings import (
+    Finding,
+    Kind,
+    more_columns,
+    phrase_count,
+    quote_small_classes,
+    row_of,
+    write_rows,
+)
 from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, report_sizes
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
@@ -222,7 +230,10 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
                 f"the {part} part has no box of {listed(missing)}",
                 "put images of these classes into the part, or remove the split: one is drawn then",
             )
-    loose = [(path,) for (path, _), part in zip(_images(read), parts, strict=False) if part is None]
+    loose = []
+    for (path, _), stated in zip(_images(read), parts, strict=False):
+        if stated is None:
+            loose.append((path,))
     if loose:
         yield Finding(
             Kind.SPLIT,
@@ -281,7 +292,7 @@ def require_usable_boxes(read: BoxSurvey) -> None:
             "correct them; is the format what its rows say, in pixels or in shares of the image?",
         )
     images = read.images_per_class
-    rare = [f"'{name}' ({images[name]})" for name in read.classes if images[name] < MIN_IMAGES_PER_CLASS]
+    rare = quote_small_classes([(name, images[name]) for name in read.classes], MIN_IMAGES_PER_CLASS)
     if rare:
         raise UsageError(
             f"--data: fewer than {MIN_IMAGES_PER_CLASS} images with a box of {listed(rare)}",
@@ -305,7 +316,10 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
                 f"--data: the {part} part has {phrase_count(len(indices), 'image')}, but no box",
                 "put annotated images into it",
             )
-    missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
+    missing = []
+    for name, count in counts[TRAIN].items():
+        if not count:
+            missing.append(f"'{name}'")
     if missing:
         raise UsageError(
             f"--data: the training part has no box of {listed(missing)}",

@@ -65,6 +65,15 @@ def phrase_count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def quote_small_classes(counts: Iterable[tuple[str, int]], least: int) -> list[str]:
+    """Return the names of the classes with fewer than ``least`` images, each with its count: ``'cat' (3)``."""
+    small = []
+    for name, count in counts:
+        if count < least:
+            small.append(f"'{name}' ({count})")
+    return small
+
+
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
     paths = [image.path for image in dataset.images]

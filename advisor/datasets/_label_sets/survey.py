@@ -141,7 +141,8 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
             names = [f"'{read.classes[place]}' ({int(there[place])})" for place in places]
             what = phrase_count(len(places), "label is", "labels are")
             notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
-    useful = [place for place in range(len(read.classes)) if place not in {*few, *everywhere}]
+    useless = {*few, *everywhere}
+    useful = [place for place in range(len(read.classes)) if place not in useless]
     if not useful:
         lost = [f"; '{read.images.dataset.show_path(row.path)}': {row.reason}" for row in read.images.dataset.rejected]
         what = f"has no label that {LEAST} images have and {LEAST} lack: {' '.join(notes)}"

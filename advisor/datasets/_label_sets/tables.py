@@ -201,7 +201,10 @@ def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
         said = {}
         for column in columns:
             said[column] = {_read_flag(row[column], minus_is_no) for *_, row in of_image} - {None}
-        both = [columns[column] for column, flags in said.items() if len(flags) > 1]
+        both = []
+        for column, flags in said.items():
+            if len(flags) > 1:
+                both.append(columns[column])
         if both:
             numbers = " and ".join(str(number) for number, *_ in of_image[:2])
             rejected.append(Rejected(path, f"rows {numbers} of '{table.name}' contradict each other on '{both[0]}'"))

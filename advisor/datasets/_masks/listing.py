@@ -102,7 +102,10 @@ def _folders(root: Path) -> MaskListing:
         part, folder, *_ = key
         class_folder = file.parent.name if classes and folder and not part_of(folder) else ""
         entries.append(MaskEntry(Entry(file, ONE_CLASS, part or part_of(folder)), masks.get(key), class_folder))
-    alone = [Rejected(file, "a mask without an image of its name") for key, file in masks.items() if key not in images]
+    alone = []
+    for key, file in masks.items():
+        if key not in images:
+            alone.append(Rejected(file, "a mask without an image of its name"))
     return MaskListing(root, entries, _names(root), tuple(alone))
 
 

@@ -211,7 +211,10 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
 
 
 def _unknown(read: _Read, name: Name) -> str:
-    unknown = [str(value) for value in read.values if name(value, "").startswith(UNKNOWN)]
+    unknown = []
+    for value in read.values:
+        if name(value, "").startswith(UNKNOWN):
+            unknown.append(str(value))
     return f"its mask has values outside the list of classes: {listed(unknown)}" if unknown else ""
 
 

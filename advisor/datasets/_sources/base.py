@@ -141,12 +141,18 @@ def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Seque
 
     Numbers of classes get their ``names``; what is not there is empty, and the readers of boxes say so.
     """
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(written, Mapping):
-        pairs = list(zip_longest(_first(written, BOXES) or (), _first(written, CLASSES) or ()))
-    else:
-        objects = written if isinstance(written, list) else []
-        pairs = [(_first(entry, BOXES), _first(entry, CLASSES)) for entry in objects if isinstance(entry, Mapping)]
-    return [(class_name(label, names), edges if isinstance(edges, list | tuple) else ()) for edges, label in pairs]
+        pairs += zip_longest(_first(written, BOXES) or (), _first(written, CLASSES) or ())
+    elif isinstance(written, list):
+        for entry in written:
+            if isinstance(entry, Mapping):
+                pairs.append((_first(entry, BOXES), _first(entry, CLASSES)))
+    objects: list[tuple[str, Sequence[Any]]] = []
+    for edges, label in pairs:
+        readable = edges if isinstance(edges, list | tuple) else ()
+        objects.append((class_name(label, names), readable))
+    return objects
 
 
 def _first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:

@@ -119,7 +119,10 @@ class RecordFile:
         # It is not there, or says nothing of features.
         with suppress(LookupError, TypeError, AttributeError):
             said = self._read_beside("features.json")["featuresDict"]["features"]
-            names = [name for name, feature in said.items() if str(feature["pythonClassName"]).endswith(f".{kind}")]
+            names = []
+            for name, feature in said.items():
+                if str(feature["pythonClassName"]).endswith(f".{kind}"):
+                    names.append(name)
         # Without the description of TFDS, the usual names of features have to do.
         present = names or self._first
         known = [name for name in usual if name in present] or names

@@ -293,12 +293,15 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
 
 def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
     """Return the median of int8 over float32 latency on a target; None with few networks."""
-    rows = []
+    floats = {}
+    integers = {}
     for row in profile.measurements:
-        if row.usable and row.target == target.name:
-            rows.append(row)
-    floats = {row.model: row.latency_ms for row in rows if row.precision == FORMS[0]}
-    integers = {row.model: row.latency_ms for row in rows if row.precision == FORMS[1]}
+        if not row.usable or row.target != target.name:
+            continue
+        if row.precision == FORMS[0]:
+            floats[row.model] = row.latency_ms
+        elif row.precision == FORMS[1]:
+            integers[row.model] = row.latency_ms
     ratios = [integers[model] / floats[model] for model in floats.keys() & integers]
     return median(ratios) if len(ratios) >= FEWEST else None
 
@@ -341,7 +344,10 @@ def _warn_of_cores(profile: DeviceProfile, target: DeviceTarget) -> None:
 
 def _warn_of_releases(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of measurements that another release or build than the target's made."""
-    rows = [row for row in profile.measurements if row.usable and row.target == target.name and row.runtime_version]
+    rows = []
+    for row in profile.measurements:
+        if row.usable and row.target == target.name and row.runtime_version:
+            rows.append(row)
     stated = f"{target.version}+{target.kernels}" if target.kernels else target.version
     others = [row for row in rows if row.runtime_version not in (target.version, stated)]
     if target.version and others:

@@ -101,7 +101,10 @@ class FileKind(Generic[Schema]):
 
     def _schema_at(self, location: Sequence[str | int]) -> type[BaseModel]:
         """Return the schema of the innermost part that contains a location."""
-        around = [self.parts[str(step)] for step in location[:-1] if step in self.parts]
+        around = []
+        for step in location[:-1]:
+            if step in self.parts:
+                around.append(self.parts[str(step)])
         return around[-1] if around else self.schema
 
 
@@ -189,7 +192,9 @@ class TargetSchema(_Strict):
 
 def _describe_addresses() -> Any:
     """Return a schema with a key for each way to a device, so that a new way needs no line here."""
-    keys: Any = {key: (Annotated[Text, Field(description=f"{way.address}.")], "") for key, way in WAYS.items()}
+    keys: Any = {}
+    for key, way in WAYS.items():
+        keys[key] = (Annotated[Text, Field(description=f"{way.address}.")], "")
     return create_model("_Addresses", __base__=_Strict, **keys)
 
 

@@ -225,7 +225,10 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
 
 def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[Configuration, tuple[Delta, ...]]:
     """Return the changes of figures; without accuracies, if the runs ask for different ones or have other images."""
-    earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
+    earlier = {}
+    for evaluation in before.evaluations:
+        if evaluation.status is Status.OK:
+            earlier[evaluation.configuration.key] = evaluation
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
     same_images = bool(read_compared_hashes(before.folder)) and not _images_differ(before, after)
     # A size and a latency are the same quantity in both runs; an accuracy by another metric or of other images is not.
@@ -330,7 +333,10 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[
     if now.status is not Status.OK:
         return [f"{now.name} was {now.status}: {now.reason}"]
     broken = excess_texts(now, after.question.limits)
-    texts = [_describe_change(now, change) for change in changes.get(now.configuration, ()) if change.worse]
+    texts = []
+    for change in changes.get(now.configuration, ()):
+        if change.worse:
+            texts.append(_describe_change(now, change))
     return [*texts, *([f"{now.name} breaks the budget: {' and '.join(broken)}"] if broken else [])]
 
 

@@ -120,7 +120,9 @@ def _data(run: LoadedRun) -> dict[str, str]:
 
 def _catalogue(run: LoadedRun) -> dict[str, str]:
     """Return the facts of each card: the hash of its content, its weights, its size."""
-    inputs = {f"card {name}": str(digest)[:16] for name, digest in read_section(run.manifest, "cards").items()}
+    inputs = {}
+    for name, digest in read_section(run.manifest, "cards").items():
+        inputs[f"card {name}"] = str(digest)[:16]
     for name, file in read_section(run.manifest, "weights").items():
         inputs[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
@@ -135,7 +137,9 @@ def _devices(run: LoadedRun) -> dict[str, str]:
     host = read_section(run.manifest, "host")
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
     targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
-    hashes = {f"profile {name}": str(value)[:16] for name, value in read_section(run.manifest, "devices").items()}
+    hashes = {}
+    for name, value in read_section(run.manifest, "devices").items():
+        hashes[f"profile {name}"] = str(value)[:16]
     devices = {f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)}
     return {**facts, **hashes, **devices}
 

@@ -397,7 +397,10 @@ def diagnose_run(folder: RunFolder) -> None:
     rows = []
     forms = list_losing(run)
     images = _training_images(run) if forms else ()
-    files = {row.variant: run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
+    files = {}
+    for row in reversed(run.evaluations):
+        if row.artefact:
+            files[row.variant] = run.folder.path / row.artefact
     # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
     for row in forms:
         origin = files.get(row.variant._replace(compression=FLOAT))

@@ -173,7 +173,10 @@ def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None =
         ) from None
     stored = locate_paths(stored, folder)
     # The stored request is resolved again only with changes: its own paths were found above already.
-    wanted = {key: value for key, value in (changes or {}).items() if value is not None}
+    wanted = {}
+    for key, value in (changes or {}).items():
+        if value is not None:
+            wanted[key] = value
     request = resolve({**stored.written, **wanted}) if wanted else stored
     question = replace(
         request.question, **{name: getattr(stored.question, name) for name in PATHS if name not in wanted}

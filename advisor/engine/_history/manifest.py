@@ -204,6 +204,10 @@ def _hashes(rows: object) -> list[str]:
 
 
 def _other(then: object, now: object) -> list[str]:
-    texts = [", ".join(map(str, value)) if isinstance(value, list) else str(value or "") for value in (then, now)]
-    first, second = (f"{text[:12]}..." if len(text) > 60 else text or "none" for text in texts)
-    return [f"{first} then, {second} now"] if then != now else []
+    return [f"{_shorten(then)} then, {_shorten(now)} now"] if then != now else []
+
+
+def _shorten(value: object) -> str:
+    """Return a value as text. Of a long one, such as a hash, its start tells it from another."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "none")
+    return f"{text[:12]}..." if len(text) > 60 else text or "none"

@@ -73,7 +73,10 @@ class Part:
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
-        values = {name: values_of[start:end] for name, values_of in vars(self).items() if name != "fingerprint"}
+        values = {}
+        for name, values_of in vars(self).items():
+            if name != "fingerprint":
+                values[name] = values_of[start:end]
         return Part(**values, fingerprint=f"{self.fingerprint}[{start}:{end}]")
 
     def rows_of(self, part: Part) -> list[int]:

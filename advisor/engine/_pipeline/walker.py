@@ -86,7 +86,10 @@ class Walker:
 
     async def drop(self) -> None:
         """End all stages that are not done, with their child processes; one that is needed later runs again."""
-        dropped = [self._tasks.pop(stage) for stage, task in tuple(self._tasks.items()) if not task.done()]
+        dropped = []
+        for stage, task in tuple(self._tasks.items()):
+            if not task.done():
+                dropped.append(self._tasks.pop(stage))
         for task in dropped:
             task.cancel()
         await asyncio.gather(*dropped, return_exceptions=True)

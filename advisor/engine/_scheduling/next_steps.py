@@ -289,7 +289,10 @@ class SearchRule:
         if pick.place is None:
             return None
         network = prospects.belief.networks[pick.place]
-        small = [FormStep(network, form) for form in ALWAYS[1:] if form in prospects.forms[network][1:]]
+        small = []
+        for form in ALWAYS[1:]:
+            if form in prospects.forms[network][1:]:
+                small.append(FormStep(network, form))
         for step in filter(prospects.is_open, small):
             if step in begun or self.prices.share((step,)) > 0.0:
                 return step

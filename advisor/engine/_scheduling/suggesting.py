@@ -121,7 +121,10 @@ class CostEstimates:
 
 def _mean_ratio(pairs: Collection[tuple[float, float]]) -> float:
     """Return measured over rough figures (geometric mean)."""
-    ratios = [math.log(measured / rough) for measured, rough in pairs if measured > 0]
+    ratios = []
+    for measured, rough in pairs:
+        if measured > 0:
+            ratios.append(math.log(measured / rough))
     return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0
 
 

@@ -53,7 +53,10 @@ def run_here(model: Path, images: Sequence[Path]) -> Answers:
             name = pool.call(f"{__name__}:answer_images", model.resolve(), list(images), folder, limits=LIMITS)
         with np.load(folder / FILE) as arrays:
             inputs = list(arrays["inputs"])
-            rows = [list(arrays[key]) for key in sorted(arrays.files) if key != "inputs"]
+            rows = []
+            for key in sorted(arrays.files):
+                if key != "inputs":
+                    rows.append(list(arrays[key]))
     return Answers(name, inputs, list(zip(*rows, strict=True)))
 
 
@@ -87,7 +90,9 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
         inputs.append(array)
         outputs.append([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
     # With zeros before the number: the parent reads the outputs in the order of their names.
-    columns = {f"output{place:03}": np.stack(column) for place, column in enumerate(zip(*outputs, strict=True))}
+    columns = {}
+    for place, column in enumerate(zip(*outputs, strict=True)):
+        columns[f"output{place:03}"] = np.stack(column)
     arrays: dict[str, Any] = {"inputs": np.stack(inputs), **columns}
     np.savez(folder / FILE, **arrays)
     return str(details[0]["name"])

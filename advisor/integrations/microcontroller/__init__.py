@@ -275,7 +275,11 @@ def _list_missing(data: bytes, printed: str) -> list[str]:
 
 def _read_reason(printed: str) -> str:
     """Return what TFLM says of the operator that it refuses, in one line."""
-    lines = [_SOURCE.sub("", line.strip()) for line in printed.splitlines() if line.strip()]
+    lines = []
+    for printed_line in printed.splitlines():
+        line = printed_line.strip()
+        if line:
+            lines.append(_SOURCE.sub("", line))
     refused = _REFUSED.search(printed)
     if refused is None:
         return lines[0] if lines else "it gives no reason"

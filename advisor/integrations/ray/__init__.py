@@ -109,7 +109,10 @@ class Roster:
 
     def measure_where_jobs_run(self) -> bool:
         """Return True if the machine that measures ``host`` also runs jobs; jobs and measurements then take turns."""
-        offering = [node["NodeManagerHostname"] for node in self._alive() if resource_of(HOST) in node["Resources"]]
+        offering = []
+        for node in self._alive():
+            if resource_of(HOST) in node["Resources"]:
+                offering.append(node["NodeManagerHostname"])
         measuring = offering or [socket.gethostname()]
         return any(node["NodeManagerHostname"] in measuring and node["Resources"].get("CPU") for node in self._alive())
 

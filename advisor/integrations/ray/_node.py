@@ -71,9 +71,15 @@ def replace_paths(value: object, swap: Callable[[Sequence[Item]], Sequence[objec
         entries = {key: replace_paths(item, swap, kind) for key, item in value.items()}
         return value if all(entries[key] is item for key, item in value.items()) else entries
     if is_dataclass(value) and not isinstance(value, type):
-        old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        old = {}
+        for field in fields(value):
+            if field.init:
+                old[field.name] = getattr(value, field.name)
         new = {name: replace_paths(item, swap, kind) for name, item in old.items()}
-        changed = {name: item for name, item in new.items() if item is not old[name]}
+        changed = {}
+        for name, item in new.items():
+            if item is not old[name]:
+                changed[name] = item
         return replace(value, **changed) if changed else value
     return value
 
@@ -203,7 +209,10 @@ def work(
         # Returned and not raised: Ray would wrap it in an error of another class.
         except AdvisorError as raised:
             error = raised
-        files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
+        files = {}
+        for file in out.rglob("*"):
+            if file.is_file():
+                files[str(file.relative_to(out))] = file.read_bytes()
     return CallResult(value, error, files)
 
 

@@ -117,7 +117,10 @@ class Pages:
         linked = self._names()
         rows_of_state = [row for row in rows if state in ("", row.state)]
         shown = [row for row in rows_of_state if _has(row, words.casefold().split())]
-        filters = {name: value for name, value in (("words", words), ("state", state)) if value}
+        filters = {}
+        for name, value in (("words", words), ("state", state)):
+            if value:
+                filters[name] = value
         pages = max(1, math.ceil(len(shown) / ROWS))
         first = 0
         if asked.get("page", "").isdecimal():

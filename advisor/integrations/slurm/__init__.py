@@ -92,7 +92,10 @@ class _Queue:
     def start_jobs(self, calls: CallFolder, most: int) -> None:
         """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
         # The first question reads the states of all jobs, the others what it has read.
-        ended = [job for number, job in enumerate(self.jobs) if job.done(force_check=number == 0)]
+        ended = []
+        for number, job in enumerate(self.jobs):
+            if job.done(force_check=number == 0):
+                ended.append(job)
         for job in ended:
             self.jobs.remove(job)
             self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1

@@ -306,7 +306,10 @@ def benchmark_in_runtimes(
         tell(f"{file.path.name} in {', '.join(names)}")
         rows_of_file = _measure_in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
         rows += rows_of_file
-        results = [(f"{row.model} in {row.device}", row.result) for row in rows_of_file if row.result]
+        results = []
+        for row in rows_of_file:
+            if row.result:
+                results.append((f"{row.model} in {row.device}", row.result))
         compared += compare_with_first(results)
         notes += _explain_not_compared(rows_of_file)
         notes += filter(None, (_describe_agreement(file, runtime) for runtime in runtimes))

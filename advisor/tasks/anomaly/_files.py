@@ -132,9 +132,15 @@ class Marked:
     @property
     def shares(self) -> list[float]:
         """Each image's share in the AUROC, whose mean it is: its rank among the others (DeLong et al., 1988)."""
-        above = [float(np.mean((score > self.good) + (score == self.good) / 2)) for score in self.faulty]
-        below = [float(np.mean((score < self.faulty) + (score == self.faulty) / 2)) for score in self.good]
+        above = [_rank_among(self.good, score) for score in self.faulty]
+        # A good image is right below the faulty ones, so its rank counts from the other end.
+        below = [_rank_among(-self.faulty, -score) for score in self.good]
         return [*above, *below]
+
+
+def _rank_among(others: Floats, score: float) -> float:
+    """Return the share of the other scores that are below a score; an equal one counts half."""
+    return float(np.mean((score > others) + (score == others) / 2))
 
 
 @dataclass(frozen=True)

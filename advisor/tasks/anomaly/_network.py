@@ -136,7 +136,10 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     sides = {layer.output.shape[1] for layer in maps_in}
     cells = min(sides, key=lambda side: abs(math.log(card.input_size / (side * STRIDE))))
     same = [layer for layer in maps_in if layer.output.shape[1] == cells]
-    sums = {layer.output.shape[3]: layer.output for layer in same if isinstance(layer, keras.layers.Add)}
+    sums = {}
+    for layer in same:
+        if isinstance(layer, keras.layers.Add):
+            sums[layer.output.shape[3]] = layer.output
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
     maps = list_outputs(
         keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_even_light(image, card))
@@ -223,7 +226,8 @@ def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, 
     from ai_edge_litert.interpreter import Interpreter
 
     spec = input_spec(card)
-    some = [images[row] for row in np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST])]
+    drawn = np.random.default_rng(seed).permutation(len(images))[:MOST]
+    some = [images[row] for row in np.sort(drawn)]
     try:
         network = maps_of(card, weights)
         # The runtime that ships computes the maps, so that training and file see equal values.

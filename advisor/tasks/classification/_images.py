@@ -66,7 +66,10 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
     first = len(known.dataset.images)
     pairs = near_duplicates(np.concatenate([known.thumbnails, read.thumbnails]))
     # A copy of an image with a class would teach and judge that the class is unknown.
-    copies = {pair.second - first for pair in pairs if pair.first < first <= pair.second}
+    copies = set()
+    for pair in pairs:
+        if pair.first < first <= pair.second:
+            copies.add(pair.second - first)
     images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
     reasons = [
         *([f"{phrase_count(len(copies), 'shows', 'show')} the same as images of --data"] if copies else []),

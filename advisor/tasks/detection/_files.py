@@ -156,7 +156,9 @@ def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tupl
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
     others = [other(place) for place, _ in rows]
     for tolerance in TOLERANCES:
-        same = [not check.other_boxes(answer, row[1], tolerance / 2) for row, answer in zip(rows, others, strict=True)]
+        same = []
+        for row, answer in zip(rows, others, strict=True):
+            same.append(not check.other_boxes(answer, row[1], tolerance / 2))
         if sum(same) >= COUNT:
             break
     return tolerance, list(itertools.compress(rows, same))[:COUNT]

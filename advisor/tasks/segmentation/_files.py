@@ -48,7 +48,10 @@ def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
     """Return the classes in a photograph but the background, the largest first, with their shares of the pixels."""
     labels, counts = np.unique(outputs[0].argmax(axis=-1), return_counts=True)
     order = np.argsort(-counts).tolist()
-    rows = [Found(model.labels[int(labels[place])], float(counts[place] / counts.sum())) for place in order]
+    rows = []
+    for place in order:
+        label = model.labels[int(labels[place])]
+        rows.append(Found(label, float(counts[place] / counts.sum())))
     return tuple(row for row in rows if row.label != BACKGROUND)
 
 

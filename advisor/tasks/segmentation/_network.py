@@ -76,7 +76,10 @@ def decoder(side: int) -> MakeHead:
         frequent = np.zeros(classes, np.float32)  # logarithm of the share of the pixels of each class
 
         def begin(masks: Sequence[PackedMask]) -> None:
-            rows = [np.bincount(mask.labels.reshape(-1), minlength=IGNORED + 1)[:classes] for mask in masks]
+            rows = []
+            for mask in masks:
+                cells = np.bincount(mask.labels.reshape(-1), minlength=IGNORED + 1)
+                rows.append(cells[:classes])
             # 1 is added, because a class may be in no mask of the training part, and the logarithm of 0 is infinite.
             counts = np.sum(rows, axis=0) + 1
             # In place: the loss reads this array.

@@ -41,7 +41,10 @@ def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
     """Return a sentence about each thing that a reader may not expect of the images and their split."""
     notes = [*read.notes, *division.list_notes(read.images.dataset)]
     judged = read.truth[list(division.split.holdout)]
-    unjudged = [name for place, name in enumerate(read.classes) if not {0, 1} <= set(judged[:, place].tolist())]
+    unjudged = []
+    for place, name in enumerate(read.classes):
+        if not {0, 1} <= set(judged[:, place].tolist()):
+            unjudged.append(name)
     if unjudged:
         what = phrase_count(len(unjudged), "label has", "labels have")
         notes.append(f"{what} no image with it, or none without it, in the hold-out: {listed(unjudged, NAMED)}.")

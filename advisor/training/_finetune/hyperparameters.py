@@ -74,7 +74,9 @@ class Trials:
         spans = {"learning_rate": LEARNING_RATE, **SPACE}
         turned = {name: span for name, span in spans.items() if self._is_tuned(name)}
         # The recipe's own value may lie outside of the range that is searched, and Optuna refuses such a trial.
-        start_values = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
+        start_values = {}
+        for name, (low, high) in turned.items():
+            start_values[name] = min(max(float(values[name]), low), high)
         self._study.enqueue_trial({**start_values, "epochs": base.epochs})
         self._asked: Any = None
 
@@ -83,7 +85,10 @@ class Trials:
         self._asked = trial = self._study.ask()
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
         epochs = trial.suggest_int("epochs", *(CACHED_EPOCHS if self._base.cached else EPOCHS))
-        suggested = {name: trial.suggest_float(name, *span) for name, span in SPACE.items() if self._is_tuned(name)}
+        suggested = {}
+        for name, span in SPACE.items():
+            if self._is_tuned(name):
+                suggested[name] = trial.suggest_float(name, *span)
         of_training: dict[str, Any] = {name: suggested.pop(name) for name in _OF_TRAINING if name in suggested}
         changes = replace(self._base.augmentation, **suggested)
         return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **of_training)

@@ -55,7 +55,10 @@ class Graph:
     @property
     def kernels(self) -> Mapping[int, str]:
         """The operator's name of each float kernel, by tensor index."""
-        kernels = {node.inputs[1]: node.name for node in self.nodes if node.name in _LAYERS}
+        kernels = {}
+        for node in self.nodes:
+            if node.name in _LAYERS:
+                kernels[node.inputs[1]] = node.name
         return {index: name for index, name in kernels.items() if index in self.constants}
 
     @property

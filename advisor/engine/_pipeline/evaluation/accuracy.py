@@ -188,6 +188,8 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
     for answer, label in zip(answers, labels, strict=True):
         if answer < len(classes):
             confusion[label][answer] += 1
-    recall = {name: confusion[i][i] / images[i] if images[i] else None for i, name in enumerate(classes)}
+    recall = {}
+    for i, name in enumerate(classes):
+        recall[name] = confusion[i][i] / images[i] if images[i] else None
     shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
     return ImageAnswers(recall, shown, file)

@@ -158,7 +158,10 @@ class Evaluator:
         verdicts = await asyncio.gather(
             *(self._outcome(replace(configuration, compression=recipe)) for recipe in waited)
         )
-        scored = [(name, verdict) for name, verdict in zip(waited, verdicts, strict=True) if verdict]
+        scored = []
+        for name, verdict in zip(waited, verdicts, strict=True):
+            if verdict:
+                scored.append((name, verdict))
         drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
         self._rules.require_none(RuleNeeds.LIGHTER, configuration, lighter=waited, drops=drops)
 

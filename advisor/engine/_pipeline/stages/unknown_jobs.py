@@ -156,8 +156,9 @@ def _choose_classes(truth: Labels) -> list[int]:
     counts = np.bincount(truth)
     if np.count_nonzero(counts) < LEAST_CLASSES:
         return []
-    largest = [int(label) for label in np.argsort(-counts, kind="stable") if counts[label] >= LEAST_IMAGES]
-    return sorted(largest[:MOST_LEFT_OUT])
+    largest_first = np.argsort(-counts, kind="stable")
+    large = [int(label) for label in largest_first if counts[label] >= LEAST_IMAGES]
+    return sorted(large[:MOST_LEFT_OUT])
 
 
 def _leave_class_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:

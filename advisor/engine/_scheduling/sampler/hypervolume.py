@@ -70,7 +70,10 @@ def cut_columns(front: ArrayLike, reference: ArrayLike) -> Columns:
     inside = values[(values < ref).all(axis=1)]
     inside = inside[pareto_mask(inside)]
     axes = range(len(ref) - 1)
-    edges = [np.concatenate([[-np.inf], np.unique(inside[:, axis]), ref[axis : axis + 1]]) for axis in axes]
+    edges = []
+    for axis in axes:
+        inner = np.unique(inside[:, axis])
+        edges.append(np.concatenate([[-np.inf], inner, [ref[axis]]]))
     level = np.full([len(edge) - 1 for edge in edges], ref[-1])
     positions = tuple(np.searchsorted(edges[axis], inside[:, axis]) for axis in axes)
     np.minimum.at(level, positions, inside[:, -1])

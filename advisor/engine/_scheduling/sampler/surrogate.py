@@ -112,7 +112,9 @@ def _standardise(values: Floats) -> Floats:
 
 def _curves(basis: Floats) -> Floats:
     pairs = combinations_with_replacement(range(basis.shape[1]), 2)
-    products = [basis[:, i] * basis[:, j] - float(i == j) for i, j in pairs]
+    products = []
+    for i, j in pairs:
+        products.append(basis[:, i] * basis[:, j] - float(i == j))
     return np.column_stack(products) if products else np.zeros((len(basis), 0))
 
 
