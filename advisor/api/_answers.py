@@ -398,7 +398,8 @@ def reevaluate(
 
     devices = Devices.chosen(list(device), list(map(Path, profiles)))
     # A single run has nothing to compute while its files are written.
-    with Writers(usable_cores() - 1 if run is None else 0) as writers:
+    processes = usable_cores() - 1 if run is None else 0
+    with Writers(processes) as writers:
         session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
         results = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
         # Once all are written: a report that fails makes no answer wrong, but its caller has to know.

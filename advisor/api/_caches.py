@@ -54,7 +54,8 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
         if kind not in known:
             there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"
             raise UsageError(f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there)
-    return evict_results(root, 0 if everything else limit_bytes(root, cache_bytes(size)), kinds)
+    most_bytes = 0 if everything else limit_bytes(root, cache_bytes(size))
+    return evict_results(root, most_bytes, kinds)
 
 
 def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:

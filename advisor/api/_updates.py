@@ -125,6 +125,7 @@ class Update(Written):
                 f"right, such as {row.examples[0]}"
             )
         command = f"advisor export {shlex.quote(str(self.run))} --to bundle"
+        # A file that should not ship needs no command: the earlier one stays.
         lines.append(f"next: {command}" if self.ship else f"the new run: {self.run}")
         return tuple(lines)
 

@@ -194,7 +194,8 @@ class GraphFile:
                 weights[name] = draw.normal(0.0, spread, shape).astype(np.float32)
             else:
                 # A BatchNorm that changes nothing: a random scale would let the activations grow or die.
-                weights[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
+                neutral = 0.0 if end in ("bias", "running_mean") else 1.0
+                weights[name] = np.full(shape, neutral, np.float32)
         return weights
 
 
@@ -244,6 +245,7 @@ def read_graph(path: Path) -> GraphFile:
             names = [name for name in archive.namelist() if name.endswith(".npy")]
             norms = document["norms"]
             shapes = {name: tuple(shape) for name, shape in document["shapes"].items()}
+            boxes = BoxCode.from_json(document["detector"]) if "detector" in document else None
             return GraphFile(
                 graph=archive.read(GRAPH),
                 constants={int(place): terms for place, terms in document["constants"].items()},
@@ -251,7 +253,7 @@ def read_graph(path: Path) -> GraphFile:
                 shapes=shapes,
                 indices={name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
                 layers=tuple(_layer(entry, shapes, norms) for entry in document.get("layers", ())),
-                boxes=BoxCode.from_json(document["detector"]) if "detector" in document else None,
+                boxes=boxes,
             )
     except UsageError:
         raise

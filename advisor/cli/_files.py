@@ -169,7 +169,8 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
     against = asked.against
     diagnosis = None
     # A place that cannot be written is an error before minutes of measuring.
-    wanted = prepare_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
+    pages = {"html": Path(asked.html)} if asked.html else {}
+    wanted = prepare_files(Path(asked.out) if asked.out else None, pages)
     with progress(f"reading {name}") as tell:
         if against is not None:
             tell(f"comparing {name} with {Path(against).name}")
@@ -245,10 +246,11 @@ def compress(
 
     def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:
+            max_drop_points = points(asked.max_drop, "--max-drop") if asked.max_drop else None
             return api.compress(
                 model,
                 split(asked.recipe) or (),
-                max_drop_points=points(asked.max_drop, "--max-drop") if asked.max_drop else None,
+                max_drop_points=max_drop_points,
                 mean=channels(asked.mean, "--mean"),
                 std=channels(asked.std, "--std"),
                 latency=asked.latency,

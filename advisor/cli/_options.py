@@ -173,6 +173,7 @@ def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
 def _annotation(name: str, declared: Option, defaults: bool) -> Any:
     kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
     names = [flag(name)] if declared.default is False else []  # a flag has no negative form
+    autocompletion = complete_runs if name == "resume" else completion_of(name)
     return Annotated[
         kind | None,
         option(
@@ -181,7 +182,7 @@ def _annotation(name: str, declared: Option, defaults: bool) -> Any:
             *names,
             rich_help_panel=declared.group,
             callback=split if declared.joined else None,
-            autocompletion=complete_runs if name == "resume" else completion_of(name),
+            autocompletion=autocompletion,
         ),
     ]
 

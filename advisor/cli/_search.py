@@ -100,7 +100,8 @@ def search(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
         # The answer in words has its next steps and its counts itself.
-        note(f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stop_reason)
+        remark = f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stop_reason
+        note(remark)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
@@ -252,6 +253,7 @@ def check(
     if as_json:
         print_json(replace(checked, findings=shown).to_json())
     else:
-        print_data_check(checked, sheet, Path(given["fix"]) if given["fix"] else None, shown=shown)
+        fixed = Path(given["fix"]) if given["fix"] else None
+        print_data_check(checked, sheet, fixed, shown=shown)
     if not checked.survey.dataset.images:
         raise typer.Exit(ExitCode.USAGE)

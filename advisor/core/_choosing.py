@@ -101,6 +101,8 @@ class Chooser:
         # The answer names the file that only its missing figure on the hold-out kept from being the pick.
         if len(allowed) < len(weighed):
             wanted = self._steady(self._by_loss(weighed, best)[:MOST_LIKELY])[0]
+        unsteady = ranking[0] if ranking[0].variant != pick.variant else None
+        unjudged = wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None
         return Choice(
             pick=pick,
             best=best,
@@ -108,8 +110,8 @@ class Chooser:
             noise_points=float(noise),
             tied=tuple(sorted(tied, key=lambda e: -e.accuracy_percent)),
             chances=_chances(ranking, pick, shares),
-            unjudged=wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None,
-            unsteady=ranking[0] if ranking[0].variant != pick.variant else None,
+            unjudged=unjudged,
+            unsteady=unsteady,
         )
 
     def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:

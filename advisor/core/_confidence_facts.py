@@ -218,8 +218,9 @@ class ConfidenceFacts:
         chosen = {name: self.by_class.get(name) for name in asked.by_class}
         by_class = {name: one.score for name, one in chosen.items() if one}
         recall = {name: one.score for name, one in self.recall.items() if one.kept}
+        least = None if plain is None else _down(plain.score)
         return ShippedThresholds(
-            None if plain is None else _down(plain.score),
+            least,
             {name: _down(score) for name, score in by_class.items()},
             {name: _down(score) for name, score in recall.items()},
         )

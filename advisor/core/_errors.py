@@ -113,7 +113,8 @@ class Problems:
 
     def add(self, error: UsageError) -> None:
         """Keep an error, or each error of several."""
-        self._found.extend(error.parts if isinstance(error, SeveralErrors) else [error])
+        parts = error.parts if isinstance(error, SeveralErrors) else [error]
+        self._found.extend(parts)
 
     @contextmanager
     def collected(self) -> Iterator[None]:

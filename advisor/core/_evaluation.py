@@ -273,12 +273,13 @@ class Evaluation:
         """The figures of the file on the device of this evaluation."""
         latency = self.latency
         target = self.configuration.target
+        reason = "" if self.status is Status.OK else self.reason
         return DeviceFigures(
             key=self.configuration.key,
             runtime=target.runtime,
             accelerator=target.accelerator,
             threads=target.threads,
-            reason="" if self.status is Status.OK else self.reason,
+            reason=reason,
             latency_ms=latency.value if latency else None,
             low_ms=latency.low if latency else None,
             high_ms=latency.high if latency else None,

@@ -258,7 +258,8 @@ def visible(text: str) -> str:
     shown = []
     for char in text:
         is_escaped = char != "\n" and _is_hidden(char)
-        shown.append(char.encode("unicode_escape").decode("ascii") if is_escaped else char)
+        shown_char = char.encode("unicode_escape").decode("ascii") if is_escaped else char
+        shown.append(shown_char)
     return "".join(shown)
 
 

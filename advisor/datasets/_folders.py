@@ -271,7 +271,9 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
             continue
         for names in images:
             heads.add(names[0])
-            inner.add(names[1] if len(names) > 2 else "")
+            # The last name is that of the image, so the second of two is no folder.
+            below = names[1] if len(names) > 2 else ""
+            inner.add(below)
     holds_classes = len(inner) > 1 and "" not in inner
     return heads.pop() if len(heads) == 1 and holds_classes else ""
 
@@ -407,7 +409,8 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
     """
     lower: dict[str, set[str]] = {}
     for names in images:
-        lower.setdefault(names[0], set()).add(names[1] if len(names) > 2 else "")
+        below = names[1] if len(names) > 2 else ""
+        lower.setdefault(names[0], set()).add(below)
     shared = next(iter(lower.values()), set())
     if len(lower) < 2 or len(shared) < 2:
         return
@@ -420,7 +423,8 @@ def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
     """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``: a neutral folder with a split is no class."""
     inner: dict[str, set[str]] = {}
     for names in images:
-        inner.setdefault(names[0], set()).add(names[1] if len(names) > 3 else "")
+        below = names[1] if len(names) > 3 else ""
+        inner.setdefault(names[0], set()).add(below)
     if len(inner) < 2:
         return
     for name in sorted(inner):

@@ -42,7 +42,8 @@ def read_stream(data: bytes) -> JpegStream:
     while True:
         marker, begin, end = _segment(data, place)
         if marker is None or marker == _END:
-            return JpegStream(first, len(data) if marker is None else begin - 2, False, is_progressive)
+            stream_end = len(data) if marker is None else begin - 2
+            return JpegStream(first, stream_end, False, is_progressive)
         is_behind_scan = first < len(data)
         # Behind each segment is the next marker. Where none is, two bytes of the pixels only looked like a marker.
         if is_behind_scan and marker != _SCAN and data[end : end + 1] != b"\xff":

@@ -314,7 +314,8 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
             shown = ", ".join(f"'{column[:SHOWN]}'" for column in plain_columns[:12]) or "nothing"
             close = nearest(name, plain_columns)
             raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", _hint_of(columns, wanted))
-    return KnownColumns(names, others=_columns_of_other_classes(path, names, plain) if wanted is LABELLED else ())
+    others = _columns_of_other_classes(path, names, plain) if wanted is LABELLED else ()
+    return KnownColumns(names, others=others)
 
 
 def _hint_of(columns: Sequence[str], wanted: ManifestColumns) -> str:

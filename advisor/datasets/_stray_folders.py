@@ -125,7 +125,8 @@ def repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[
     for names in images:
         if names[0] in counts:
             counts[names[0]] += 1
-            inner.setdefault(names[0], set()).add(names[1] if len(names) > 2 else "")
+            second = names[1] if len(names) > 2 else ""
+            inner.setdefault(names[0], set()).add(second)
     all_images = set(images)
     equal: set[str] = set()
     alike: set[str] = set()

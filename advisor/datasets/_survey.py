@@ -155,13 +155,14 @@ def _measure_quality(size: ImageStats, grey: Image.Image, jpeg_quality: int) -> 
     energy = vertical**2 + horizontal**2
     edges = float(energy.sum())
     middle = float(energy[quarter:-quarter, quarter:-quarter].sum())
+    framing = middle / edges if edges > 0 else 0.25
     return replace(
         size,
         brightness=float(values.mean()),
         contrast=contrast,
         # Divided by the contrast, so that it is low for a blurred image of any contrast.
         sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
-        framing=middle / edges if edges > 0 else 0.25,
+        framing=framing,
         jpeg_quality=jpeg_quality,
     )
 
@@ -315,7 +316,8 @@ def _read_files(listing: Listing, place: Mapping[str, int], reader: str) -> Iter
     paths = [entry.path for entry in listing.entries]
     for entry, read in zip(listing.entries, read_each(f"{__name__}:{reader}", paths), strict=True):
         if isinstance(read, str | ReaderFailure):
-            yield Rejected(entry.path, read if isinstance(read, str) else f"damaged: {read.reason}")
+            reason = read if isinstance(read, str) else f"damaged: {read.reason}"
+            yield Rejected(entry.path, reason)
             continue
         sha256, stamp, measured = read
         label = place[entry.label]

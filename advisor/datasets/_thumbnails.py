@@ -51,7 +51,8 @@ def _encode_small_jpeg(data: bytes, side: int) -> bytes:
             pixels = to_rgb(image)
             pixels.info = dict(image.info)  # With the orientation
         else:
-            pixels = image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB")
+            mode = "RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"
+            pixels = image.convert(mode)
         small = ImageOps.exif_transpose(pixels)
         small.thumbnail((side, side), Image.Resampling.BILINEAR)
         small = small.convert("RGB")

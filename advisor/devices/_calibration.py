@@ -223,12 +223,11 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         reason = "no CPU target that runs float32 or int8 .tflite files"
         if target in measurable:
             reason = f"its build computes with {target.kernels}, and a calibration measures one with {MEASURED_KERNELS}"
-        raise UsageError(
-            f"{profile.name}:{target.name} cannot be calibrated: {reason}",
-            f"targets that can be calibrated: {', '.join(f'{profile.name}:{name}' for name in calibratable)}"
-            if calibratable
-            else "add your own profile with a CPU target of the runtime tflite or ai-edge-litert",
-        )
+        advice = "add your own profile with a CPU target of the runtime tflite or ai-edge-litert"
+        if calibratable:
+            names = ", ".join(f"{profile.name}:{name}" for name in calibratable)
+            advice = f"targets that can be calibrated: {names}"
+        raise UsageError(f"{profile.name}:{target.name} cannot be calibrated: {reason}", advice)
 
 
 @dataclass(frozen=True)
@@ -305,8 +304,7 @@ def calibrate(
     models = [known[name] for name in cards]
     with Scratch() as work:
         operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
-        parts = time_kernels(connection, target, operators, work, tell)
-        with_kernels, left_out = _write_kernels(profile, parts)
+        with_kernels, left_out = _write_kernels(profile, time_kernels(connection, target, operators, work, tell))
         costs = _sending_costs(models, candidates)
         now = [with_kernels]  # The profile with what was measured so far: `names` reads it before each measurement
         decision: PickForBudget | None = None
@@ -327,7 +325,8 @@ def calibrate(
             before = with_timings(with_kernels, target, so_far)
             now[0] = with_timings(with_kernels, target, {**so_far, **new_timings})
             last[:] = list_changes(predictor, before, now[0], target, models, new_timings)
-            last.extend([decision.pick(now[0])] if decision else [])
+            if decision:
+                last.append(decision.pick(now[0]))
 
         with ChildPool(work / "log") as pool:
             made = (convert_card(pool, cards[name], forms, work, tell_step) for name in names)
@@ -398,7 +397,8 @@ def convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path
     files = {}
     for form in forms:
         made = folder / f"{card.name}-{form}.tflite"
-        made.write_bytes(as_int8(data) if form == "int8" else data)
+        content = as_int8(data) if form == "int8" else data
+        made.write_bytes(content)
         files[card.name, form] = made
     return files
 

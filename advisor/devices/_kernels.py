@@ -326,7 +326,8 @@ def _time_batch(connection: Connection, target: DeviceTarget, part: Wanted, fold
     for place, (work, form) in enumerate(part):
         data = kernel_file(work, copies_of(work))
         path = folder / f"kernel{place}.tflite"
-        path.write_bytes(as_int8(data) if form == "int8" else data)
+        content = as_int8(data) if form == "int8" else data
+        path.write_bytes(content)
         files[path] = (work, form)
     timings, failures = _time_files(connection, list(files), target.threads)
     kernels = list[Kernel]()

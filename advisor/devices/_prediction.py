@@ -261,10 +261,11 @@ class Predictor:
         half_width = deviation * NormalDist().inv_cdf((1 + level) / 2)
         remarks = "; measured with another release" if measured.other_release else ""
         remarks += f"; contradicts the other models, which expect {expected:.3g} ms" if expected else ""
+        provenance = Provenance.MEASURED if measured.source == CALIBRATED else Provenance.PUBLISHED
         quantity = Quantity(
             value,
             "ms",
-            Provenance.MEASURED if measured.source == CALIBRATED else Provenance.PUBLISHED,
+            provenance,
             value * float(np.exp(-half_width)),
             value * float(np.exp(half_width)),
             level,

@@ -211,7 +211,8 @@ def lock_file(lock: Path, ends_at: float) -> Iterator[None]:
     """Hold a lock in the block; ``Unavailable`` if another process has it until ``ends_at`` of the monotonic clock."""
     held = FileLock(lock)
     try:
-        held.acquire(timeout=-1 if ends_at == math.inf else max(0.0, ends_at - time.monotonic()))
+        timeout = -1 if ends_at == math.inf else max(0.0, ends_at - time.monotonic())
+        held.acquire(timeout=timeout)
     except Timeout:
         raise Unavailable("another process still fetches it") from None
     try:

@@ -277,7 +277,8 @@ def _store(path: Path) -> _Store:
             "write for example s3://bucket/photos; credentials come from the environment, not from the address",
         )
     kind, bucket, below = match.groups()
-    store = _Store(kind, f"{bucket}/{below}" if below else bucket)
+    place = f"{bucket}/{below}" if below else bucket
+    store = _Store(kind, place)
     package = STORES[kind].module.partition(".")[0]
     require_extra(package, "stores", f"--data: '{store.show_address()}' is read by {package}, which is not installed")
     return store

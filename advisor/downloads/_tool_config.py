@@ -101,10 +101,11 @@ def registry_for(package: str) -> tuple[str, Transport]:
     if not url:
         raise Unavailable("npm is not installed, and no registry is named by npm_config_registry or an .npmrc")
     lax = str(options.get("strict-ssl", True)).lower() == "false"
+    trusted_hosts = (urlsplit(url).hostname or "",) if lax else ()
     transport = Transport(
         proxy=str(options.get("https-proxy") or options.get("proxy") or ""),
         ca_file=str(options.get("cafile") or ""),
-        trusted_hosts=(urlsplit(url).hostname or "",) if lax else (),
+        trusted_hosts=trusted_hosts,
         credentials=credentials_of((url,)),
         tokens=tuple((key.removesuffix(":_authToken"), value) for key, value in tokens.items()),
     )

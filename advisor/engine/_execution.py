@@ -123,7 +123,8 @@ class Machine:
         waits: Waits = lambda _: None,
     ) -> AsyncIterator[None]:
         """Hold one core for training, which starts after all other jobs; before them if ``first``."""
-        async with self.core(priority - AFTER_JOBS if first else priority + AFTER_JOBS, memory_bytes, pause, waits):
+        rank = priority - AFTER_JOBS if first else priority + AFTER_JOBS
+        async with self.core(rank, memory_bytes, pause, waits):
             yield
 
     @asynccontextmanager

@@ -130,7 +130,6 @@ def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
         ) from None
     finally:
         # A timer of the caller goes on as if it had never been replaced.
-        signal.setitimer(
-            signal.ITIMER_REAL, max(0.001, left_s - (time.monotonic() - began)) if left_s else 0.0, every_s
-        )
+        remaining_s = max(0.001, left_s - (time.monotonic() - began)) if left_s else 0.0
+        signal.setitimer(signal.ITIMER_REAL, remaining_s, every_s)
         signal.signal(signal.SIGALRM, handler)

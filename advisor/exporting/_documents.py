@@ -233,6 +233,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
     shipping = shipping_of(run.question)
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
+    weights_sha256 = weights.get("sha256", "") if isinstance(weights, dict) else ""
+    demonstration = DEMO_NOTE if DEMO_NOTE in (run.dataset.get("notes") or ()) else ""
     return render_template(
         shipping.card,
         shipping.package,
@@ -251,7 +253,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
         told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
         on_all=on_all_images(evaluation),
         learnt_all=evaluation.on_all is not None and bool(evaluation.on_all.file),
-        demonstration=DEMO_NOTE if DEMO_NOTE in (run.dataset.get("notes") or ()) else "",
+        demonstration=demonstration,
         place=_name_place(configuration.target.device),
         warnings=[risk for risk in all_risks if risk.warns],
         risks=[risk for risk in all_risks if not risk.warns],
@@ -269,7 +271,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
         growth=app_growth(len(model.content), _accelerator(configuration.target, "android")),
         size_of=show_bytes,
-        weights_sha256=weights.get("sha256", "") if isinstance(weights, dict) else "",
+        weights_sha256=weights_sha256,
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),
     )
 

@@ -322,7 +322,8 @@ class Shipping:
         labels = evaluation.answers.label_thresholds
         if labels:
             return ShippedThresholds(self.least, _name_on_one_line(labels), several=True)
-        return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
+        threshold = self.least if boxes is None else round(boxes.threshold, 4)
+        return ShippedThresholds(threshold)
 
 
 def _name_on_one_line(scores: Mapping[str, float]) -> dict[str, float]:

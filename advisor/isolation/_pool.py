@@ -238,11 +238,12 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess,
     ours, theirs = socketpair()
     output = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT) if log else None
     try:
+        child_output = sys.stderr.fileno() if output is None else output
         process = ChildProcess(
             # -P: a file in the working folder must not stand in for a package of the same name.
             [sys.executable, "-P", "-m", "advisor.isolation._child", str(theirs.fileno())],
             environment={**without_settings(os.environ), **environment, IN_CHILD: "1"},
-            output=sys.stderr.fileno() if output is None else output,
+            output=child_output,
             descriptors=[theirs.fileno()],
         )
     finally:

@@ -204,8 +204,9 @@ def complete_guarantee(given: BoxAnswers, score: float, chosen: BoxGuarantee | N
         return None
     taken = given.scores >= score
     hits = int(given.right[taken].sum())
-    of = int(taken.sum() if chosen.of == PRECISION else given.true.sum())
-    return replace(chosen, seen=wilson(hits, of) if of else None)
+    # Precision is a share of the boxes that count, recall one of the objects.
+    total = int(taken.sum() if chosen.of == PRECISION else given.true.sum())
+    return replace(chosen, seen=wilson(hits, total) if total else None)
 
 
 def _logits(scores: Floats) -> Floats:

@@ -161,6 +161,7 @@ def judge_class_thresholds(
         threshold = chosen.by_class.get(name)
         by_class[name] = at_score(threshold.score, *seen.of(name)) if threshold else None
     cover = chosen.coverage
+    threshold_facts = at_score(chosen.threshold.score, *seen.without(chosen.wanted)) if chosen.threshold else None
     return replace(
         chosen,
         error=after.error,
@@ -168,7 +169,7 @@ def judge_class_thresholds(
         brier=after.brier,
         brier_before=before.brier,
         bins=after.bins,
-        threshold=at_score(chosen.threshold.score, *seen.without(chosen.wanted)) if chosen.threshold else None,
+        threshold=threshold_facts,
         by_class=by_class,
         recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
         coverage=cover and replace(cover, at=at_score(cover.at.score, seen.sure, seen.right)),

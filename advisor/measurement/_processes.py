@@ -139,7 +139,8 @@ def _read_document(finished: Finished, subject: str) -> dict[str, Any]:
     if finished.death:
         # No hint if it is one of the runtime's usual log lines.
         line = last_line(finished.stderr)
-        raise StageError(f"{process} {finished.death}", "" if line.startswith(("INFO", "W0000", "I0000")) else line)
+        hint = "" if line.startswith(("INFO", "W0000", "I0000")) else line
+        raise StageError(f"{process} {finished.death}", hint)
     try:
         document = json.loads(finished.stdout)
     except ValueError as error:

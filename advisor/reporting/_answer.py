@@ -82,7 +82,8 @@ def print_answer(
         blocks.show([Paragraph(remark, "warn"), Paragraph("")], console)
     first = list(first_lines(view))
     # Without a figure there are no first lines: then the verdict stands for them.
-    blocks.show(first if first or not brief else islice(_sentences(view), 1), console)
+    lines = first if first or not brief else islice(_sentences(view), 1)
+    blocks.show(lines, console)
     if brief:
         return
     if view.decision.pick:
@@ -178,7 +179,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
     label = _last_label(view)
     if view.next_command and label:
-        yield Labelled(label, command_words(view) if label == "Next" else Span(view.next_command, "command"))
+        words = command_words(view) if label == "Next" else Span(view.next_command, "command")
+        yield Labelled(label, words)
 
 
 def is_shippable(view: RunView) -> bool:

@@ -242,7 +242,8 @@ def _file_of(row: DeviceRow) -> str:
 
 
 def _status(row: DeviceRow) -> Span:
-    return Span(row.status, DEVICE_LOOKS.get(row.status, "command" if row.status == Provenance.PREDICTED else ""))
+    otherwise = "command" if row.status == Provenance.PREDICTED else ""
+    return Span(row.status, DEVICE_LOOKS.get(row.status, otherwise))
 
 
 @cache

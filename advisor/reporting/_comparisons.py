@@ -38,7 +38,8 @@ def render_comparison(comparison: Comparison, form: str) -> str:
     lines = [f"## advisor: {title}", ""] if markdown else [title]
     lines.append(show(comparison.reason))
     for title, rows in changes(comparison):
-        lines.append(f"\n**{title}**\n" if markdown else f"{title}:")
+        heading = f"\n**{title}**\n" if markdown else f"{title}:"
+        lines.append(heading)
         lines += (f"{item}{show(row)}" for row in _limit_rows(rows))
     return "\n".join(lines) + "\n"
 

@@ -95,9 +95,10 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
         return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
 
     chosen = facts.answered or facts.threshold
+    chosen_mark = mark(chosen.images, chosen.precision.value, chosen.score) if chosen and chosen.precision else None
     return Curve(
         tuple(mark(point.images, point.right / point.images, point.score) for point in facts.curve),
-        mark(chosen.images, chosen.precision.value, chosen.score) if chosen and chosen.precision else None,
+        chosen_mark,
         floor,
     )
 

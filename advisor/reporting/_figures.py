@@ -72,7 +72,8 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
         yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * boxes.coco:.1f} %", remark)
     for name, figure in (evaluation.holdout_answers or evaluation.answers).figures.items():
-        remark = _join(f"95 %: {text.interval(figure)}" if figure.low is not None else "", figure.source)
+        shown_interval = f"95 %: {text.interval(figure)}" if figure.low is not None else ""
+        remark = _join(shown_interval, figure.source)
         yield Figure(name, f"{figure.value:.1f} {figure.unit}".rstrip(), remark)
     expected = evaluation.new_conditions
     robust = evaluation.capture.holdout

@@ -188,7 +188,8 @@ def make_run_rows() -> Rows[RunRow]:
 def print_runs(rows: Sequence[RunRow]) -> None:
     """Write a table of runs to standard output; those without a pick say why."""
     cells = list(map(_cells, rows))
-    show([DataTable(_COLUMNS, cells)] if rows else [Paragraph("There are no runs.")])
+    shown = [DataTable(_COLUMNS, cells)] if rows else [Paragraph("There are no runs.")]
+    show(shown)
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
@@ -317,9 +318,8 @@ def _read(path: Path, running: bool) -> RunRow:
         if running:
             return RunRow(path.name, RunState.RUNNING, "the search has just begun")
         is_known = isinstance(error, AdvisorError | OSError)
-        return RunRow(
-            path.name, RunState.DAMAGED, message_of(error) if is_known else f"{ANSWER} is damaged ({message_of(error)})"
-        )
+        why = message_of(error) if is_known else f"{ANSWER} is damaged ({message_of(error)})"
+        return RunRow(path.name, RunState.DAMAGED, why)
 
 
 def _row(run: RunFolder, running: bool) -> RunRow:
@@ -356,6 +356,8 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     results = _stamp(run.evaluations_file)
     # An answer that was changed after the search is not shown as that of the run.
     is_trusted = not any(ANSWER in problem.file for problem in changed)
+    changed_at = show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else ""
+    latest = finished[-1] if running and finished else None
     return RunRow(
         name=run.path.name,
         state=state,
@@ -368,8 +370,8 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         feasible=answer.get("feasible") is True,
         done=done,
         configurations=manifest.get("configurations") or 0,
-        latest=finished[-1] if running and finished else None,
-        changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
+        latest=latest,
+        changed=changed_at,
         report=(run.path / REPORT).is_file(),
         remark="; ".join(map(str, old)),
         opening=_opening(answer) if is_trusted else (),

@@ -307,6 +307,8 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
     if unfinished and decision.pick is None:
         decision = replace(decision, reason="No candidate has a result yet.")
     topic, command = ("", "") if unfinished else _next_step(folder, run)
+    # A search that runs replaces its files meanwhile.
+    problems = () if running else tuple(map(str, run.problems))
     return RunView(
         name=run.name,
         request=run.request,
@@ -325,8 +327,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
         labels=read_label_check(run.folder),
-        # A search that runs replaces its files meanwhile.
-        problems=() if running else tuple(map(str, run.problems)),
+        problems=problems,
         incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 

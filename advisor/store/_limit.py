@@ -207,7 +207,8 @@ def _describe_entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
     for path in paths:
         with contextlib.suppress(OSError):  # removed meanwhile
             # Only the result is touched when it is used, and not its hashes.
-            used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
+            used_at = 0.0 if path.suffix == ".sha256" else path.lstat().st_mtime
+            used.append(used_at)
             sizes += [path.lstat().st_size] if path.is_file() else _list_sizes(path)
     return CacheEntry(key, kind, sum(sizes), max(used))
 

@@ -338,7 +338,8 @@ class RunFolder:
         values = np.asarray(answers)
         file = answers_file(name)
         content = io.BytesIO()
-        np.save(content, values.astype(np.int32 if values.dtype.kind in "iu" else np.float32))
+        dtype = np.int32 if values.dtype.kind in "iu" else np.float32
+        np.save(content, values.astype(dtype))
         self.write(file, content.getvalue())
         return file
 

@@ -102,7 +102,8 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
     for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
         if not (run.path / name).is_file():
             what = "is missing: ties are decided by intervals, not by a paired test"
-            problems.append(Problem(name, what, CHANGED if name in run.seal.files else ""))
+            kind = CHANGED if name in run.seal.files else ""
+            problems.append(Problem(name, what, kind))
     if artefacts:
         problems += _list_artefact_problems(run, evaluations)
     return tuple(problems)

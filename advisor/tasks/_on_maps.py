@@ -90,6 +90,8 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
 
     which = "the final network" if purpose is Purpose.SHIP else "the network"
     seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
+    # A network that its time limit ended early is not kept: a search with more time goes on from its checkpoints.
+    keep_if = (lambda result: not result["out_of_time"]) if task.goes_on else None
     return Stage(
         StageName(training),
         scope,
@@ -103,8 +105,7 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
         TRAINING,
         reads=lambda materials: materials.part(role),
         epochs=lambda _materials, _results: epochs_done,
-        # A network that its time limit ended early is not kept: a search with more time goes on from its checkpoints.
-        keep_if=(lambda result: not result["out_of_time"]) if task.goes_on else None,
+        keep_if=keep_if,
     )
 
 

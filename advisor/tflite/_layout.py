@@ -209,7 +209,8 @@ class _Relayout:
         moved = copy.copy(operator)
         moved.inputs = []
         for tensor in map(int, operator.inputs):
-            moved.inputs.append(self._nhwc(tensor) if tensor in images else tensor)
+            placed = self._nhwc(tensor) if tensor in images else tensor
+            moved.inputs.append(placed)
         moved.builtinOptions = copy.copy(operator.builtinOptions)
         # It may read the counterpart where both have the same values in the same order.
         if name == "RESHAPE":

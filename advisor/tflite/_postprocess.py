@@ -101,7 +101,8 @@ def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostPro
     operator = post_processing(model, name)
     graph = editable(tables).subgraphs[0]
     options = graph.operators[model.operators.index(operator)].customOptions
-    process = _process(model, operator, b"" if options is None else bytes(options), name)
+    content = b"" if options is None else bytes(options)
+    process = _process(model, operator, content, name)
     encodings, scores, _ = operator.inputs
     sign(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
     prune_graph(tables, graph)

@@ -179,7 +179,8 @@ def content_of(model: schema.ModelT, tensor: schema.TensorT) -> Any:
 
 def add_buffer(model: schema.ModelT, content: bytes | None) -> int:
     """Add a buffer with ``content``, or an empty one for an activation; return its index."""
-    model.buffers.append(schema.BufferT(data=None if content is None else np.frombuffer(content, dtype=np.uint8)))
+    data = None if content is None else np.frombuffer(content, dtype=np.uint8)
+    model.buffers.append(schema.BufferT(data=data))
     return len(model.buffers) - 1
 
 
@@ -192,9 +193,10 @@ def add_tensor(
     content: bytes | None = None,
 ) -> int:
     """Add a tensor to ``graph``, a constant if ``content`` is given; return its index."""
+    dimensions = None if shape is None else np.asarray(shape, dtype=np.int32)
     tensor = schema.TensorT(
         name=name.encode() if isinstance(name, str) else name,
-        shape=None if shape is None else np.asarray(shape, dtype=np.int32),
+        shape=dimensions,
         type=dtype,
         buffer=add_buffer(model, content),
         quantization=schema.QuantizationParametersT(),

@@ -185,7 +185,8 @@ def slices_of(options: Mapping[str, Any], begin: Any, end: Any, steps: Any = Non
     slices = []
     if steps is None:
         for start, size in zip(begin, end, strict=True):
-            slices.append(slice(start, None if size < 0 else start + size))
+            stop_index = None if size < 0 else start + size
+            slices.append(slice(start, stop_index))
         return tuple(slices)
     begin_mask = int(options.get("begin_mask", 0))
     end_mask = int(options.get("end_mask", 0))

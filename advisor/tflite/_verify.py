@@ -157,7 +157,8 @@ def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
     if len(data) > MAX_FILE_BYTES:
         raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
     if len(data) < 8:
-        raise Damage("it is empty" if not data else f"it has only {len(data)} bytes")
+        reason = "it is empty" if not data else f"it has only {len(data)} bytes"
+        raise Damage(reason)
     if data[4:8] != identifier:
         raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")
     walk = _Walk(data, schema)

@@ -184,7 +184,8 @@ def _cluster_class(rows: Floats, places: Numbers) -> _Class:
     pairs = squareform(distances, checks=False)
     # Average linkage: single linkage chains up to 98 % of a class (decision 0050).
     tree = linkage(pairs, "average") if len(places) > 1 else np.empty((0, 4))
-    return _Class(places, distances, tree, float(np.median(pairs)) if len(pairs) else 0.0)
+    middle = float(np.median(pairs)) if len(pairs) else 0.0
+    return _Class(places, distances, tree, middle)
 
 
 def _cluster_of_images(classes: Sequence[_Class], alike: float, count: int) -> Numbers:

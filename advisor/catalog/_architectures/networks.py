@@ -122,7 +122,8 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
     for stage, (kernel, repeats, channels, expansion, first_stride) in enumerate(_LITE_STAGES):
         # The published networks grow in the stages between, so that small devices do not pay for a deeper stem and end.
         fixed = stage in (0, len(_LITE_STAGES) - 1)
-        for repeat in range(repeats if fixed else ceil(depth * repeats)):
+        blocks = repeats if fixed else ceil(depth * repeats)
+        for repeat in range(blocks):
             prefix = f"blocks_{index}_"
             parts = (("expand_conv", "bn0", "relu0"), ("depthwise_conv", "bn1", "relu1"), ("project_conv", "bn2"))
             named = []

@@ -318,7 +318,8 @@ def _restore_hard_swish(model: ModelProto) -> None:
             nodes.append(node)
     del graph.node[:]
     for node in nodes:
-        graph.node.extend(_as_relu6(graph, node) if node.op_type == "HardSigmoid" else [node])
+        replacement = _as_relu6(graph, node) if node.op_type == "HardSigmoid" else [node]
+        graph.node.extend(replacement)
     # An older operator set does not have HardSwish.
     for entry in model.opset_import:
         if entry.domain == "":

@@ -253,7 +253,8 @@ def read_onnx(path: Path) -> Tensors:
             if tensor.raw_data:
                 values = np.frombuffer(tensor.raw_data, dtype)
             else:
-                values = np.array(tensor.double_data if dtype == "<f8" else tensor.float_data, dtype)
+                stored = tensor.double_data if dtype == "<f8" else tensor.float_data
+                values = np.array(stored, dtype)
             tensors[tensor.name] = _shape_values(tensor.name, values, list(tensor.dims))
     return tensors
 

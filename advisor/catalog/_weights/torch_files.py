@@ -154,7 +154,8 @@ def _walk_tensors(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
         yield prefix, content
     elif isinstance(content, dict):
         for key, value in content.items():
-            yield from _walk_tensors(value, f"{prefix}.{key}" if prefix else str(key))
+            name = f"{prefix}.{key}" if prefix else str(key)
+            yield from _walk_tensors(value, name)
 
 
 def _make_array(tensor: _Tensor, data: bytes) -> Array:

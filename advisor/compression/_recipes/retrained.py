@@ -220,4 +220,5 @@ class PostTraining(Recipe):
         float_operators = list[str]()
         for graph in read(model).subgraphs[1:]:
             float_operators += [operator.name for operator in graph.operators]
-        return Compressed(quantized, {"float_operators": float_operators} if float_operators and self._bits else {})
+        notes = {"float_operators": float_operators} if float_operators and self._bits else {}
+        return Compressed(quantized, notes)

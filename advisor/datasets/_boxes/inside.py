@@ -48,7 +48,8 @@ def list_inside(path: Path) -> BoxListing:
                 continue
             boxes = []
             for number, (label, edges) in enumerate(image.boxes, start=1):
-                boxes.append(box_of(label, edges if len(edges) == 4 else _NOT_FOUR, number))
+                sides = edges if len(edges) == 4 else _NOT_FOUR
+                boxes.append(box_of(label, sides, number))
             entries.append(BoxEntry(place, tuple(boxes), place, part, "", read_stated_size(*image.size)))
     if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):  # TFDS has corners
         entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]

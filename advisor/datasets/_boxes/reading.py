@@ -103,7 +103,8 @@ def are_drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], re
     is_contradicted = agree[False] > agree[True]
     answers = []
     for by_size, by_edges in zip(answers_by_size, answers_by_edges, strict=True):
-        answers.append(by_edges if by_size is None or is_contradicted else by_size)
+        verdict = by_edges if by_size is None or is_contradicted else by_size
+        answers.append(verdict)
     votes = Counter(answers)
     majority = votes[True] > votes[False]
     return [majority if answer is None else answer for answer in answers]

@@ -134,7 +134,9 @@ def list_tools(path: Path) -> BoxListing:
         try:
             marked = _read_marked_images(file)
         except (UsageError, ValueError) as error:
-            rejected.append(Rejected(file, error.message if isinstance(error, UsageError) else str(error)))
+            # Without the hint: this is one line of a list.
+            reason = error.message if isinstance(error, UsageError) else str(error)
+            rejected.append(Rejected(file, reason))
             continue
         for image in marked:
             # Written on Windows.

@@ -326,7 +326,8 @@ def list_box_tables(path: Path) -> BoxListing:
     for table in tables:
         in_folder = part_of(table.parent.name) if table.parent != path else ""
         stated = parts.part_of(table.stem.replace("bbox", ""), parts.TABLE_WORDS)
-        parts_of_tables.append("" if stated == parts.UNLABELLED else stated or in_folder)
+        stated_part = "" if stated == parts.UNLABELLED else stated or in_folder
+        parts_of_tables.append(stated_part)
     # Two tables of one part, or of none, may be versions of the same boxes.
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
         readings = readings_of_data(tables, "the boxes are those of '{}'")

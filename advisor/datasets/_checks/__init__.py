@@ -180,11 +180,12 @@ def _parts_of(dataset: Dataset, group: Group) -> str:
 def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
     """Return the findings about a set, the most serious first; without ``alike``, similar images are searched."""
     dataset = survey.dataset
+    pairs = near_duplicates(survey.thumbnails) if alike is None else alike
     return (
         *report_unreadable(dataset),
         *report_spellings(dataset.spellings),
         *_parts(dataset),
-        *report_repeats(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
+        *report_repeats(dataset, pairs),
         *_classes(dataset),
         *report_sizes(survey),
         *check_captures(survey),

@@ -65,7 +65,8 @@ def read_values(data: bytes) -> NDArray[np.int32]:
         red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.int32), -1, 0)
     # Some tools save a grey mask in colour, and its values are still the classes.
     grey = bool((red == green).all() and (green == blue).all())
-    return np.asarray(red if grey else (red << 16) + (green << 8) + blue, np.int32)
+    classes = red if grey else (red << 16) + (green << 8) + blue
+    return np.asarray(classes, np.int32)
 
 
 def _turn_upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:

@@ -119,8 +119,10 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     asked = list(zip(entries, sizes, [shot.orientation for shot in images.shots], strict=True))
     read = []
     for (entry, size, _), outcome in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True):
-        failed = isinstance(outcome, ReaderFailure)
-        read.append(_Read(entry, size, fault=f"its mask is damaged: {outcome.reason}") if failed else outcome)
+        if isinstance(outcome, ReaderFailure):
+            read.append(_Read(entry, size, fault=f"its mask is damaged: {outcome.reason}"))
+        else:
+            read.append(outcome)
     values = set[int]()
     for reading in read:
         values.update(reading.values)
@@ -140,7 +142,9 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
 def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
     """Read a mask, by its entry, the size in which its image is stored, and how it is turned, as in EXIF."""
     entry, stored, turn = asked
-    read = _Read(entry, stored[::-1] if turn > 4 else stored)
+    # In EXIF, 5 to 8 turn an image by a quarter, which swaps its sides.
+    size = stored[::-1] if turn > 4 else stored
+    read = _Read(entry, size)
     if entry.mask is None and entry.regions is None:
         # Sets of faults have no masks of good images. Elsewhere a mask that is missing is a mistake.
         every = {0: stored[0] * stored[1]}
@@ -193,7 +197,8 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
 
     def name_value(value: int, folder: str) -> str:
         if named and not binary:
-            return named.get(value, "" if value == IGNORED else f"{UNKNOWN}{value}")
+            unnamed = "" if value == IGNORED else f"{UNKNOWN}{value}"
+            return named.get(value, unnamed)
         if value == 0:
             return named.get(0, BACKGROUND)
         if binary:

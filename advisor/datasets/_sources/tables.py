@@ -125,7 +125,8 @@ class _Table(ABC):
     def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
-            cell = self._cell(int(name) if name.isdecimal() else -1)
+            column = int(name) if name.isdecimal() else -1
+            cell = self._cell(column)
         except IndexError:
             raise FileNotFoundError(f"the table has no row '{name}'") from None
         except Exception as error:

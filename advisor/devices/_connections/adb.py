@@ -271,7 +271,8 @@ class AdbConnection:
             *PhoneTool.arguments(f"{folder}/benchmark_model", remote, threads, self.unit, job.effort),
             *self.arguments,
         ]
-        return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"
+        pinned = ["taskset", self.cores, *argv] if self.cores else argv
+        return shlex.join(pinned) + " 2>&1"
 
     def _push(self, path: Path, remote: str) -> None:
         # adb reads a local path that begins with a dash as an option; an absolute path never begins with one.

@@ -92,11 +92,12 @@ def _describe(cloud: str, device: str, chips: Sequence[str], profiles: Mapping[s
 def _describe_by_chip(device: str, chips: Sequence[str], soc: Soc | None) -> DeviceProfile:
     cores = soc.cores if soc else ()
     targets = cpu_targets(cores)
+    title = title_with_maker(soc.maker, soc.name) if soc else next(iter(chips), device)
     return DeviceProfile(
         name=slug_of(device)[:LONGEST_NAME].strip("-"),
         title=device,
         kind="phone",
-        soc=title_with_maker(soc.maker, soc.name) if soc else next(iter(chips), device),
+        soc=title,
         targets=targets,
         default_target=targets[-1].name,
         isa=instruction_set(cores) if cores else "",

@@ -278,8 +278,9 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
         # Both bounds hold: what the processor can compute at all, and what was measured on others of its kind.
         shortest = max(shortest, low / _BEYOND)
         longest = min(longest, high * _BEYOND)
-        factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
-        factors[-1] *= max(row.latency_ms / longest, 1.0)
+        too_short = min(row.latency_ms / shortest, 1.0) if shortest else 1.0
+        too_long = max(row.latency_ms / longest, 1.0)
+        factors.append(too_short * too_long)
     # The median, because a single row may be wrong for another reason than its unit.
     if factors and median(factors) != 1.0:
         short = median(factors) < 1

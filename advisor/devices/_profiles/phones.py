@@ -156,6 +156,7 @@ def read_phones() -> tuple[PhoneModel, ...]:
     """Return the phones of the shipped table."""
     phones = []
     for row in read_rows(shipped_folder("device_profiles") / PHONES_FILE):
+        memory_bytes = size_bytes(row["memory"], "memory") if row["memory"] else None
         phones.append(
             PhoneModel(
                 row["maker"],
@@ -163,7 +164,7 @@ def read_phones() -> tuple[PhoneModel, ...]:
                 split_names(row["codes"]),
                 int(row["year"]),
                 row["soc"],
-                size_bytes(row["memory"], "memory") if row["memory"] else None,
+                memory_bytes,
                 row["profile"],
                 row["source"],
             )

@@ -261,11 +261,12 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
         ((way, address),) = [(key, stated.pop(key)) for key in WAYS if stated[key]]
         options = {key: value for key, value in stated.items() if key not in WAYS}
         connection = ConnectionSettings(way, address, **{**options, "benchmark_model": binary})
+    soc_title = title_with_maker(soc.maker, data.soc) if soc else data.soc or data.name
     return DeviceProfile(
         name=data.name,
         title=data.title or data.name,
         kind=data.kind,
-        soc=title_with_maker(soc.maker, data.soc) if soc else data.soc or data.name,
+        soc=soc_title,
         isa=data.isa or (instruction_set(cores) if data.targets is None else ""),
         npu=data.npu,
         default_target=data.default_target or targets[-1].name,

@@ -131,7 +131,8 @@ def clusters_of(text: str) -> tuple[Cluster, ...]:
         if int(match[1]) < 1:
             raise UsageError(f"cores '{text}' has a cluster without a core", "write for example 2 x Cortex-A76")
         core_named(match[2])  # the error for an unknown one names the nearest
-        clusters.append(Cluster(match[2], int(match[1]), int(match[3]) if match[3] else None))
+        mhz = int(match[3]) if match[3] else None
+        clusters.append(Cluster(match[2], int(match[1]), mhz))
     return tuple(clusters)
 
 

@@ -302,10 +302,12 @@ def _prepare_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force
     folder = asked.folder
     copy = folder / f"{model.stem}-{FLOAT}.tflite"
     made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
-    ensure_output_dir(folder, made if plain == data else [*made, copy.name], force)
+    names = made if plain == data else [*made, copy.name]
+    ensure_output_dir(folder, names, force)
     if plain == data:
         return asked
-    copy.write_bytes(write_metadata(plain, asked.metadata) if asked.metadata else plain)
+    content = write_metadata(plain, asked.metadata) if asked.metadata else plain
+    copy.write_bytes(content)
     return replace(asked, model=copy, stem=model.stem)
 
 

@@ -192,7 +192,8 @@ def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgr
     ratios = [to_decibel(signal, noise) for signal, noise in table.sum(axis=0).tolist()]
     finite_ratios = [ratio for ratio in ratios if ratio is not None]
     by_output: dict[str, float | None] = {}
-    for place, name in enumerate(floats.names if len(ratios) > 1 else ()):
+    named_outputs = floats.names if len(ratios) > 1 else ()
+    for place, name in enumerate(named_outputs):
         # Names need not be unique.
         by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
     count = len(energies)

@@ -105,7 +105,8 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
 
     A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
     """
-    changes = Changes(run, _host_changes(run) if HOST in run.question.devices else (), find_card_changes(run))
+    host_changes = _host_changes(run) if HOST in run.question.devices else ()
+    changes = Changes(run, host_changes, find_card_changes(run))
     then = read_section(run.manifest, ENVIRONMENTS)
     measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
     # A device over a connection is not here to be asked, so its measurements stay; a runtime of this machine is.

@@ -220,7 +220,8 @@ class VariantStages:
             if local.target.incompatibility(form):
                 continue
             runtime = local.target.runtime
-            stages.append(self.checked_in(runtime) if interpreter_of(runtime) else self.measured_in(local))
+            stage = self.checked_in(runtime) if interpreter_of(runtime) else self.measured_in(local)
+            stages.append(stage)
         return tuple(dict.fromkeys(stages))
 
     @cached_property

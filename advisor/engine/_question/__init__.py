@@ -169,13 +169,14 @@ def _question(written: Options) -> Question:
     # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
     usual = () if written["fleet"] else default
     trainings = in_order((HEAD, *(written["training"] or usual))) if written["data"] else (NONE,)
+    costs = parse_costs(written["costs"]) if written["costs"] else None
     return replace(
         plain,
         devices=tuple(dict.fromkeys(filter(None, devices))) or (HOST,),
         fleet=written["fleet"] or "",
         limits=limits,
         metric=metric,
-        costs=parse_costs(written["costs"]) if written["costs"] else None,
+        costs=costs,
         preference=preference,
         robust=robust,
         trainings=trainings,
@@ -193,9 +194,10 @@ def _execution(written: Options) -> Execution:
     # An effort is a named time limit. A limit that the user wrote counts before it.
     usual = EFFORTS.get(effort, "")
     said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
+    time_limit_s = written.parsed("time_limit") if limit or not usual else units.seconds(usual, "--effort")
     return replace(
         Execution(**written.fields_of(Execution)),
-        time_limit_s=written.parsed("time_limit") if limit or not usual else units.seconds(usual, "--effort"),
+        time_limit_s=time_limit_s,
         time_limit=f"{limit or usual}{said}",
         capture_all=written.parsed("capture") == ALL,
         executor=executor,
@@ -227,7 +229,8 @@ def _costs_text(text: str) -> str:
         return parse_costs(read_text(Path(text), COSTS_BYTES), text).text
     except UsageError as error:
         message = error.message
-        raise UsageError(message if message.startswith("--costs") else f"--costs: {message}", error.hint) from None
+        named = message if message.startswith("--costs") else f"--costs: {message}"
+        raise UsageError(named, error.hint) from None
 
 
 def _fleet_text(text: str) -> str:

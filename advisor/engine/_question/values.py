@@ -315,11 +315,8 @@ def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: 
     ``precision`` and ``recall`` are texts such as ``95%``, ``trash=90%`` or ``95%,trash=90%``, ``coverage`` one such as
     ``80%``, empty for no wish.
     """
-    return Guarantees(
-        _shares(precision, PRECISION),
-        _shares(recall, RECALL),
-        units.parse_share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%")) if coverage else None,
-    )
+    share = units.parse_share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%")) if coverage else None
+    return Guarantees(_shares(precision, PRECISION), _shares(recall, RECALL), share)
 
 
 def _shares(texts: Sequence[str], option: str) -> Shares:

@@ -48,7 +48,8 @@ def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, st
     if not name:  # folders on two machines may have the same name
         name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
         run.write_json("study.json", {"study": name})
-    database = _database(f"sqlite:///{run.place('study.sqlite')}" if storage == SQLITE else storage)
+    address = f"sqlite:///{run.place('study.sqlite')}" if storage == SQLITE else storage
+    database = _database(address)
     try:
         yield database, name
     finally:

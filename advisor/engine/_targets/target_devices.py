@@ -228,7 +228,8 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
 
 def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
     file = evaluation.file_features
-    return form_rejection(file.form if file else form_of(evaluation.configuration.compression).name, device)
+    form = file.form if file else form_of(evaluation.configuration.compression).name
+    return form_rejection(form, device)
 
 
 def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:

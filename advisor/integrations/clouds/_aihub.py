@@ -78,10 +78,11 @@ class AiHubClient:
         with self._explain():
             from qai_hub import Device
 
+            inputs = {order.input_name: list(order.inputs)} if order.inputs else None
             job = self.hub.submit_inference_job(
                 model=str(order.file),
                 device=Device(order.device),
-                inputs={order.input_name: list(order.inputs)} if order.inputs else None,
+                inputs=inputs,
                 options=options,
                 retry=False,  # the client would print, and wait for an hour
                 profile=True,

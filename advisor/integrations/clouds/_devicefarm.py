@@ -217,12 +217,13 @@ def read_printed(text: str, order: Order) -> Outcome:
     # The tool prints a 95th percentile, and no 90th.
     runs = RunFigures(timing.median_ms, timing.first_ms, timing.runs, None)
     operators = timing.details["operators"] if order.unit == "cpu" else ()
+    placed = timing.details["delegated"] if order.unit != "cpu" else None
     return Outcome(
         runs=runs,
         load_ms=timing.load_ms,
         memory_bytes=timing.memory_bytes,
         operators=[{**operator, "unit": "cpu"} for operator in operators],
-        placed=timing.details["delegated"] if order.unit != "cpu" else None,
+        placed=placed,
     )
 
 

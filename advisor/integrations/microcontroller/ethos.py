@@ -116,6 +116,8 @@ def _estimate(
 
     flash = float(row["off_chip_flash_memory_used"]) + float(row["on_chip_flash_memory_used"])
     cycles = float(row["cycles_total"])
+    # If the CPU runs all operators, the compiler states 0 ms, which is no latency of the file.
+    latency = make_estimate(1e3 * float(row["inference_time"]), "ms") if cycles else None
     return EthosEstimate(
         unit=unit,
         compiler=compiler,
@@ -125,8 +127,7 @@ def _estimate(
         reasons=reasons,
         macs=int(float(row["nn_macs"])),
         cycles=make_estimate(cycles, "cycles"),
-        # If the CPU runs all operators, the compiler states 0 ms, which is no latency of the file.
-        latency=make_estimate(1e3 * float(row["inference_time"]), "ms") if cycles else None,
+        latency=latency,
         # The compiler writes KiB.
         sram=make_estimate(1024 * float(row["sram_memory_used"])),
         dram=make_estimate(1024 * float(row["dram_memory_used"])),

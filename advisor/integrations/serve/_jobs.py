@@ -121,5 +121,6 @@ def zip_bundle(run: Path, folder: Path) -> Path:
     if done.status != ExitCode.OK:
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         said = last_line(done.stderr) or "the export failed"
-        raise StageError(errors[-1].removeprefix("error: ") if errors else said)
+        reason = errors[-1].removeprefix("error: ") if errors else said
+        raise StageError(reason)
     return Path(shutil.make_archive(str(folder / run.name), "zip", folder / "bundle"))

@@ -162,6 +162,7 @@ class Pages:
         job = self._reevaluations.of(row.name)
         phone = self._phone_pages.of(row.name)
         works = (job is not None and not job.ended) or (phone is not None and not phone.ended)
+        measurable = self._devices if row.state is RunState.FINISHED else ()
         return self._show(
             "run",
             row=row,
@@ -170,7 +171,7 @@ class Pages:
             typed=self._type_path(row.name),
             report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
-            devices=self._devices if row.state is RunState.FINISHED else (),
+            devices=measurable,
             most=Answerer.MOST_BYTES,
             answers=row.task in TASKS,
             live=row.state is RunState.RUNNING or works,

@@ -154,6 +154,9 @@ def _make_rows(
     for position, (event, node, time_us) in enumerate(zip(events, matched, times, strict=True)):
         cumulative += time_us / total
         known = node is not None and time_us > 0
+        # Bytes and operations in a microsecond, divided by 1,000, are billions in a second.
+        gbytes = node.bytes_moved / time_us / 1e3 if node and known else None
+        gflops = 2 * node.macs / time_us / 1e3 if node and known and node.macs else None
         rows.append(
             OperatorTime(
                 position=position,
@@ -165,8 +168,8 @@ def _make_rows(
                 share=time_us / total,
                 cumulative=cumulative,
                 node=node,
-                gflops=2 * node.macs / time_us / 1e3 if node and known and node.macs else None,
-                gbytes=node.bytes_moved / time_us / 1e3 if node and known else None,
+                gflops=gflops,
+                gbytes=gbytes,
             )
         )
     return tuple(rows)
@@ -185,7 +188,8 @@ def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[Profile
     for event in events:
         # Only builtin kernels report the place of their operator in the file.
         node = nodes[event.operator] if event.builtin and event.operator < len(nodes) else None
-        matched.append(node if node and node.name == event.tag else None)
+        same = node if node and node.name == event.tag else None
+        matched.append(same)
     matched_places = {node.index for node in matched if node is not None}
     rest = [nodes[place] for place in execution_order(model, matched_places) if place not in matched_places]
     waiting: dict[frozenset[str], list[int]] = {}

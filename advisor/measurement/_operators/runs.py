@@ -183,7 +183,8 @@ def measure_coverage(runs: Sequence[ProfiledRun]) -> float:
     """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
     shares = []
     for run in runs:
-        shares.append(run.operators_us / run.whole_us if run.whole_us else 0.0)
+        share = run.operators_us / run.whole_us if run.whole_us else 0.0
+        shares.append(share)
     return statistics.median(shares)
 
 

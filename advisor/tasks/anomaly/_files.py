@@ -117,7 +117,8 @@ class Marked:
             drawn = arrays["drawn"].max(axis=(1, 2))
         labels = np.array(part.labels)
         scores = heats.max(axis=(1, 2))
-        return cls(scores[labels == 0], scores[labels > 0] if labels.any() else drawn, heats, labels)
+        faulty = scores[labels > 0] if labels.any() else drawn
+        return cls(scores[labels == 0], faulty, heats, labels)
 
     @property
     def scores(self) -> Floats:

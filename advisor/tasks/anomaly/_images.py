@@ -116,7 +116,8 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
     kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
     two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
-    division = divide_survey(two, seed, copies(read) if alike is None else alike)
+    pairs = copies(read) if alike is None else alike
+    division = divide_survey(two, seed, pairs)
     parts = division.split
     numbers = division.groups
     good = tuple(index for index in parts.train if not dataset.images[index].label)

@@ -23,7 +23,8 @@ def detect(
     from advisor.tflite import has_postprocess, read, read_metadata
 
     data = model.read_bytes()
-    run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
+    finder = Detector if has_postprocess(read(data, model.name)) else CentreFinder
+    run = (finder)(model, view)
     detections = run.over(images, captured)
     said = read_metadata(data, model.name)
     # A detector of the user is matched by the names in it; its numbers mean other classes here.

@@ -119,7 +119,8 @@ class MaskContent:
             return None
         mask = self.read.masks[self._places[path]]
         layer = base64.b64encode(colour_mask(mask.labels(), self.read.classes)).decode()
-        return Drawing(mask.size[::-1], (), layer if self.label(path) != "nothing" else "")
+        shown = layer if self.label(path) != "nothing" else ""
+        return Drawing(mask.size[::-1], (), shown)
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the images and pixels of each class."""

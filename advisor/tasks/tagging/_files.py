@@ -91,7 +91,8 @@ class TagScores:
         """Return the average precision of each label with its range; None as for ``by_class``."""
         ranges = []
         for label, value in enumerate(self.by_class):
-            ranges.append(None if np.isnan(value) else self._range(float(value), self._without[:, label]))
+            interval = None if np.isnan(value) else self._range(float(value), self._without[:, label])
+            ranges.append(interval)
         return ranges
 
     @property

@@ -331,7 +331,8 @@ class Computed:
             else:
                 rows_and_maps.append((part, self._read_plain(part)))
                 plain = self._read_images(changing if copies else changing[:0])
-            for copy in range(1, 1 + copies if len(changing) else 1):
+            rounds = 1 + copies if len(changing) else 1
+            for copy in range(1, rounds):
                 pixels = self._read_images(changing, capture, (seed, copy)) if capture else plain
                 rows = changing + copy * len(self._images)
                 changed = change_pixels(pixels, self._hyperparameters.augmentation, (seed, int(rows[0])))

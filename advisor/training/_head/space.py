@@ -122,4 +122,5 @@ def _find_directions(standard: Floats) -> Floats:
     strong = strengths > 1e-6 * strengths[-1]
     strengths = strengths[strong]
     vectors = vectors[:, strong]
-    return np.asarray(standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors)
+    coefficients = standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors
+    return np.asarray(coefficients)

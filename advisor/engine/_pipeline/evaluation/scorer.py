@@ -50,11 +50,8 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
     last = known.shape[1] - 1
     answered = answers != last
     right = answers == np.asarray(labels)
-    facts = replace(
-        facts,
-        kept=wilson(int(answered.sum()), len(answered)),
-        precision=wilson(int(right.sum()), int(answered.sum())) if answered.any() else None,
-    )
+    precision = wilson(int(right.sum()), int(answered.sum())) if answered.any() else None
+    facts = replace(facts, kept=wilson(int(answered.sum()), len(answered)), precision=precision)
     if others is None:
         return facts
     unknown = np.load(others, allow_pickle=False)
@@ -128,7 +125,8 @@ class Scorer:
         scope = scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, count)
         stage = self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
-        answers = await self.walker.run(stage if some is None else on_images(stage, images, some.shown))
+        judging = stage if some is None else on_images(stage, images, some.shown)
+        answers = await self.walker.run(judging)
         # Answers are kept for comparisons of files, which need those to all images.
         name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if some is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
@@ -196,12 +194,13 @@ def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
         return replace(materials, images=images)
 
     reads = stage.reads
+    reads_images = None if reads is None else lambda materials: reads(with_images(materials))
     return replace(
         stage,
         scope=replace(stage.scope, detail=f"{stage.scope.detail} {detail}"),
         inputs=lambda materials, results: stage.inputs(with_images(materials), results),
         job=lambda materials, results, folders: stage.job(with_images(materials), results, folders),
-        reads=None if reads is None else lambda materials: reads(with_images(materials)),
+        reads=reads_images,
     )
 
 

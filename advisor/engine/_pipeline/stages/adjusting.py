@@ -121,7 +121,8 @@ def _images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
         every_row = tuple(range(len(whole.paths)))
         return HeadImages(whole.paths, whole.labels, whole.groups, every_row, classes, seed)
     if refits:
-        rows = learnt.rows_of(learnt if scope.purpose == Purpose.SHIP else train)
+        chosen = learnt if scope.purpose == Purpose.SHIP else train
+        rows = learnt.rows_of(chosen)
         return HeadImages(learnt.paths, learnt.labels, learnt.groups, tuple(rows), classes, seed)
     drawn = choose_images(train.labels, MATCHED_IMAGES, seed)
     return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)

@@ -139,11 +139,12 @@ class _Training:
         head: object = self.scores
         if self.head:
             head = [results[self.head].sha256, results[self.head].chosen.kind]
+        role = Role.TRAIN if self.role is Role.LEARNT else self.role
         return {
             **identity(materials, self.card),
             "features": self.read.key(materials, results),
             "head": head,
-            "train": materials.part(Role.TRAIN if self.role is Role.LEARNT else self.role).fingerprint,
+            "train": materials.part(role).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
             "groups": list(materials.part(self.role).groups),
             "view": input_spec(self.card).key,
@@ -212,6 +213,7 @@ def _make_training(
     """Return the stage of one fine-tuning."""
     work = _Training(card, training, scope, trials, compared, workload, scores)
     role = work.role
+    unsupported = f"{card.name} is taken as it is: {training} would change it" if card.is_finished else ""
     return Stage(
         StageName(training),
         scope,
@@ -224,7 +226,7 @@ def _make_training(
         work.compute_cost_s(),
         LONG,
         reads=lambda materials: materials.part(role),
-        unsupported=f"{card.name} is taken as it is: {training} would change it" if card.is_finished else "",
+        unsupported=unsupported,
         epochs=work.make_epochs,
         keep_if=lambda result: not result["shortened"],
         shortens=True,

@@ -30,7 +30,8 @@ def cut(master: Path, output: str, path: Path) -> None:
     from advisor.tflite import FEATURES, select_output, with_levels
 
     data = select_output(master.read_bytes(), output)
-    path.write_bytes(with_levels(data) if output == FEATURES else data)
+    content = with_levels(data) if output == FEATURES else data
+    path.write_bytes(content)
 
 
 def extract(
@@ -159,7 +160,8 @@ def fold_temperature(
 
     degrees = degrees_of(scores, labels, folds)
     data = model.read_bytes()
-    path.write_bytes(data if degrees == 1 else with_temperature(data, degrees, model.name))
+    content = data if degrees == 1 else with_temperature(data, degrees, model.name)
+    path.write_bytes(content)
     return {**figures, "notes": dict(notes)}
 
 
@@ -183,7 +185,8 @@ def classify_captures(
 
     answers = predict_captured(model, images, view)
     columns = _columns(model, classes)
-    np.save(path, answers if isinstance(columns, slice) else np.argsort(columns)[answers])
+    labels = answers if isinstance(columns, slice) else np.argsort(columns)[answers]
+    np.save(path, labels)
 
 
 def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
@@ -213,6 +216,7 @@ def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, di
 
 def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
     """Return how a file was measured at one thread count; ``now`` is the time in ISO format."""
+    cpu_ms = TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None
     return TimingFacts(
         load_ms=result.load_ms,
         first_ms=result.first_ms,
@@ -222,7 +226,7 @@ def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
         verdict_reason=result.reason,
         measured_at=now,
         wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
-        cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
+        cpu_ms=cpu_ms,
     )
 
 

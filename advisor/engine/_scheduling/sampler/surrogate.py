@@ -102,7 +102,8 @@ def _standardise(values: Floats) -> Floats:
     """Scale the columns to mean 0 and deviation 1, clipped; missing values become the mean, constants are dropped."""
     finite = np.where(np.isfinite(values), values, np.nan)
     known = finite[:, (np.isfinite(finite).sum(axis=0) > 0)]
-    filled = np.where(np.isnan(known), np.nanmean(known, axis=0) if known.size else 0.0, known)
+    means = np.nanmean(known, axis=0) if known.size else 0.0
+    filled = np.where(np.isnan(known), means, known)
     spread = filled.std(axis=0)
     varied = spread > 1e-12 * np.maximum(1.0, np.abs(filled).max(axis=0, initial=0.0))
     centred = (filled - filled.mean(axis=0))[:, varied] / spread[varied]
