@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 from advisor.core._errors import UsageError, nearest
@@ -23,16 +24,6 @@ ALL = "all"
 CAPTURES = (FIRST, ALL)
 """The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
 
-ALL_BUT_HOLDOUT, ALL_IMAGES = SHIP_ON = ("all-but-holdout", "all")
-"""Images that the file that ships learns from, as ``--ship-on`` takes them."""
-
-ADVISOR = "advisor"
-TPE = "tpe"
-NSGA2 = "nsga2"
-GP = "gp"
-RANDOM = "random"
-SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
-
 LOCAL = "local"
 """The executor of this machine."""
 
@@ -42,14 +33,36 @@ EXECUTORS = "advisor.executors"
 NEVER = "never"
 """The value of ``--stop-below`` that searches to the end."""
 
-JOURNAL = "journal"
-SQLITE = "sqlite"
 SCHEMES = ("postgresql", "postgres")
 
 CONFIDENCES = (0.5, 0.99)
 """Least and largest share of ``--confidence``."""
 
 CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
+
+
+class ShipOn(StrEnum):
+    """Images that the file that ships learns from, as ``--ship-on`` takes them."""
+
+    ALL_BUT_HOLDOUT = "all-but-holdout"
+    ALL = "all"
+
+
+class Sampler(StrEnum):
+    """What orders a search, as ``--sampler`` takes it: the advisor's own rule, or a sampler of Optuna."""
+
+    ADVISOR = "advisor"
+    TPE = "tpe"
+    NSGA2 = "nsga2"
+    GP = "gp"
+    RANDOM = "random"
+
+
+class StudyFile(StrEnum):
+    """The files of a run that may hold its study, as ``--storage`` takes them; other values are addresses."""
+
+    JOURNAL = "journal"
+    SQLITE = "sqlite"
 
 
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
@@ -85,7 +98,7 @@ def parse_executor(text: str, option: str) -> tuple[str, str]:
 
 def parse_storage(storage: str, option: str = "--storage") -> str:
     """Return ``storage`` where it is a kind of file or the address of a PostgreSQL database; else UsageError."""
-    if storage in (JOURNAL, SQLITE):
+    if storage in tuple(StudyFile):
         return storage
     try:
         parts = urlsplit(storage)
@@ -94,8 +107,8 @@ def parse_storage(storage: str, option: str = "--storage") -> str:
     if parts.scheme not in SCHEMES:
         name = without_password(storage) if "://" not in storage else f"{parts.scheme}://..."
         raise UsageError(
-            f"{option}: unknown '{name}'{nearest(name, (JOURNAL, SQLITE, SCHEMES[0]))}",
-            f"one of: {JOURNAL}, {SQLITE}, postgresql://user@host/database",
+            f"{option}: unknown '{name}'{nearest(name, (*StudyFile, SCHEMES[0]))}",
+            f"one of: {', '.join(StudyFile)}, postgresql://user@host/database",
         )
     if not parts.path.strip("/"):
         raise UsageError(

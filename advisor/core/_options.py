@@ -309,8 +309,8 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             "NAME",
             "Images that the pick's file learns from: all-but-holdout, or all. The accuracy is that of "
             "the file that did not learn from the hold-out.",
-            names.ALL_BUT_HOLDOUT,
-            choices=names.SHIP_ON,
+            names.ShipOn.ALL_BUT_HOLDOUT.value,
+            choices=tuple(map(str, names.ShipOn)),
             free=True,
         ),
     ]
@@ -350,8 +350,8 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             RUNNING,
             "NAME",
             "Order of the search: advisor, tpe, nsga2, gp or random.",
-            names.ADVISOR,
-            choices=names.SAMPLERS,
+            names.Sampler.ADVISOR.value,
+            choices=tuple(map(str, names.Sampler)),
             free=True,
         ),
     ]
@@ -436,7 +436,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             RUNNING,
             "PLACE",
             "Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database.",
-            names.JOURNAL,
+            names.StudyFile.JOURNAL.value,
             parse=names.parse_storage,
             free=True,
         ),

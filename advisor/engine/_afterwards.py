@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card
-from advisor.core import ALL_IMAGES, HEAD, LOCAL, Evaluation, OnAllImages, StageError, Status, recipe_of
+from advisor.core import HEAD, LOCAL, Evaluation, OnAllImages, ShipOn, StageError, Status, recipe_of
 from advisor.engine._data_check import Faults, label_stage
 from advisor.engine._decide import decide_run
 from advisor.engine._history.loaded_run import LABELS, CheckedLabels, WrongLabel
@@ -71,7 +71,7 @@ async def when_answered(
     if scorer is None or stopping.is_set():
         return
     limit_s = None if execution.time_limit_s is None else execution.time_limit_s - answer_s
-    if execution.ship_on == ALL_IMAGES:
+    if execution.ship_on == ShipOn.ALL:
         until = math.inf if limit_s is None else started + limit_s
         # The file that ships comes before the check of labels: only the user can ask for it, and it may use all that is
         # left.

@@ -5,9 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import (
-    ADVISOR,
     ALL,
-    ALL_IMAGES,
     BALANCED,
     CONFIDENCE,
     COST_SAVED,
@@ -22,6 +20,8 @@ from advisor.core import (
     TASKS,
     TOP1,
     Limits,
+    Sampler,
+    ShipOn,
     Table,
     UsageError,
     choosable,
@@ -392,7 +392,7 @@ def _refuse_ship_on(request: Request) -> Refusals:
     """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
     question = request.question
     option = "--ship-on all"
-    if request.execution.ship_on != ALL_IMAGES:
+    if request.execution.ship_on != ShipOn.ALL:
         return
     if question.data is None:
         yield f"{option} learns from images, and --data is not given", "add --data DIR, or leave --ship-on out"
@@ -410,7 +410,7 @@ def _refuse_cloud(request: Request) -> Refusals:
 def _refuse_execution(execution: Execution) -> Refusals:
     sampler = execution.sampler
     folder = execution.shared_folder
-    if execution.stop_below and sampler != ADVISOR:
+    if execution.stop_below and sampler != Sampler.ADVISOR:
         why = f"--stop-below needs --sampler advisor, not '{sampler}'"
         yield why, "leave --stop-below out, or take --sampler advisor"
     if folder is not None and execution.executor == LOCAL:

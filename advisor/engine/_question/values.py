@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import (
-    ADVISOR,
-    ALL_BUT_HOLDOUT,
     BALANCED,
     DEFAULT_TASK,
     HOST,
-    JOURNAL,
     LOCAL,
     METRICS,
     NONE,
@@ -24,7 +21,10 @@ from advisor.core import (
     Guarantees,
     Limits,
     Preference,
+    Sampler,
     Shares,
+    ShipOn,
+    StudyFile,
     Table,
     UsageError,
     bounded,
@@ -141,7 +141,7 @@ class Execution:
         stop_below: points of accuracy over 100: the search stops when a CPU hour more is expected to gain less; 0 for
             never, None for the usual.
         capture_all: one file of each finalist's network runs under capture conditions, not only pick and runner-up.
-        ship_on: images that the pick's file learns from, one of :data:`advisor.core._names.SHIP_ON`.
+        ship_on: images that the pick's file learns from, one of :class:`advisor.core.ShipOn`.
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
@@ -155,17 +155,17 @@ class Execution:
         cloud_limit: time that a cloud may take for a file, its queue included, as the user wrote it.
     """
 
-    sampler: str = ADVISOR
+    sampler: str = Sampler.ADVISOR
     time_limit_s: float | None = None
     time_limit: str = ""
     max_trials: int = 0
     stop_below: float | None = None
     capture_all: bool = False
-    ship_on: str = ALL_BUT_HOLDOUT
+    ship_on: str = ShipOn.ALL_BUT_HOLDOUT
     offline: bool = False
     mirror: str | None = None
     remeasure: bool = False
-    storage: str = JOURNAL
+    storage: str = StudyFile.JOURNAL
     executor: str = LOCAL
     cluster: str = ""
     workers: int = 0
@@ -184,7 +184,8 @@ class Execution:
         if self.stop_below is not None:
             return 100.0 * self.stop_below
         # Whoever names recipes or another sampler wants to see all of them, so nothing is left out by expected gain.
-        asked = question.fleet or not question.tuning_limited or question.compressions or self.sampler != ADVISOR
+        names_recipes = not question.tuning_limited or question.compressions
+        asked = question.fleet or names_recipes or self.sampler != Sampler.ADVISOR
         return 0.0 if asked else LEAST_GAIN
 
     @property

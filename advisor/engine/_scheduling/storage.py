@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import JOURNAL, SCHEMES, SQLITE, AdvisorError, UsageError, first_line, install_extra, without_password
+from advisor.core import AdvisorError, StudyFile, UsageError, first_line, install_extra, without_password
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -33,22 +33,22 @@ STUDY = "advisor"
 
 def check_storage(storage: str) -> None:
     """Check that the database can be used, and make its tables if there are none. Files need no check."""
-    if storage not in (JOURNAL, SQLITE):
+    if storage not in tuple(StudyFile):
         _close(_database(storage))
 
 
 @contextlib.contextmanager
 def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
     """Open the storage of a run's study; yield it with the study's name."""
-    if storage == JOURNAL:
+    if storage == StudyFile.JOURNAL:
         yield open_journal(run.place(run.study_file.name)), STUDY
         return
-    stored = STUDY if storage == SQLITE else run.read_json("study.json").get("study")
+    stored = STUDY if storage == StudyFile.SQLITE else run.read_json("study.json").get("study")
     name = stored if isinstance(stored, str) else ""
     if not name:  # folders on two machines may have the same name
         name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
         run.write_json("study.json", {"study": name})
-    address = f"sqlite:///{run.place('study.sqlite')}" if storage == SQLITE else storage
+    address = f"sqlite:///{run.place('study.sqlite')}" if storage == StudyFile.SQLITE else storage
     database = _database(address)
     try:
         yield database, name
@@ -108,7 +108,8 @@ def _database(address: str) -> BaseStorage:
     while True:
         try:
             url, options = make_url(address), dict[str, object]()
-            if url.get_backend_name() in SCHEMES:
+            # An address that is no file of a run is one of PostgreSQL: the option takes no other.
+            if url.get_backend_name() != StudyFile.SQLITE:
                 url = url.set(drivername="postgresql+psycopg")
                 options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_S}}
             return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=options)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
-from advisor.core import ADVISOR, GP, NSGA2, RANDOM, TPE, Configuration, Evaluation, Status, recipe_of
+from advisor.core import Configuration, Evaluation, Sampler, Status, recipe_of
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._space.plan import Plan, prior_accuracy
 
@@ -205,18 +205,18 @@ class AdvisorSuggester(Suggester):
 
 
 def make_suggester(name: str, plan: Plan, seed: int, done: Iterable[Evaluation]) -> Suggester:
-    """Return the sampler called ``name``, one of :data:`advisor.core._names.SAMPLERS`."""
-    if name == ADVISOR:
+    """Return the sampler called ``name``, one of :class:`advisor.core.Sampler`."""
+    if name == Sampler.ADVISOR:
         return AdvisorSuggester(plan, seed, done)
     from optuna import samplers
 
     classes = {
-        TPE: samplers.TPESampler,
-        NSGA2: samplers.NSGAIISampler,
-        GP: samplers.GPSampler,
-        RANDOM: samplers.RandomSampler,
+        Sampler.TPE: samplers.TPESampler,
+        Sampler.NSGA2: samplers.NSGAIISampler,
+        Sampler.GP: samplers.GPSampler,
+        Sampler.RANDOM: samplers.RandomSampler,
     }
-    return Suggester(classes[name](seed=seed))
+    return Suggester(classes[Sampler(name)](seed=seed))
 
 
 def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:

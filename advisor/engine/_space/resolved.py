@@ -22,9 +22,9 @@ from advisor.catalog import (
 from advisor.compression import RECIPES, Needs, Recipe
 from advisor.core import (
     FLOAT,
-    GP,
     HEAD_SUBSET,
     LOCAL,
+    Sampler,
     UsageError,
     WeightsError,
     install_extra,
@@ -169,7 +169,7 @@ class Resolved:
 
 def resolve_parts(request: Request, say: Say) -> Resolved:
     """Find and check all parts of a question; refuse one that is missing, unknown or damaged, or not installed."""
-    if request.execution.sampler == GP and find_spec("torch") is None:
+    if request.execution.sampler == Sampler.GP and find_spec("torch") is None:
         raise UsageError(
             "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
             f"{install_extra('gp')}, or use --sampler advisor",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from optuna.storages import InMemoryStorage
 
 from advisor.catalog import load_catalogue
-from advisor.core import ADVISOR, BALANCED, Configuration, Evaluation, Limits, Preference, Provenance, Quantity
+from advisor.core import BALANCED, Configuration, Evaluation, Limits, Preference, Provenance, Quantity, Sampler
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
@@ -58,15 +58,15 @@ class Search:
 
     def __init__(
         self, plan: Plan = PLAN, left_s: float | None = None, accuracy: Accuracy = usual, *, everything: bool = False,
-        sampler: str = ADVISOR, cores: int = 1, trainings: int = 1, trials: int = 1000, limits: Limits = NO_LIMIT,
-        least: float = 2.0, preference: Preference = BALANCED,
+        sampler: str = Sampler.ADVISOR, cores: int = 1, trainings: int = 1, trials: int = 1000,
+        limits: Limits = NO_LIMIT, least: float = 2.0, preference: Preference = BALANCED,
     ) -> None:  # fmt: skip
         self.plan, self.accuracy, self.now, self.left_s = plan, accuracy, 0.0, left_s
         limit = None if left_s is None else TimeLimit(lambda: left_s - self.now)
         self.rule = SearchRule(plan, preference, limits, least, limit)
         self.study = Study(InMemoryStorage(), "scheduling", plan, limits, sampler, seed=0, done=())
         self.scheduler = Scheduler(
-            self.study, self.rule, trials, cores, sampler == ADVISOR and not everything, trainings
+            self.study, self.rule, trials, cores, sampler == Sampler.ADVISOR and not everything, trainings
         )
         self.running: list[tuple[Configuration, ...]] = []
         self.began: list[tuple[Configuration, ...]] = []

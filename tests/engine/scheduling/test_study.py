@@ -17,20 +17,16 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import (
-    ADVISOR,
-    NSGA2,
-    RANDOM,
-    TPE,
     Configuration,
     Evaluation,
     Limits,
     Provenance,
     Quantity,
+    Sampler,
     Status,
     UsageError,
     install_extra,
 )
-from advisor.core._names import SAMPLERS
 from advisor.engine import preview, resolve
 from advisor.engine._scheduling.sampler import AdvisorSampler
 from advisor.engine._scheduling.storage import open_journal
@@ -78,7 +74,7 @@ def test_a_chosen_configuration_comes_before_what_somebody_enqueued_and_loses_no
     asked.tell(result(other))
 
 
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "gp" or find_spec("torch")])
+@pytest.mark.parametrize("sampler", [name for name in Sampler if name != "gp" or find_spec("torch")])
 def test_every_configuration_is_asked_once(tmp_path: Path, plan: Plan, sampler: str) -> None:
     found = all_asked(study(tmp_path / "journal", plan, sampler))
     assert sorted(found) == sorted(plan.configurations())
@@ -138,11 +134,11 @@ def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(mo
     assert install_extra("gp") in refused.hint
 
 
-def suggester(name: str = ADVISOR) -> Suggester:
+def suggester(name: str = Sampler.ADVISOR) -> Suggester:
     return make_suggester(name, PLAN, seed=0, done=())
 
 
-@pytest.mark.parametrize("name", [TPE, NSGA2, RANDOM])
+@pytest.mark.parametrize("name", [Sampler.TPE, Sampler.NSGA2, Sampler.RANDOM])
 def test_optunas_samplers_do_not_know_what_may_start(name: str) -> None:
     assert not suggester(name).suggests_admitted
 
