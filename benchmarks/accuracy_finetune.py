@@ -98,7 +98,7 @@ def _case(name: str, seed: int) -> Case:
 def _row(case: Case, name: str, recipe: Finetuning) -> Row:
     """Train the head and the network, and return what their files score."""
     from advisor.tflite import attach_head
-    from advisor.training import TuningImages, train_head, tune
+    from advisor.training import TuningImages, train_head, tune_card
 
     card = load_catalogue()[name]
     weights, spec = fetch_weights(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
@@ -112,7 +112,7 @@ def _row(case: Case, name: str, recipe: Finetuning) -> Row:
         (folder / "head.tflite").write_bytes(attach_head(backbone.read_bytes(), head.weights, head.bias))
         began = sum(os.times()[:2])
         images = TuningImages([folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation)
-        call = partial(tune, card, weights, images, recipe, maps=folder / "maps")
+        call = partial(tune_card, card, weights, images, recipe, maps=folder / "maps")
         (folder / "compared").mkdir()
         result = call(folder / "compare", folder / "compared" / "model.tflite")
         call(folder / "ship", folder / "model.tflite", folder / "compared" / "model.tflite")

@@ -135,10 +135,10 @@ def _keep(name: str, rows: Sequence[Row]) -> None:
 def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Floats, int]:
     """Return the backbone's file, the features of every image, and the width of the last layer."""
     from advisor.catalog import CONVERT_VERSION, convert
-    from advisor.tflite import FEATURES, VERSION, last_width, select_output, with_levels
+    from advisor.tflite import FEATURES, LEVELS_VERSION, last_width, select_output, with_levels
     from advisor.training import extract_features
 
-    folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{VERSION}"
+    folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{LEVELS_VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
     backbone, file = folder / f"{card.name}.tflite", folder / f"{name}-{dataset.fingerprint[:12]}-{card.name}.npy"
     if not backbone.exists():

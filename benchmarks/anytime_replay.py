@@ -21,8 +21,8 @@ from unittest.mock import patch
 from advisor.catalog import Card, load_catalogue
 from advisor.core import (
     BALANCED,
-    DEFAULT,
     HEAD,
+    USUAL_TRAININGS,
     Configuration,
     Evaluation,
     Limits,
@@ -96,7 +96,7 @@ class Recorded:
     def plan(self) -> Plan:
         """The plan of a search over these cards, on one core."""
         counts = {"images": self.trained + self.validated, "validation": self.validated}
-        return planned(most_promising_first(self.cards), ALWAYS, (1,), DEFAULT, "", cores=1, **counts)
+        return planned(most_promising_first(self.cards), ALWAYS, (1,), USUAL_TRAININGS, "", cores=1, **counts)
 
     def made(self, step: FormStep, left_s: float = math.inf) -> Made | None:
         """Return the result of a step in the seconds that are left, of fine-tuning with fewer epochs; None for none."""
@@ -206,7 +206,7 @@ def in_order(search: Search, trainings: Sequence[str]) -> None:
 def in_hindsight(recorded: Recorded, limit_s: float) -> float:
     """Return the best accuracy on the test images in % of a file that one card can have within the limit."""
     best = 0.0
-    for name, trainings in product(recorded.steps, ((HEAD,), DEFAULT)):
+    for name, trainings in product(recorded.steps, ((HEAD,), USUAL_TRAININGS)):
         search = Search(recorded, limit_s)
         for step in chain(name, trainings):
             search.evaluate(step)
@@ -222,7 +222,7 @@ def replayed(name: str, recorded: Recorded, limit_s: float) -> Iterator[Row]:
         if method == RULE:
             by_rule(search)
         else:
-            in_order(search, DEFAULT if method == PRIOR else (HEAD,))
+            in_order(search, USUAL_TRAININGS if method == PRIOR else (HEAD,))
         pick, test = search.pick()
         key = f"{name}, {limit_s:g} s, {method}"
         yield (key, name, f"{limit_s:g}", method, pick, f"{test:.1f}", f"{best - test:.1f}", f"{search.spent_s:.0f}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, CalibrationImages, choose_images
+from advisor.compression import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
@@ -314,7 +314,7 @@ def int8_step(step: Step, parts: Parts, card: Card, model: Path) -> Step:
     from advisor.measurement import predict
 
     clock, out, spec = Clock(), model.with_name(f"int8-{model.name}"), input_spec(card)
-    drawn_rows = choose_images(parts.labels(parts.train), CALIBRATION, SEED)
+    drawn_rows = choose_images(parts.labels(parts.train), CALIBRATION_IMAGES, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn_rows), spec, SEED)
     make_file(model, "int8", images, RecipeInputs(), None, out)
     made_s = clock()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, RECIPES, Needs, choose_images
+from advisor.compression import CALIBRATION_IMAGES, RECIPES, Needs, choose_images
 from advisor.core import AdvisorError, Interval
 from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
@@ -237,7 +237,7 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     assert images is not None, "data was given"
     parts, everything = images.split, images.dataset.images
     labels = [everything[index].label for index in parts.train]
-    calibration = [everything[parts.train[index]].path for index in choose_images(labels, CALIBRATION, 0)]
+    calibration = [everything[parts.train[index]].path for index in choose_images(labels, CALIBRATION_IMAGES, 0)]
     weights = fetch_weights(card, FetchOptions())
     with ChildPool(place / "converter.log", {"PYTHONPATH": str(Path(__file__).parents[1])}) as pool:
         job = converter.__name__

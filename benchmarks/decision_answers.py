@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, CalibrationImages, choose_images
+from advisor.compression import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
 from advisor.engine import input_spec
 from advisor.isolation import ChildPool
@@ -188,7 +188,7 @@ def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str
     from advisor.measurement import predict
 
     spec, rows = input_spec(card), []
-    drawn = choose_images(parts.labels(parts.train), CALIBRATION, SEED)
+    drawn = choose_images(parts.labels(parts.train), CALIBRATION_IMAGES, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn), spec, SEED)
     for form in FORMS:
         file = model.with_name(f"{form}-{model.name}")

@@ -260,7 +260,7 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     from advisor.catalog import fetch_weights, load_catalogue
     from advisor.core import FINETUNE_CACHED
     from advisor.engine import TUNED_IMAGES
-    from advisor.training import FINETUNING, TuningImages, tune
+    from advisor.training import FINETUNING, TuningImages, tune_card
 
     card, images, found = load_catalogue()[CARD], read_survey(folder).dataset.images, np.load(folder / "features.npz")
     rows = np.flatnonzero(~held_out(found["labels"]))[: TUNED_IMAGES * 5 // 4]
@@ -270,7 +270,7 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
         [folder / "learnt.npy"], [images[row].path for row in rows], found["labels"][rows].tolist(), validation
     )
     recipe = replace(FINETUNING[FINETUNE_CACHED], epochs=1)
-    tune(
+    tune_card(
         card, fetch_weights(card), given, recipe, folder / "checkpoints", folder / "model.tflite", maps=folder / "maps"
     )
     return sum(file.stat().st_size for file in (folder / "maps").rglob("*") if file.is_file())

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, _architectures as architectures, build_model, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, CalibrationImages, RecipeInputs, choose_images, make_file
+from advisor.compression import CALIBRATION_IMAGES, CalibrationImages, RecipeInputs, choose_images, make_file
 from advisor.core import FINETUNE_ALL, recipe_of
 from advisor.datasets import InputSpec, load
 from advisor.engine import Images, Part, Role, resolve
@@ -234,7 +234,7 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
     calibration = CalibrationImages(
-        tuple(train.paths[row] for row in choose_images(train.labels, CALIBRATION, seed)), spec_of(card), seed
+        tuple(train.paths[row] for row in choose_images(train.labels, CALIBRATION_IMAGES, seed)), spec_of(card), seed
     )
     for form in ("float32", "int8"):
         file = folder / f"{form}.tflite"

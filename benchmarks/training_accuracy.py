@@ -23,7 +23,7 @@ from advisor.catalog import CONVERT_VERSION, fetch_weights, load_catalogue
 from advisor.datasets import InputSpec, survey
 from advisor.datasets._split import split
 from advisor.store import cache_root, write_atomically
-from advisor.tflite import VERSION as LEVELS_VERSION
+from advisor.tflite import LEVELS_VERSION
 from advisor.training import FINETUNE_VERSION
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -188,7 +188,7 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training import FINETUNING, TuningImages, tune
+        from advisor.training import FINETUNING, TuningImages, tune_card
 
         made, validation = self._folder / name, set(self._parts.validation)
         if not (made / "result.json").exists():
@@ -196,7 +196,7 @@ class Steps:
             judged = [place for place, index in enumerate(self._known) if index in validation]
             images, weights = TuningImages([self._features()], *self._learnt(), judged), fetch_weights(self._card)
             places = (made / "checkpoints", made / "model.tflite", after)
-            result = tune(self._card, weights, images, FINETUNING["finetune_top"], *places)
+            result = tune_card(self._card, weights, images, FINETUNING["finetune_top"], *places)
             write_atomically(made / "result.json", json.dumps(result))
         return made / "model.tflite"
 

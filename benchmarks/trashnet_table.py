@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 from advisor.catalog._catalogue import list_shipped_files
-from advisor.core import HEAD, Evaluation, Status, choosable, recipe_of
+from advisor.core import HEAD, Evaluation, Status, list_choosable, recipe_of
 from advisor.engine import Progress, Request, resolve, run_search
 from advisor.engine._pipeline.stage import Durations, StageEvent
 from advisor.store import RunFolder, cache_root
@@ -55,7 +55,7 @@ CUTS = ((0, 1), (1, 1), (0, 2))
 
 RECIPES = ("float32", "float16", "dynamic_int8", "int8")
 SHARED = ("convert", "cut", "features")
-TRAINED = ("head", "refit", "join", *(name for name in choosable() if recipe_of(name).tunes_backbone))
+TRAINED = ("head", "refit", "join", *(name for name in list_choosable() if recipe_of(name).tunes_backbone))
 HEADER = (
     "card", "base", "family", "input_size", "params", "macs", "published_top1", "training", "recipe", "threads",
     "accuracy", "latency_ms", "latency_p90_ms", "size_bytes", "contended", "shared_s", "training_s", "own_s",

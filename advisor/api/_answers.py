@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
-from advisor.core import Decision, Evaluation, LimitOptions, UsageError, bounded, integration, registered, takes_options
+from advisor.core import (
+    Decision,
+    Evaluation,
+    LimitOptions,
+    UsageError,
+    list_registered,
+    load_integration,
+    parse_count,
+    takes_options,
+)
 from advisor.isolation import usable_cores
 from advisor.store import RunFolder
 
@@ -211,7 +220,7 @@ def export(
     from advisor.exporting import bundle
 
     named = None if pick is None else str(pick)
-    return bundle.export(run, to, named, targets, force, unknown_class, web, sign, bounded("tiers", tiers))
+    return bundle.export(run, to, named, targets, force, unknown_class, web, sign, parse_count("tiers", tiers))
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:
@@ -269,12 +278,12 @@ def experiment_log(place: str) -> tuple[ExperimentLog, str]:
         UsageError: an unknown place, one that does not answer, or the package for it is not installed.
     """
     name, _, address = place.partition(":")
-    names = registered(EXPERIMENT_LOGS)
+    names = list_registered(EXPERIMENT_LOGS)
     if name not in names or not address:
         # Only the integrations that are installed know how an address of theirs looks.
-        example = integration(EXPERIMENT_LOGS, names[0]).EXAMPLE
+        example = load_integration(EXPERIMENT_LOGS, names[0]).EXAMPLE
         raise UsageError(f"--log-to: unknown place '{place}'", f"write for example {example}")
-    log: ExperimentLog = integration(EXPERIMENT_LOGS, name)
+    log: ExperimentLog = load_integration(EXPERIMENT_LOGS, name)
     # A missing package is named before an address is tried, which may take seconds.
     log.require_installed()
     log.require_reachable(address)

@@ -14,7 +14,7 @@ from advisor.core import (
     DeviceBenchmarkKeywords,
     StageError,
     UsageError,
-    bounded,
+    parse_count,
     size_bytes,
     takes_options,
 )
@@ -84,7 +84,7 @@ def judge(
     Raises:
         UsageError: the file or the images are not usable, or the file does not know a class of the images.
     """
-    from advisor.engine import ask, judge as judged
+    from advisor.engine import ask, judge_float as judged
 
     question = ask(Path(model), (), judged_only=True, data=data, seed=seed)
     return question.images.scored_source, judged(question, tell or (lambda _text: None))
@@ -329,4 +329,4 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     """
     from advisor.isolation import usable_cores
 
-    return tuple(usable_cores() if given == "all" else bounded("threads", given) for given in threads)
+    return tuple(usable_cores() if given == "all" else parse_count("threads", given) for given in threads)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.core import GROUPS, PLAN, SEARCH, TASKS, choosable, plain
+from advisor.core import GROUPS, PLAN, SEARCH, TASKS, list_choosable, plain
 
 WIDTH = 100
 """Columns of a comment."""
@@ -31,7 +31,7 @@ def choices(option: str) -> tuple[str, ...]:
     if option == "task":
         return tuple(TASKS)
     if option == "training":
-        return choosable()
+        return list_choosable()
     return SEARCH[option].choices if option in SEARCH else ()
 
 

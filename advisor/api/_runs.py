@@ -169,7 +169,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     # A time limit counts from the command, whose imports take seconds on a slow machine.
     started = COMMAND_BEGAN.get() or time.monotonic()
     require_memory("a search", *SEARCH_BYTES)
-    from advisor.engine import STARTING, Progress, display
+    from advisor.engine import STARTING, Progress, make_display
 
     shown = None
     if not quiet and "IPython" in sys.modules:
@@ -180,7 +180,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     answer = partial(_answer_so_far, None if shown is None else shown.answer)
     resume = options.get("resume")
     folder = None if resume is None else Path(resume)
-    with Progress(None if quiet else shown or display(), answer) as progress:
+    with Progress(None if quiet else shown or make_display(), answer) as progress:
         # The other imports take a second of the processor: first the user sees that the search begins.
         progress.say(STARTING)
         with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used

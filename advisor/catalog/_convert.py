@@ -17,7 +17,7 @@ from advisor.catalog._graph_file import graph_of
 from advisor.catalog._user_models.classifier import load_photograph, run
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.downloads import WeightsFile
-from advisor.tflite import pack, sign, unpack
+from advisor.tflite import pack, replace_signature, unpack
 
 if TYPE_CHECKING:
     import keras
@@ -180,5 +180,5 @@ def to_tflite(model: keras.Model) -> bytes:
     graph = tables.subgraphs[0]
     if len(graph.outputs) != len(OUTPUTS):
         raise StageError(f"the converted file has {len(graph.outputs)} outputs, {' and '.join(OUTPUTS)} were wanted")
-    sign(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
+    replace_signature(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
     return pack(tables)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 from advisor._python import speak_python
 from advisor.catalog._cards import Card, Preprocessing, Published
 from advisor.catalog._catalogue import Catalogue, load_catalogue
-from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, bounded, takes_options
+from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, parse_count, takes_options
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def add(
     into = options["into"]
     mean = tuple(options["mean"])
     std = tuple(options["std"])
-    size = None if options["input_size"] is None else bounded("input_size", options["input_size"])
+    size = None if options["input_size"] is None else parse_count("input_size", options["input_size"])
     given = import_model.ModelDescription(
         options["name"], str(options["labels"]), mean, std, options["licence"], options["family"], options["top1"]
     )

@@ -30,9 +30,9 @@ from advisor.core import (
     Table,
     UsageError,
     channel_values,
-    flag,
-    integration,
-    registered,
+    list_registered,
+    load_integration,
+    show_flag,
     whole_number,
 )
 
@@ -172,7 +172,7 @@ def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
 
 def _annotation(name: str, declared: Option, defaults: bool) -> Any:
     kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
-    names = [flag(name)] if declared.default is False else []  # a flag has no negative form
+    names = [show_flag(name)] if declared.default is False else []  # a flag has no negative form
     autocompletion = complete_runs if name == "resume" else completion_of(name)
     return Annotated[
         kind | None,
@@ -293,11 +293,11 @@ class AllCommands(TyperGroup):
     @property
     def commands(self) -> MutableMapping[str, _click.Command]:
         """Every command by its name."""
-        for name in registered(INTEGRATIONS):
+        for name in list_registered(INTEGRATIONS):
             if name not in self._found:
                 # Typer makes a command of a function only in an app, so each has an app for itself.
                 app = Commands(add_completion=False, rich_markup_mode=None)
-                added = integration(INTEGRATIONS, name)
+                added = load_integration(INTEGRATIONS, name)
                 app.command(name, short_help=added.short_help)(added.run)
                 self._found[name] = typer.main.get_command(app)
         return self._found

@@ -10,8 +10,8 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.compression._calibration import (
-        CALIBRATION,
-        FEWEST,
+        CALIBRATION_IMAGES,
+        FEWEST_IMAGES,
         PHOTOGRAPHS_VERSION,
         CalibrationImages,
         choose_images,
@@ -46,8 +46,8 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "CALIBRATION",
-    "FEWEST",
+    "CALIBRATION_IMAGES",
+    "FEWEST_IMAGES",
     "INPUT_TYPES",
     "PHOTOGRAPHS_VERSION",
     "RECIPES",

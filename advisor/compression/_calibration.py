@@ -20,8 +20,8 @@ PHOTOGRAPHS_VERSION = 3
 
 _EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
 
-CALIBRATION = 100
-FEWEST = 10
+CALIBRATION_IMAGES = 100
+FEWEST_IMAGES = 10
 """With fewer calibration images, one unusual image decides the range of every activation."""
 
 PROBED_SIDE = 8
@@ -79,12 +79,12 @@ def find_images(folder: Path) -> tuple[Path, ...]:
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
     verdicts = try_images(folder, PROBED_SIDE)
     good = tuple(file for file, reason in verdicts.items() if not reason)
-    if len(good) < FEWEST:
+    if len(good) < FEWEST_IMAGES:
         bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts.items() if reason), "")
         readable = f"{len(good)} readable images of {len(verdicts)} in '{folder}'"
         raise UsageError(
-            f"--calibration: {readable}, and {FEWEST} are needed{bad}",
-            f"give about {CALIBRATION} images like those that the app will see",
+            f"--calibration: {readable}, and {FEWEST_IMAGES} are needed{bad}",
+            f"give about {CALIBRATION_IMAGES} images like those that the app will see",
         )
     return good
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-def registered(group: str) -> tuple[str, ...]:
+def list_registered(group: str) -> tuple[str, ...]:
     """Return the names in a group such as ``advisor.commands``, sorted; UsageError if the metadata lack it."""
     return tuple(_entry_points(group))
 
 
 @cache
-def integration(group: str, name: str) -> Any:
+def load_integration(group: str, name: str) -> Any:
     """Return what has a name, and import its module; UsageError if it is gone: the metadata are of another version."""
     point = _entry_points(group).get(name)
     if point is None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from advisor.core._errors import UsageError, nearest
-from advisor.core._integrations import integration, registered
+from advisor.core._integrations import list_registered, load_integration
 from advisor.core._secrets import without_password
 from advisor.core._units import parse_percent, parse_share
 
@@ -20,8 +20,8 @@ ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
 
 FIRST = "first"
-ALL = "all"
-CAPTURES = (FIRST, ALL)
+EACH_NETWORK = "all"
+CAPTURES = (FIRST, EACH_NETWORK)
 """The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
 
 LOCAL = "local"
@@ -87,9 +87,9 @@ def parse_executor(text: str, option: str) -> tuple[str, str]:
     if text == LOCAL:
         return LOCAL, ""
     name, scheme, address = text.partition("://")
-    others = registered(EXECUTORS)
+    others = list_registered(EXECUTORS)
     if name not in others or (scheme and not address):
-        values = [integration(EXECUTORS, other).VALUES for other in others]
+        values = [load_integration(EXECUTORS, other).VALUES for other in others]
         raise UsageError(
             f"{option}: unknown '{text}'{nearest(name, (LOCAL, *others))}", f"one of: {', '.join((LOCAL, *values))}"
         )

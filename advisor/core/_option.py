@@ -124,18 +124,18 @@ def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
     return cast("Keywords", {**defaults_of(declared), **given})
 
 
-def bounded(name: str, value: object, shown: str = "") -> int:
+def parse_count(name: str, value: object, shown: str = "") -> int:
     """Return a count within its :data:`BOUNDS`; UsageError for another value, which ``shown`` can name otherwise."""
     least, most = BOUNDS[name]
     number = units.whole_number(str(value), most)
     if number is None or number < least:
         raise UsageError(
-            f"{shown or flag(name)}: '{value}' is not a whole number from {least} to {most}",
-            f"write for example {flag(name)} {max(least, 1)}",
+            f"{shown or show_flag(name)}: '{value}' is not a whole number from {least} to {most}",
+            f"write for example {show_flag(name)} {max(least, 1)}",
         )
     return number
 
 
-def flag(name: str) -> str:
+def show_flag(name: str) -> str:
     """Return an option as the command line writes it."""
     return f"--{name.replace('_', '-')}"

@@ -24,7 +24,7 @@ from advisor.core._option import (
 )
 from advisor.core._preferences import PREFERENCES, parse_preference
 from advisor.core._tasks import DEFAULT_TASK, TASKS, images_needed
-from advisor.core._training import choosable
+from advisor.core._training import list_choosable
 
 CACHE_SIZE = Option(
     RUNNING,
@@ -88,7 +88,7 @@ class LimitOptions(TypedDict, total=False):
             QUESTION,
             "TIME",
             "Latency limit that 9 of 10 runs meet, such as 50ms.",
-            parse=units.milliseconds,
+            parse=units.parse_milliseconds,
             first=True,
         ),
     ]
@@ -100,7 +100,9 @@ class LimitOptions(TypedDict, total=False):
     ]
     max_drop: Annotated[
         Text,
-        Option(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt.", parse=units.points),
+        Option(
+            QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt.", parse=units.parse_points
+        ),
     ]
     min_accuracy: Annotated[
         Texts,
@@ -292,9 +294,9 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             TRAINING,
             "NAMES",
-            f"Training recipes: {', '.join(choosable()[1:])}; repeat, or join by commas. "
+            f"Training recipes: {', '.join(list_choosable()[1:])}; repeat, or join by commas. "
             "Default with --data: head, then finetune_cached (boxes, masks: finetune_all) where that is worth it.",
-            choices=choosable(),
+            choices=list_choosable(),
             joined=True,
             first=True,
         ),
@@ -363,7 +365,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             "TIME",
             "Stop after this time with the best result so far, such as 10min.",
             usual="no limit",
-            parse=units.seconds,
+            parse=units.parse_seconds,
             first=True,
             free=True,
         ),

@@ -111,7 +111,7 @@ def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:
     return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
 
 
-def paired(first: Sequence[float], second: Sequence[float]) -> Interval:
+def subtract_means(first: Sequence[float], second: Sequence[float]) -> Interval:
     """Return mean(first) - mean(second) over the same images: of answers, or of shares of right answers."""
     if all(value in (0, 1) for value in (*first, *second)):
         return paired_difference([value == 1 for value in first], [value == 1 for value in second])

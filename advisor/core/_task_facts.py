@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.core._training import Gain, choosable
+from advisor.core._training import Gain, list_choosable
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TaskFacts:
     @property
     def trainings(self) -> tuple[str, ...]:
         """Training recipes that a user may choose, the lightest first."""
-        return choosable()
+        return list_choosable()
 
     @property
     def heading(self) -> str:

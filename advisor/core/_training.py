@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from advisor.core._training_recipe import TrainingRecipe
 
-NONE = "none"
+NO_TRAINING = "none"
 HEAD = "head"
 HEAD_SUBSET = "head_subset"
 FINETUNE_CACHED = "finetune_cached"
@@ -24,14 +24,14 @@ MANY = 1.3
 which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its head's errors with two draws of 200
 images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0048)."""
 
-DEFAULT = (HEAD, FINETUNE_CACHED)
+USUAL_TRAININGS = (HEAD, FINETUNE_CACHED)
 """Recipes of a search with images whose user chose none."""
 
 TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
     {
         recipe.name: recipe
         for recipe in (
-            TrainingRecipe(NONE, "published weights", learns=False, base=True),
+            TrainingRecipe(NO_TRAINING, "published weights", learns=False, base=True),
             TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", quick_head=True),
             TrainingRecipe(
                 HEAD, "head retrained on your images", base=True, detects=True, over=HEAD_SUBSET, gain=0.13, spread=0.10
@@ -109,11 +109,11 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
     return math.log(1.0 - gain), spread / (1.0 - gain)
 
 
-def choosable() -> tuple[str, ...]:
+def list_choosable() -> tuple[str, ...]:
     """Return the names that a user may choose, the lightest first."""
     return tuple(name for name, recipe in TRAININGS.items() if not recipe.quick_head)
 
 
-def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+def sort_trainings(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names from the lightest to the heaviest, each once."""
     return tuple(name for name in TRAININGS if name in names)

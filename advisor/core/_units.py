@@ -111,7 +111,7 @@ def _find_factor(unit: str, units: Mapping[str, float]) -> float | None:
     return next((factors[spelling] for spelling in spellings if spelling in factors), None)
 
 
-def milliseconds(text: str, option: str) -> float:
+def parse_milliseconds(text: str, option: str) -> float:
     """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds; ``30fps`` is the time of one of 30 frames."""
     rate = _FRAME_RATE.fullmatch(str(text).strip())
     if rate is not None and float(rate[1]) > 0:
@@ -124,7 +124,7 @@ def size_bytes(text: str, option: str) -> int:
     return round(parse(text, BYTES, option, "5MB"))
 
 
-def points(text: str, option: str) -> float:
+def parse_points(text: str, option: str) -> float:
     """Parse a difference of accuracy such as ``1.5pt`` into percentage points."""
     return parse(text, POINTS, option, "1pt")
 
@@ -146,7 +146,7 @@ def parse_share(text: str, option: str, ends: tuple[float, float], why: str) -> 
     return value
 
 
-def seconds(text: str, option: str) -> float:
+def parse_seconds(text: str, option: str) -> float:
     """Parse a duration such as ``10min``, or one of several parts such as ``1h 30min``, into seconds.
 
     Raises UsageError: no number with its unit.

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from advisor.datasets._boxes import formats_of
     from advisor.datasets._boxes.reading import BoxSurvey, Frame, survey_boxes
     from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in
-    from advisor.datasets._capture import STAYING, TESTS, VERSION, Test, draw_captures, random_capture, seed_of
+    from advisor.datasets._capture import (
+        CAPTURE_VERSION,
+        STAYING,
+        TESTS,
+        CaptureTest,
+        draw_captures,
+        random_capture,
+        seed_of,
+    )
     from advisor.datasets._checks import check_images, check_survey, list_linked_groups, require_usable
     from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, measure_object_sizes, write_boxes
     from advisor.datasets._checks.findings import (
@@ -25,7 +33,12 @@ if TYPE_CHECKING:
         write_rows,
     )
     from advisor.datasets._checks.image_measure import Measure
-    from advisor.datasets._checks.image_quality import MEASURES, OF_ANY_PLACE, MeasureDistribution, measure_conditions
+    from advisor.datasets._checks.image_quality import (
+        MEASURES,
+        MEASURES_OF_ANY_PLACE,
+        MeasureDistribution,
+        measure_conditions,
+    )
     from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, class_order, members_of
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
     from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey
@@ -49,7 +62,7 @@ if TYPE_CHECKING:
     from advisor.datasets._label_sets.tables import list_label_sets
     from advisor.datasets._layouts import list_files, missing_hint
     from advisor.datasets._masks.listing import BACKGROUND
-    from advisor.datasets._masks.mask import IGNORED, Mask
+    from advisor.datasets._masks.mask import IGNORED_LABEL, Mask
     from advisor.datasets._masks.survey import MaskSurvey, survey_masks
     from advisor.datasets._photographs import photograph_crops
     from advisor.datasets._scan import images_in, try_images
@@ -74,12 +87,13 @@ else:
 
 __all__ = [
     "BACKGROUND",
+    "CAPTURE_VERSION",
     "DEMO_NOTE",
     "HOLDOUT",
     "HOLDOUT_SHARE",
-    "IGNORED",
+    "IGNORED_LABEL",
     "MEASURES",
-    "OF_ANY_PLACE",
+    "MEASURES_OF_ANY_PLACE",
     "ONE_CLASS",
     "PARTS",
     "READ_ERRORS",
@@ -90,9 +104,9 @@ __all__ = [
     "UNGROUPED",
     "VALIDATION",
     "VALIDATION_SHARE",
-    "VERSION",
     "Box",
     "BoxSurvey",
+    "CaptureTest",
     "Dataset",
     "Division",
     "Entry",
@@ -114,7 +128,6 @@ __all__ = [
     "Progress",
     "Split",
     "Survey",
-    "Test",
     "address_of",
     "check_boxes",
     "check_images",

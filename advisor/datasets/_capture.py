@@ -27,7 +27,7 @@ from advisor.datasets._capture_conditions import (
 )
 from advisor.datasets._images import load
 
-VERSION = 1  # Raised when equal images, conditions, strengths and seeds give other pixels
+CAPTURE_VERSION = 1  # Raised when equal images, conditions, strengths and seeds give other pixels
 
 STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
 AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
@@ -42,7 +42,7 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
     CaptureCondition("fisheye", bend_lens, moves=True),
 )
 
-Test = tuple[CaptureCondition, float]
+CaptureTest = tuple[CaptureCondition, float]
 
 TESTS = tuple(product(CONDITIONS, STRENGTHS))  # The robustness test
 STAYING = tuple(test for test in TESTS if not test[0].moves)  # That of objects, whose places are known
@@ -65,7 +65,7 @@ def apply_condition(image: Pixels, condition: CaptureCondition, strength: float,
     return changed
 
 
-def draw_captures(path: Path, size: int, tests: Sequence[Test] = TESTS) -> Iterator[Pixels]:
+def draw_captures(path: Path, size: int, tests: Sequence[CaptureTest] = TESTS) -> Iterator[Pixels]:
     """Yield an image under each of some of ``TESTS``; equal files of equal name give equal pixels."""
     image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):
@@ -78,7 +78,7 @@ def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
 
     The seed is integers of 0 or more, such as the image's own seed and an epoch; the test uses other seeds.
     """
-    draw = np.random.default_rng([*seed, VERSION])
+    draw = np.random.default_rng([*seed, CAPTURE_VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
     return apply_condition(image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
 

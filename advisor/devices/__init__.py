@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.devices._calibration import QUIET, Calibrated
+    from advisor.devices._calibration import QUIET_HINT, Calibrated
     from advisor.devices._connections.adb import PhoneTool
     from advisor.devices._connections.agent import (
         HostConnection,
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
     )
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (
-        OWN,
+        OWN_PROFILE,
         NewDevice,
+        find_provenance,
+        list_remarks,
         load_known_devices,
         own_folder,
-        provenance,
         remark_unmeasured,
-        remarks,
     )
     from advisor.devices._profiles.loading import Profiles, find_shipped_fleets, find_shipped_profiles, prefer_tflite
     from advisor.devices._profiles.measurement import Measurement
@@ -110,9 +110,9 @@ __all__ = [
     "MAX_YAML_BYTES",
     "MICRO_RUNTIME",
     "NAME_PATTERN",
-    "OWN",
+    "OWN_PROFILE",
     "PRECISIONS",
-    "QUIET",
+    "QUIET_HINT",
     "SMALL_DIFFERENCE",
     "SOURCE",
     "TFLITE_RUNTIMES",
@@ -157,12 +157,14 @@ __all__ = [
     "features_of",
     "file_for",
     "find_phone",
+    "find_provenance",
     "find_shipped_fleets",
     "find_shipped_profiles",
     "find_version",
     "host_profile",
     "keep_export",
     "list_devices",
+    "list_remarks",
     "listing",
     "load_features",
     "load_known_devices",
@@ -175,13 +177,11 @@ __all__ = [
     "phone_remarks",
     "predict_memory_on",
     "prefer_tflite",
-    "provenance",
     "read_document",
     "read_export",
     "read_features",
     "read_socs",
     "remark_unmeasured",
-    "remarks",
     "remove",
     "require_runtime",
     "runtime_of",

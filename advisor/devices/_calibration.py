@@ -32,7 +32,7 @@ which one is wrong. It names nine of ten pairs of which one is four times too sl
 silicons, TensorFlow Lite on CPUs)."""
 
 EFFORT = "quick"
-QUIET = "close other programs on the device, or name a target with fewer threads"
+QUIET_HINT = "close other programs on the device, or name a target with fewer threads"
 _COOL = "let the device cool down and close other programs on it, then try again"
 
 
@@ -423,7 +423,7 @@ def measure_networks(
     if not trusted:
         raise StageError(
             f"{connection.label}: no network could be measured: {left_out[0]}",
-            f"{QUIET}, then try again",
+            f"{QUIET_HINT}, then try again",
         )
     if len({model for model, _ in trusted}) > 1:
         # One network alone has no time in which the device could get hot between two.

@@ -21,7 +21,7 @@ from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.measurements import Kernel
 from advisor.isolation import map_efforts
-from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_operator, pack, read, sign
+from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_operator, pack, read, replace_signature
 
 _RELU6 = schema.ActivationFunctionType.RELU6
 _RANGE = 6.0  # Made-up range of every activation; the latency does not depend on it
@@ -118,7 +118,7 @@ def kernel_file(work: Work, copies: int = 1) -> bytes:
     for _ in range(copies):
         outputs += _add_operator(made, work, source)
     made.graph.inputs = [source]
-    sign(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
+    replace_signature(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
     return pack(made.model)
 
 

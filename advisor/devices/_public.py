@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from advisor._python import speak_python
-from advisor.core import AddPhoneKeywords, CalibrateKeywords, bounded, takes_options
+from advisor.core import AddPhoneKeywords, CalibrateKeywords, parse_count, takes_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,8 +201,8 @@ def calibrate(
     from advisor.devices._prediction import device_predictor
     from advisor.devices._profiles.listing import load_known_devices
 
-    budget_ms = units.milliseconds(options["budget"], "--budget") if options["budget"] else None
-    wanted = bounded("models", options["models"])
+    budget_ms = units.parse_milliseconds(options["budget"], "--budget") if options["budget"] else None
+    wanted = parse_count("models", options["models"])
     profile, target = load_known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(

@@ -10,16 +10,16 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.engine import _data_check as data_check
-    from advisor.engine._compress.compress import compress, judge
+    from advisor.engine._compress.compress import compress, judge_float
     from advisor.engine._compress.question import ask
-    from advisor.engine._compress.values import ANY, Compression, FileAgreement, RecipeResult, notes_text
+    from advisor.engine._compress.values import ANY_TASK, Compression, FileAgreement, RecipeResult, notes_text
     from advisor.engine._data_check import (
-        SEED,
+        CHECK_SEED,
         DataCheck,
         Drawing,
         LabelCheck,
         LabelChecker,
-        advance,
+        report_progress,
         round_values,
         run_data_check,
     )
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
         ExpectedTuning,
         Incumbent,
         diagnose_run,
-        disagreements,
         expect_tuning_gain,
         find_contradictions,
-        incumbents,
+        find_disagreements,
+        find_incumbents,
     )
     from advisor.engine._history.loaded_run import (
         CheckedLabels,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.reevaluate import Devices, Session
     from advisor.engine._pipeline import cost
     from advisor.engine._pipeline.evaluation import accuracy, confidence
-    from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, percent, share_of
+    from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, make_percent, share_of
     from advisor.engine._pipeline.evaluation.scorer import HeldOut, Judge, Scored
     from advisor.engine._pipeline.graph import VariantStages
     from advisor.engine._pipeline.materials import (
@@ -68,17 +68,23 @@ if TYPE_CHECKING:
         Role,
         Workload,
         input_spec,
-        versions,
+        list_versions,
     )
     from advisor.engine._pipeline.resources import Pool, Resources
     from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
-    from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, features, identity, require_classes
-    from advisor.engine._pipeline.stages.figures import capture, over_images, score
+    from advisor.engine._pipeline.stages.backbone import (
+        PROBABILITIES,
+        cut_stage,
+        feature_stages,
+        identity,
+        require_classes,
+    )
+    from advisor.engine._pipeline.stages.figures import capture_stage, over_images, score_stage
     from advisor.engine._pipeline.stages.finetuning import finetune_card
     from advisor.engine._pipeline.stages.head import join_trained_head
-    from advisor.engine._pipeline.stages.unknown_score import KEPT, compute_auroc
+    from advisor.engine._pipeline.stages.unknown_score import KEPT_SHARE, compute_auroc
     from advisor.engine._preview import preview
-    from advisor.engine._progress import STARTING, Progress, display
+    from advisor.engine._progress import STARTING, Progress, make_display
     from advisor.engine._question import resolve, resolve_resumed
     from advisor.engine._question.values import Execution, Question, Request
     from advisor.engine._remaining import Snapshot, read_snapshot
@@ -96,14 +102,14 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "ANY",
+    "ANY_TASK",
+    "CHECK_SEED",
     "COMPARISON_COLUMNS",
     "DIAGNOSES",
     "FEATURES",
     "FORECAST_COLUMNS",
-    "KEPT",
+    "KEPT_SHARE",
     "PROBABILITIES",
-    "SEED",
     "STARTING",
     "TUNED_IMAGES",
     "AccuracyVerdict",
@@ -164,9 +170,8 @@ __all__ = [
     "VariantStages",
     "Workload",
     "accuracy",
-    "advance",
     "ask",
-    "capture",
+    "capture_stage",
     "card_front",
     "compare",
     "compress",
@@ -174,30 +179,31 @@ __all__ = [
     "confidence",
     "continue_command",
     "cost",
-    "cut",
+    "cut_stage",
     "data_check",
     "diagnose_run",
-    "disagreements",
-    "display",
     "divide_images",
     "drop_of",
     "expect_tuning_gain",
-    "features",
+    "feature_stages",
     "find_contradictions",
+    "find_disagreements",
+    "find_incumbents",
     "finetune_card",
     "hold_out_all",
     "identity",
     "images_folder",
-    "incumbents",
     "input_spec",
     "join_trained_head",
-    "judge",
+    "judge_float",
+    "list_versions",
     "load_run",
     "locate_paths",
+    "make_display",
+    "make_percent",
     "notes_text",
     "one_each",
     "over_images",
-    "percent",
     "preview",
     "read_label_check",
     "read_origin",
@@ -205,6 +211,7 @@ __all__ = [
     "read_stored_request",
     "read_unfinished_search",
     "record_timings",
+    "report_progress",
     "require_classes",
     "require_proof",
     "resolve",
@@ -213,10 +220,9 @@ __all__ = [
     "run_data_check",
     "run_search",
     "scale_warning",
-    "score",
+    "score_stage",
     "select_devices",
     "share_of",
-    "versions",
     "with_files",
     "write_child",
 ]

@@ -22,7 +22,7 @@ from advisor.core import (
     without_password,
 )
 from advisor.datasets import (
-    OF_ANY_PLACE,
+    MEASURES_OF_ANY_PLACE,
     Box,
     Dataset,
     Finding,
@@ -44,10 +44,10 @@ from advisor.datasets import (
 from advisor.downloads import FetchOptions
 from advisor.engine._execution import Machine
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Images, Materials, Part, Role, versions
+from advisor.engine._pipeline.materials import Images, Materials, Part, Role, list_versions
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
-from advisor.engine._pipeline.stages.backbone import features
+from advisor.engine._pipeline.stages.backbone import feature_stages
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Question
 from advisor.engine._space.question_images import Say
@@ -61,7 +61,7 @@ SCHEMA_VERSION = 1
 
 RESULT = "judgement.json"
 
-SEED = 0
+CHECK_SEED = 0
 """Seed of the stages, and of the landmarks of a large set."""
 
 PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
@@ -76,7 +76,7 @@ NOT_JUDGED = "they are looked for in image classification only"
 Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 """Likely wrong labels and cropped copies."""
 
-QUESTION = Question(seed=SEED)
+QUESTION = Question(seed=CHECK_SEED)
 """Question by which the check of labels builds its stages."""
 
 
@@ -198,7 +198,7 @@ def run_data_check(
     overview: Callable[[], Overview],
     judged_by: str = "",
     not_judged: str = NOT_JUDGED,
-    measures: Sequence[Measure] = OF_ANY_PLACE,
+    measures: Sequence[Measure] = MEASURES_OF_ANY_PLACE,
 ) -> DataCheck:
     """Return the result of a check; ``overview`` returns the split of a search with default options, or refuses it."""
     split = None
@@ -211,7 +211,7 @@ def run_data_check(
     return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
 
 
-def advance(say: Say) -> Progress:
+def report_progress(say: Say) -> Progress:
     """Return a function that says how many images were listed, and then read."""
 
     def count(done: int, total: int) -> None:
@@ -267,7 +267,7 @@ class LabelChecker:
             require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
         groups = group_numbers(dataset, list_linked_groups(dataset, pairs))
         # A check has no hold-out: every image may be wrong, so all of them are in the part to learn from.
-        images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
+        images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), CHECK_SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
         weights = fetch_weights(card, options)
@@ -293,7 +293,7 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
     checked = [row for row, label in enumerate(part.labels) if counts[label] >= FEWEST]
     if len({part.labels[row] for row in checked}) < 2:
         raise StageError(f"labels are checked if two classes have at least {FEWEST} images each")
-    read = features(card, Role.LEARNT, len(part.paths))
+    read = feature_stages(card, Role.LEARNT, len(part.paths))
     together = [group for group in members_of(part.groups).values() if len(group) > 1]
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -301,7 +301,7 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
             "features": read.key(materials, results),
             "labels": sha256_json([part.labels, together]),
             "landmarks": landmarks,
-            **versions("cleanlab", "scipy", "numpy", "pillow"),
+            **list_versions("cleanlab", "scipy", "numpy", "pillow"),
         }
 
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
@@ -354,7 +354,7 @@ def find_faults(
         for first, second in pairwise(group):
             chained.append(Pair(first, second, 1.0))
     alike = group_pairs([*copies, *chained], len(labels))
-    suspects = find_suspects(features, labels, checked, alike, SEED, landmarks)
+    suspects = find_suspects(features, labels, checked, alike, CHECK_SEED, landmarks)
     content = {"suspects": list(map(asdict, suspects)), "copies": list(map(asdict, copies))}
     path.write_text(json.dumps(content), encoding="utf-8")
 

@@ -25,9 +25,9 @@ from advisor.core import (
     Status,
     decide,
     on_device,
-    paired,
     pool_timings,
     recipe_of,
+    subtract_means,
     with_budget_probability,
     with_required_figures,
     worst_case,
@@ -173,7 +173,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: L
         # A drop of an earlier decision may belong to another float file.
         if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
-        lost = paired(reference, answers)
+        lost = subtract_means(reference, answers)
         value, low, high = (100 * share for share in (lost.value, lost.low, lost.high))
         source = "against float32 on the hold-out"
         drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)

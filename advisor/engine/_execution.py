@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from advisor.core import EXECUTORS, LOCAL, integration, show_bytes
+from advisor.core import EXECUTORS, LOCAL, load_integration, show_bytes
 from advisor.engine._question.values import Execution
 from advisor.isolation import HEAVY, ChildPool, Children, MemoryGate, Pause, map_pools
 from advisor.measurement import Host, host
@@ -345,5 +345,5 @@ def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Execut
     """
     if execution.executor == LOCAL:
         return LocalExecutor(execution.cores, log)
-    source: ExecutorSource = integration(EXECUTORS, execution.executor)
+    source: ExecutorSource = load_integration(EXECUTORS, execution.executor)
     return source.executor(execution)

@@ -117,7 +117,7 @@ class Lines:
         """Do nothing."""
 
 
-def display() -> Display:
+def make_display() -> Display:
     """Return the display for standard error."""
     return Bar() if sys.stderr.isatty() else Lines()
 

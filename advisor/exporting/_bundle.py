@@ -17,10 +17,10 @@ from advisor.core import (
     Status,
     UsageError,
     evaluation_to_json,
-    integration,
+    list_registered,
     listed,
+    load_integration,
     nearest,
-    registered,
     require_extra,
     require_known,
     whole_number,
@@ -216,7 +216,7 @@ def export(
     evaluation = choose_candidate(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
     require_proof(stored, others)
-    valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
+    valid = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
     exported = replace(make_exported_model(stored, evaluation, unknown_class), tiers=tiers)
     wanted = (*wanted, WEB) if web else wanted
@@ -240,7 +240,7 @@ def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple
     if not page or WEB in targets or not exported.shipping.page.script:
         return contents, ""
     try:
-        return {**contents, **integration(PARTS, WEB).files(exported)}, ""
+        return {**contents, **load_integration(PARTS, WEB).files(exported)}, ""
     except UsageError as error:  # its runtime cannot be fetched
         return contents, f"the bundle has no page to try the model: {error.message}; {error.hint}"
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from advisor.core import Evaluation, ShippedThresholds, UsageError, integration, registered
+from advisor.core import Evaluation, ShippedThresholds, UsageError, list_registered, load_integration
 from advisor.exporting import check
 from advisor.store import artefact_problem
-from advisor.tflite import Metadata, describe, editable, one_line, open_model, read_description
+from advisor.tflite import Metadata, make_editable, one_line, open_model, read_description, write_description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +110,7 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
         described = replace(described, threshold=least, by_class=by_class)
         edits = (*edits, f"{THRESHOLD} {least:g}{more}")
     return ShippedModel(
-        content=describe(tables, model, described) if edits else artefact,
+        content=write_description(tables, model, described) if edits else artefact,
         labels=metadata.labels,
         mean=described.mean[0],
         std=described.std[0],
@@ -142,11 +142,11 @@ def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metada
     # MediaPipe 1.2 refuses integer inputs, and a normalization that differs by channel.
     if types != {"float32"}:
         # Before the normalization, which can go inside only behind a float32 input.
-        take_floats(editable(tables))
+        take_floats(make_editable(tables))
         edits.append(f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}")
     if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
         return metadata, tuple(edits)
-    fold_normalization(editable(tables), metadata.mean, metadata.std)
+    fold_normalization(make_editable(tables), metadata.mean, metadata.std)
     edits.append("the normalization, which differs by channel, happens inside the model: it takes RGB 0..255")
     return replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
 
@@ -403,7 +403,7 @@ class BundlePart(Protocol):
 
 def parts_of(targets: Sequence[str]) -> dict[str, BundlePart]:
     """Return the parts among some targets, in alphabetical order."""
-    return {name: integration(PARTS, name) for name in registered(PARTS) if name in targets}
+    return {name: load_integration(PARTS, name) for name in list_registered(PARTS) if name in targets}
 
 
 def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:

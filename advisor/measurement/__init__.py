@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         _label_precision as label_precision,
         _label_thresholds as label_thresholds,
     )
-    from advisor.measurement._accelerators import accelerator, find_serving
+    from advisor.measurement._accelerators import find_accelerator, find_serving
     from advisor.measurement._accuracy import (
         NEAR,
         RESAMPLES,
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio, Verdict, session, timing
     from advisor.measurement._latency.scenarios import Pipeline
     from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
-    from advisor.measurement._latency.timing import disturbance, judge, least_cpu_ms, measure
-    from advisor.measurement._metrics import FIRST, Score, score_classifier
+    from advisor.measurement._latency.timing import judge, least_cpu_ms, measure, rank_disturbance
+    from advisor.measurement._metrics import FIRST_CLASSES, Score, score_classifier
     from advisor.measurement._microcontrollers import (
         EthosEstimate,
         MicroCheck,
@@ -89,7 +89,7 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "FIRST",
+    "FIRST_CLASSES",
     "NEAR",
     "RESAMPLES",
     "Benchmark",
@@ -124,7 +124,6 @@ __all__ = [
     "TypeTime",
     "Unit",
     "Verdict",
-    "accelerator",
     "answers_of",
     "average_precision",
     "benchmark",
@@ -136,8 +135,8 @@ __all__ = [
     "count_boxes",
     "crossfit_scores",
     "delegate_operators",
-    "disturbance",
     "f1_of",
+    "find_accelerator",
     "find_centres",
     "find_interpreter",
     "find_serving",
@@ -161,6 +160,7 @@ __all__ = [
     "predict_captured",
     "predict_pixels",
     "profile",
+    "rank_disturbance",
     "redirect_errors",
     "require_coco",
     "require_quiet",

@@ -213,7 +213,7 @@ def read_accelerators() -> Mapping[str, Accelerator]:
     return MappingProxyType(read_folder(find_shipped_profiles() / "accelerators"))
 
 
-def accelerator(name: str) -> Accelerator:
+def find_accelerator(name: str) -> Accelerator:
     """Return one accelerator by name; raise UsageError, which names the nearest one, if there is none."""
     known = read_accelerators()
     if name not in known:

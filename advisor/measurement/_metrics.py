@@ -33,7 +33,7 @@ from advisor.measurement._confidence import FLOOR, crossfit_probabilities
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 
-FIRST = 5  # Classes that :data:`TOP5` looks at
+FIRST_CLASSES = 5  # Classes that :data:`TOP5` looks at
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +107,9 @@ def compute_top5(judged: Judged) -> Score | None:
 
     Of equally probable classes the first ones count, as for the answer.
     """
-    if judged.probabilities.shape[1] <= FIRST:
+    if judged.probabilities.shape[1] <= FIRST_CLASSES:
         return None
-    best = np.argsort(-judged.probabilities, axis=1, kind="stable")[:, :FIRST]
+    best = np.argsort(-judged.probabilities, axis=1, kind="stable")[:, :FIRST_CLASSES]
     return _of_flags((best == judged.labels[:, None]).any(axis=1))
 
 

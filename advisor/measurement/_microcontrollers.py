@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from advisor.core import Provenance, Quantity, Written, integration, plural, registered, show_bytes
+from advisor.core import Provenance, Quantity, Written, list_registered, load_integration, plural, show_bytes
 
 INTERPRETERS = "advisor.interpreters"
 """Entry points of :class:`Interpreter`: modules or objects, by the name of the runtime of a device."""
@@ -103,9 +103,9 @@ class Interpreter(Protocol):
 
 def interpreter_of(runtime: str) -> Interpreter | None:
     """Return the interpreter of a runtime that runs on this machine too; None for another runtime."""
-    if runtime not in registered(INTERPRETERS):
+    if runtime not in list_registered(INTERPRETERS):
         return None
-    interpreter: Interpreter = integration(INTERPRETERS, runtime)
+    interpreter: Interpreter = load_integration(INTERPRETERS, runtime)
     return interpreter
 
 
@@ -216,9 +216,9 @@ class Compiler(Protocol):
 
 def compiler_of(accelerator: str) -> Compiler | None:
     """Return the compiler for an accelerator; None for an accelerator whose rules are known."""
-    for prefix in registered(COMPILERS):
+    for prefix in list_registered(COMPILERS):
         if accelerator.startswith(prefix):
-            compiler: Compiler = integration(COMPILERS, prefix)
+            compiler: Compiler = load_integration(COMPILERS, prefix)
             return compiler
     return None
 
@@ -226,6 +226,6 @@ def compiler_of(accelerator: str) -> Compiler | None:
 def list_compiled() -> tuple[str, ...]:
     """Return the names of the accelerators that compilers are for."""
     names = list[str]()
-    for prefix in registered(COMPILERS):
-        names += integration(COMPILERS, prefix).NAMES
+    for prefix in list_registered(COMPILERS):
+        names += load_integration(COMPILERS, prefix).NAMES
     return tuple(names)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from advisor.reporting._benchmark import (
         DEVICE_ROWS,
         TIMINGS,
+        list_timings,
         print_benchmark,
         print_device_benchmark,
-        timings,
         with_timings,
     )
     from advisor.reporting._cache_table import cache_json, print_cache
@@ -120,6 +120,7 @@ __all__ = [
     "figures",
     "finite",
     "json_for_script",
+    "list_timings",
     "load_view",
     "make_answer_rows",
     "make_candidate_rows",
@@ -160,7 +161,6 @@ __all__ = [
     "summary_of",
     "terms",
     "text",
-    "timings",
     "trust_content",
     "view_of",
     "with_timings",

@@ -101,7 +101,7 @@ def _direction(ratio: Ratio) -> str:
     return "slower" if ratio.ratio > 1 else "faster"
 
 
-def timings(found: Benchmark) -> tuple[FileTiming, ...]:
+def list_timings(found: Benchmark) -> tuple[FileTiming, ...]:
     """Return every file at every thread count."""
     rows = list[FileTiming]()
     for file in found.files:
@@ -130,7 +130,7 @@ def print_benchmark(
     # A, B, ..., Z, AA, AB, ...; a single file needs no name
     letters = ("",) if len(found.files) == 1 else map(_letters, range(len(found.files)))
     names = {file.model: letter for file, letter in zip(found.files, letters, strict=True)}
-    timed = timings(found) if timed is None else timed
+    timed = list_timings(found) if timed is None else timed
     latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
     shown: list[Block] = [*_head(found, names), table_of(_list_timing_columns(), latencies), *_reasons(found, names)]
     if found.ratios:

@@ -78,7 +78,7 @@ def _describe_versions(runtime: LocalRuntime) -> str:
 def _describe_source(profile: DeviceProfile) -> str:
     runtime = local_runtimes().get(profile.name)
     lacks = runtime is not None and _describe_versions(runtime).startswith("not installed")
-    return devices.provenance(profile) + ("; not installed" if lacks else "")
+    return devices.find_provenance(profile) + ("; not installed" if lacks else "")
 
 
 @cache
@@ -295,7 +295,7 @@ def print_device(profile: DeviceProfile) -> None:
         ("SoC", profile.soc),
         ("ISA", profile.isa),
         ("cores", ", ".join(f"{cluster.count} x {cluster.core}{clock}" for cluster, clock in clusters)),
-        *(("note", remark) for remark in devices.remarks(profile)),
+        *(("note", remark) for remark in devices.list_remarks(profile)),
         ("NPU", profile.npu),
         *((name, "" if size is None else show_bytes(size)) for name, size in sizes.items()),
         ("reached", "" if reach is None else f"{reach.way} {reach.address}"),
@@ -382,7 +382,7 @@ def _list_unit_columns() -> tuple[TableColumn[UnitTiming], ...]:
 
 def print_calibrated(found: Calibrated) -> None:
     """Print each model's latency with the prediction error before and after, and the path of the profile."""
-    from advisor.devices import QUIET
+    from advisor.devices import QUIET_HINT
 
     typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
     for report in found.reports:
@@ -407,7 +407,7 @@ def print_calibrated(found: Calibrated) -> None:
     if found.networks.governor:
         typer.echo(f"frequency governor of the device: {plain(found.networks.governor)}; others give other latencies")
     for line in found.networks.left_out:
-        typer.echo(f"left out: {plain(line)}; {QUIET}, then calibrate again")
+        typer.echo(f"left out: {plain(line)}; {QUIET_HINT}, then calibrate again")
     kernels = sum(kernel.target == found.target.name for kernel in found.profile.kernels)
     if kernels:
         typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))

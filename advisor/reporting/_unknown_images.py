@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from advisor.core import FLOAT, Evaluation, Interval, UnknownFacts, plural, recipe_of, show_bytes
-from advisor.engine import KEPT
+from advisor.engine import KEPT_SHARE
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block, Labelled, Span
 
@@ -27,7 +27,7 @@ def describe_unknown(view: RunView) -> Mapping[str, object] | None:
         "lead": describe_left_out(pick, facts),
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
         "some": len(facts.by_class) < len(view.classes),
-        "kept": KEPT,
+        "kept": KEPT_SHARE,
         "larger": show_growth(pick, facts),
         "command": make_export_command(view, facts),
         "hint": make_search_command(view),
@@ -69,7 +69,7 @@ def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
         return said
     return (
         f"An image of something that is none of your classes passes as known in {100 * facts.accepted:.0f} % of the "
-        f"cases, if {100 * KEPT:.0f} % of the known images are to pass. {said}"
+        f"cases, if {100 * KEPT_SHARE:.0f} % of the known images are to pass. {said}"
     )
 
 

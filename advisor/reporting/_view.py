@@ -25,10 +25,10 @@ from advisor.core import (
     Relaxation,
     Status,
     TaskFacts,
-    integration,
     is_floor,
+    list_registered,
+    load_integration,
     parse,
-    registered,
 )
 from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
 from advisor.engine import (
@@ -41,10 +41,10 @@ from advisor.engine import (
     Request,
     Unfinished,
     continue_command,
-    disagreements,
     expect_tuning_gain,
+    find_disagreements,
+    find_incumbents,
     images_folder,
-    incumbents,
     load_run,
     read_label_check,
     read_unfinished_search,
@@ -288,7 +288,7 @@ class ReportPart(Protocol):
 
 def report_parts() -> Mapping[str, ReportPart]:
     """Return the parts that other rooms add, in alphabetical order."""
-    return {name: integration(REPORT_PARTS, name) for name in registered(REPORT_PARTS)}
+    return {name: load_integration(REPORT_PARTS, name) for name in list_registered(REPORT_PARTS)}
 
 
 def load_view(run: RunFolder, running: bool = False) -> RunView:
@@ -325,10 +325,10 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         tuning=None if unfinished else expect_tuning_gain(run),
         unfinished=unfinished,
         images=images_folder(run.folder),
-        disagreements=disagreements(run.folder, run.evaluations, decision.pick),
+        disagreements=find_disagreements(run.folder, run.evaluations, decision.pick),
         labels=read_label_check(run.folder),
         problems=problems,
-        incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
+        incumbents=find_incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays, paired_shares
 from advisor.datasets import STAYING, Frame, open_image, read_orientation
-from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, percent
+from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, make_percent
 from advisor.store import RunFolder
 
 EVERY = slice(None)
@@ -69,7 +69,7 @@ class JudgeByShares(ABC, Generic[R]):
         count = len(images.part(Role.VALIDATION).paths)
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)
         return AccuracyVerdict(
-            accuracy=percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
+            accuracy=make_percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
             drop=drop_of(paired_shares(floats.shares, shipped.shares), count),
             answers=replace(answers, file=run.keep_answers(name, shipped.shares)),
         )
@@ -77,7 +77,7 @@ class JudgeByShares(ABC, Generic[R]):
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
         reached = self.score_images(own, images, Role.HOLDOUT)
-        figure = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
+        figure = make_percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
         answers = self.judge_answers(reached, images, evaluation.answers)
         return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from advisor.catalog import Card
 from advisor.core import HEAD, UnsupportedRecipe, recipe_of
-from advisor.datasets import VERSION as CAPTURE_VERSION, InputSpec
+from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine import (
     FloatModel,
     Folders,
@@ -30,8 +30,8 @@ from advisor.engine import (
     StageName,
     Workload,
     identity,
+    list_versions,
     over_images,
-    versions,
 )
 from advisor.isolation import CallLimits
 from advisor.store import write_atomically
@@ -70,7 +70,7 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
             raise UnsupportedRecipe(why)
         part = materials.part(role)
         facts = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
-        packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
+        packages = list_versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
         start = {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on} if earlier else {}
         return {**identity(materials, card), **facts, **start, **packages}
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from advisor.core import UsageError, choosable, recipe_of
+from advisor.core import UsageError, list_choosable, recipe_of
 from advisor.engine import SearchTask
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class HeadOnMaps(OnMaps):
     @property
     def trainings(self) -> tuple[str, ...]:
         """Training recipes that train heads on maps."""
-        return tuple(name for name in choosable() if recipe_of(name).detects)
+        return tuple(name for name in list_choosable() if recipe_of(name).detects)
 
     @property
     @abstractmethod

@@ -14,10 +14,23 @@ if TYPE_CHECKING:
     from advisor.tflite._floats import to_float32
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
-    from advisor.tflite._layout import TRANSPOSE, simplify_file, transposes, with_channels_last, without_transposes
-    from advisor.tflite._levels import FEATURES, LARGEST_SHARE, VERSION, attach_head, last_width, with_levels
+    from advisor.tflite._layout import (
+        TRANSPOSE,
+        count_transposes,
+        simplify_file,
+        with_channels_last,
+        without_transposes,
+    )
+    from advisor.tflite._levels import FEATURES, LARGEST_SHARE, LEVELS_VERSION, attach_head, last_width, with_levels
     from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, count_works, form_of, works_of
-    from advisor.tflite._metadata import Metadata, describe, one_line, read_description, read_metadata, write_metadata
+    from advisor.tflite._metadata import (
+        Metadata,
+        one_line,
+        read_description,
+        read_metadata,
+        write_description,
+        write_metadata,
+    )
     from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, open_model, read, text_of
     from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
     from advisor.tflite._postprocess import (
@@ -55,14 +68,14 @@ if TYPE_CHECKING:
         append_operator,
         content_of,
         drop_unused_buffers,
-        editable,
+        make_editable,
         new_operator,
         operator_alone,
         operator_code,
         operator_name,
         pack,
+        replace_signature,
         select_output,
-        sign,
         single_graph,
         unpack,
     )
@@ -85,6 +98,7 @@ __all__ = [
     "FEATURES",
     "IN_FLOAT",
     "LARGEST_SHARE",
+    "LEVELS_VERSION",
     "LITERT_CUSTOM",
     "MICRO_ALIGNMENT",
     "OPERATOR",
@@ -93,7 +107,6 @@ __all__ = [
     "SIDE_SCALE",
     "SIZES",
     "TRANSPOSE",
-    "VERSION",
     "Metadata",
     "Model",
     "Operator",
@@ -111,19 +124,19 @@ __all__ = [
     "attach_head",
     "content_of",
     "count",
+    "count_transposes",
     "count_works",
     "custom_operators",
     "cut_postprocess",
     "dequantize",
-    "describe",
     "drop_unused_buffers",
-    "editable",
     "fold_normalization",
     "form_of",
     "has_postprocess",
     "head_layers",
     "indirection_bytes",
     "last_width",
+    "make_editable",
     "micro_arena",
     "model",
     "new_operator",
@@ -141,9 +154,9 @@ __all__ = [
     "read_head",
     "read_metadata",
     "real_values",
+    "replace_signature",
     "scale_of_input",
     "select_output",
-    "sign",
     "simplify_file",
     "single_graph",
     "slices_of",
@@ -153,7 +166,6 @@ __all__ = [
     "to_float16",
     "to_float32",
     "to_float_io",
-    "transposes",
     "unpack",
     "with_calibrated_scores",
     "with_channels_last",
@@ -166,5 +178,6 @@ __all__ = [
     "with_unknown",
     "without_transposes",
     "works_of",
+    "write_description",
     "write_metadata",
 ]

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError
-from advisor.tflite._metadata import describe, read_description
+from advisor.tflite._metadata import read_description, write_description
 from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._rewrite import (
     add_buffer,
     content_of,
     drop_unused_buffers,
-    editable,
     index_makers,
+    make_editable,
     operator_name,
     pack,
     unpack,
@@ -117,7 +117,7 @@ def with_head(
     """
     tables, value = open_model(data, name)
     metadata = read_description(value, data, name)
-    model = editable(tables)
+    model = make_editable(tables)
     graph = model.subgraphs[0]
     results = dict[int, Floats]()
     start = 0
@@ -145,7 +145,7 @@ def with_head(
         for index, activations in results.items():
             _set_range(graph.tensors[index], activations)
     drop_unused_buffers(model)
-    return describe(model, value, metadata) if metadata else pack(model)
+    return write_description(model, value, metadata) if metadata else pack(model)
 
 
 def _real(model: schema.ModelT, tensor: schema.TensorT) -> Floats:

@@ -60,7 +60,7 @@ _ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6"
 _TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
 
 
-def transposes(model: Model) -> int:
+def count_transposes(model: Model) -> int:
     """Return how many transposes a file has."""
     return sum(operator.name == TRANSPOSE for operator in model.operators)
 
@@ -75,7 +75,7 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     prune_graph(model, graph)
     # A graph with little to gain may end with more transposes than before.
     edited = pack(model)
-    return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data
+    return edited if count_transposes(read(edited, name)) < count_transposes(read(data, name)) else data
 
 
 def with_channels_last(data: bytes, name: str = "the model") -> bytes:

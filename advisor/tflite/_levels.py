@@ -26,7 +26,7 @@ from advisor.tflite._rewrite import (
 FEATURES = "features"
 PROBABILITIES = "probabilities"
 
-VERSION = 1
+LEVELS_VERSION = 1
 """Raised when an equal backbone gives other features."""
 
 _JOINED = "levels/features"

@@ -253,17 +253,17 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
         StageError: the model is not one image in, and one row of scores or the four outputs of a detector out; the
             number of labels is not that of its classes; or the normalization is not usable.
     """
-    return describe(*open_model(data), metadata)
+    return write_description(*open_model(data), metadata)
 
 
-def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
+def write_description(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
     """Return the file of the tables with ``metadata``, given its value; see :func:`write_metadata`."""
-    from advisor.tflite._rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, editable, pack
+    from advisor.tflite._rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, make_editable, pack
 
     detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
     _check(model, metadata, detects)
     description = _encode_metadata(metadata, detects)
-    add_metadata(editable(tables), DESCRIBING_METADATA, description)
+    add_metadata(make_editable(tables), DESCRIBING_METADATA, description)
     drop_unused_buffers(tables)
     files = {_LABELS_FILE: "".join(f"{one_line(label)}\n" for label in metadata.labels)}
     if metadata.by_class:

@@ -17,12 +17,12 @@ from advisor.tflite._rewrite import (
     add_tensor,
     content_of,
     drop_unused_buffers,
-    editable,
     index_makers,
+    make_editable,
     operator_name,
     pack,
     prune_graph,
-    sign,
+    replace_signature,
     single_graph,
     unpack,
 )
@@ -99,12 +99,12 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
 
 def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostProcess]:
     operator = post_processing(model, name)
-    graph = editable(tables).subgraphs[0]
+    graph = make_editable(tables).subgraphs[0]
     options = graph.operators[model.operators.index(operator)].customOptions
     content = b"" if options is None else bytes(options)
     process = _process(model, operator, content, name)
     encodings, scores, _ = operator.inputs
-    sign(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
+    replace_signature(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
     prune_graph(tables, graph)
     return pack(tables), process
 
@@ -119,11 +119,11 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
     """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
     tables, model = open_model(data, name)
     operator = post_processing(model, name)
-    graph = editable(tables).subgraphs[0]
+    graph = make_editable(tables).subgraphs[0]
     for tensor in graph.tensors:
         # The batch may be open in it; the shape itself says one.
         tensor.shapeSignature = None
-    sign(tables, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
+    replace_signature(tables, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
     return pack(tables)
 
 
@@ -152,7 +152,7 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     operator.customOptions = list(process.options)
     graph.operators.append(operator)
     image = next(iter(signature.inputs)).name.decode()
-    sign(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
+    replace_signature(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
     return pack(model)
 
 

@@ -49,12 +49,12 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
 def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
     """Return the file's tables (``schema.ModelT``), every buffer's content inside them, without description.
 
-    A damaged file is a UsageError; see also :func:`editable`.
+    A damaged file is a UsageError; see also :func:`make_editable`.
     """
-    return editable(open_model(data, name)[0])
+    return make_editable(open_model(data, name)[0])
 
 
-def editable(model: schema.ModelT) -> schema.ModelT:
+def make_editable(model: schema.ModelT) -> schema.ModelT:
     """Return the tables of a file without its description, to be edited.
 
     StageError is raised for an operator whose options this version does not know and would lose.
@@ -103,7 +103,9 @@ def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.Signatu
     return model.subgraphs[0], model.signatureDefs[0]
 
 
-def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]) -> None:
+def replace_signature(
+    model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]
+) -> None:
     """Replace the signatures of ``model`` by one of the only input and of ``outputs``, the graph's new outputs."""
     if len(graph.inputs) != 1:
         raise StageError(f"the model has {len(graph.inputs)} inputs")

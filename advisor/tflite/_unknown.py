@@ -18,7 +18,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import StageError
 from advisor.tflite._heads import AFTER_SOFTMAX, ends_of, logits_of, name_of
 from advisor.tflite._levels import FEATURES, PROBABILITIES
-from advisor.tflite._metadata import describe, read_description
+from advisor.tflite._metadata import read_description, write_description
 from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._quantization import DEQUANTIZE_VERSIONS
 from advisor.tflite._rewrite import (
@@ -27,11 +27,11 @@ from advisor.tflite._rewrite import (
     append_operator,
     content_of,
     drop_unused_buffers,
-    editable,
     index_makers,
+    make_editable,
     pack,
     prune_graph,
-    sign,
+    replace_signature,
     single_graph,
     unpack,
 )
@@ -64,14 +64,14 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
         raise StageError(f"a temperature of {temperature} is not finite and positive")
     tables, value = open_model(data, name)
     metadata = read_description(value, data, name)
-    model = editable(tables)
+    model = make_editable(tables)
     graph = model.subgraphs[0]
     with guard_reader(name):
         head = _head(model, graph, name)
     for index in head:
         _divide(model, graph.tensors[index], temperature)
     drop_unused_buffers(model)
-    return describe(model, value, metadata) if metadata else pack(model)
+    return write_description(model, value, metadata) if metadata else pack(model)
 
 
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
@@ -154,7 +154,7 @@ class _Edit:
             return ends_of(self._model, self.graph, self._name)
 
     def finish_file(self, output: str, tensor: int) -> bytes:
-        sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
+        replace_signature(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
         prune_graph(self._model, self.graph)
         return pack(self._model)
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
-    from advisor.training._finetune import TuningImages, epochs_done, ship_as_compared, tune
-    from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS
+    from advisor.training._finetune import TuningImages, epochs_done, ship_as_compared, tune_card
+    from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
     from advisor.training._finetune.network import convert_to_flatbuffer
@@ -54,7 +54,7 @@ __all__ = [
     "HEAD_VERSION",
     "LANDMARKS",
     "LAST_LAYER",
-    "WEIGHTS",
+    "WEIGHTS_FILE",
     "CaptureAugmentation",
     "Change",
     "Finetuning",
@@ -104,5 +104,5 @@ __all__ = [
     "train",
     "train_head",
     "train_weights",
-    "tune",
+    "tune_card",
 ]

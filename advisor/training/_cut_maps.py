@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import StageError, choosable, recipe_of
+from advisor.core import StageError, list_choosable, recipe_of
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
-SHARES = tuple(sorted({0.2, 0.35, 0.5, *(recipe_of(name).layers for name in choosable() if recipe_of(name).cached)}))
+SHARES = tuple(
+    sorted({0.2, 0.35, 0.5, *(recipe_of(name).layers for name in list_choosable() if recipe_of(name).cached)})
+)
 """Shares of trained layers whose cuts get maps: those of the shortest training first, see ``LAYERS_IN_TIME``."""
 
 MOST_BYTES = 150_000_000

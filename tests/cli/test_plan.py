@@ -20,7 +20,7 @@ import advisor as package
 from advisor.catalog import load_catalogue
 from advisor.cli._main import app
 from advisor.compression import RECIPES
-from advisor.core import METRICS, choosable
+from advisor.core import METRICS, list_choosable
 from advisor.engine import resolve
 from advisor.engine._question.values import REQUEST_OPTIONS
 from advisor.reporting import terms
@@ -238,7 +238,7 @@ def test_each_has_two_to_four_sentences_and_a_heading_that_exists(explained: Ter
 def test_what_a_user_can_choose_by_name_is_explained() -> None:
     default_recipes = ("float32", "float16", "dynamic_int8", "weight_int8", "int8", "mixed_int8", "qat_int8")
     assert set(default_recipes) <= {recipe.name for recipe in RECIPES}
-    for name in (*choosable(), *METRICS, *default_recipes):
+    for name in (*list_choosable(), *METRICS, *default_recipes):
         assert name in ("none", "cost-saved", "worst-group") or term(name)
 
 

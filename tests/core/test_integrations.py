@@ -12,7 +12,7 @@ import pytest
 from advisor.api._answers import EXPERIMENT_LOGS, ExperimentLog
 from advisor.cli import IntegrationCommand
 from advisor.cli._options import INTEGRATIONS
-from advisor.core import EXECUTORS, TASKS, UsageError, _integrations as integrations, integration, registered
+from advisor.core import EXECUTORS, TASKS, UsageError, _integrations as integrations, list_registered, load_integration
 from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
 from advisor.devices._connections.protocol import EXPORTERS, Exporter
 from advisor.devices._profiles.runtimes import RUNTIMES
@@ -34,7 +34,7 @@ TOY = read_table(__file__, "texts.yaml")["toy"]
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """Nothing is remembered of what was registered, before and after."""
-    remembered: tuple[Any, ...] = (integrations._entry_points, integration, local_runtimes)
+    remembered: tuple[Any, ...] = (integrations._entry_points, load_integration, local_runtimes)
     for each in remembered:
         each.cache_clear()
     yield
@@ -52,8 +52,8 @@ def test_the_installed_metadata_are_those_of_the_project(project: Path) -> None:
 @pytest.mark.parametrize("group", ASKED)
 def test_what_is_registered_offers_what_its_room_asks_for(group: str) -> None:
     members = {*vars(ASKED[group]), *ASKED[group].__annotations__}
-    for name in registered(group):
-        offered = integration(group, name)
+    for name in list_registered(group):
+        offered = load_integration(group, name)
         assert not {member for member in members if not member.startswith("_")} - set(dir(offered)), name
 
 
@@ -90,5 +90,5 @@ def test_a_package_for_older_paths_is_told_what_moved(
 
 def test_a_package_adds_a_runtime_by_a_line(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_toy(tmp_path, RUNTIMES, TOY, monkeypatch)
-    assert registered(RUNTIMES) == ("chromium", "executorch", "onnxruntime", "toy")
+    assert list_registered(RUNTIMES) == ("chromium", "executorch", "onnxruntime", "toy")
     assert show("host:toy").name == "host:toy"

@@ -130,7 +130,7 @@ def test_a_short_latency_is_not_shown_as_nothing(latency: float, shown: str) -> 
 @pytest.mark.parametrize(("seconds", "text"), [(42, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
     assert units.show_seconds(seconds) == text
-    assert units.seconds(text, "--of") == units.seconds(units.write_seconds(seconds), "--of") == seconds
+    assert units.parse_seconds(text, "--of") == units.parse_seconds(units.write_seconds(seconds), "--of") == seconds
 
 
 def test_names_are_joined_and_many_are_counted() -> None:

@@ -17,9 +17,9 @@ from advisor.core import (
     Quantity,
     as_probabilities,
     decide,
-    paired,
     paired_difference,
     paired_shares,
+    subtract_means,
     wilson,
 )
 from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
@@ -68,7 +68,7 @@ def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> No
 def test_shares_of_one_answer_each_are_right_and_wrong_answers(pairs: list[tuple[bool, bool]]) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     assert paired_shares(first, second).value == pytest.approx(paired_difference(first, second).value)
-    assert paired([float(a) for a in first], [float(b) for b in second]) == paired_difference(first, second)
+    assert subtract_means([float(a) for a in first], [float(b) for b in second]) == paired_difference(first, second)
 
 
 def test_answers_to_one_image_hang_together() -> None:
@@ -77,7 +77,7 @@ def test_answers_to_one_image_hang_together() -> None:
     looked_once = paired_difference([True] * 40, [False] * 5 + [True] * 35)
     shares = paired_shares(perfect, missing)
     assert shares.high - shares.low == pytest.approx(looked_once.high - looked_once.low, abs=0.05)
-    assert paired(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
+    assert subtract_means(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
 
 
 @pytest.mark.parametrize("compare", [paired_difference, paired_shares])

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import IGNORED, MaskSurvey, survey_masks
+from advisor.datasets import IGNORED_LABEL, MaskSurvey, survey_masks
 from tests.builders import must_fail
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
@@ -90,10 +90,10 @@ def test_folders_of_classes_with_binary_masks_name_the_class(tmp_path: Path) -> 
 def test_255_is_ignored_where_masks_have_other_values_too(tmp_path: Path) -> None:
     root = folders(tmp_path)
     mask = shapes(1)[1].copy()
-    mask[:4] = IGNORED
+    mask[:4] = IGNORED_LABEL
     save(root / "masks" / "001.png", mask)
     found = truth(survey_masks(root))["001"]
-    assert (found[:4] == IGNORED).all()
+    assert (found[:4] == IGNORED_LABEL).all()
 
 
 def test_colours_are_classes_of_a_labelmap(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_processor_that_is_no_known_core_is_said_in_the_profile_and_the_plan(
 ) -> None:
     with_cpuinfo(monkeypatch, tmp_path, text)
     found = TargetDevices(host=True).remarks
-    assert found == listing.remarks(host.host_profile())
+    assert found == listing.list_remarks(host.host_profile())
     assert len(found) == remarks
     assert all("'BCM2835' is not known" in remark for remark in found)
     assert TargetDevices(host=False).remarks == ()

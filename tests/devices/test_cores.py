@@ -60,8 +60,8 @@ def test_a_profile_with_an_unknown_core_is_refused_at_its_line(tmp_path: Path) -
 def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
     (remark,) = core_remarks(["Cortex-A35", "Cortex-A53", "cortex a53"])
     assert remark == "Cortex-A35: macs not looked up: an assumption from the family"
-    assert listing.remarks(profiles["stm32mp257f-dk2"]) == (remark,)
-    assert listing.remarks(profiles["raspberry-pi-4"]) == ()
+    assert listing.list_remarks(profiles["stm32mp257f-dk2"]) == (remark,)
+    assert listing.list_remarks(profiles["raspberry-pi-4"]) == ()
 
 
 @with_cases

@@ -19,7 +19,7 @@ import pytest
 
 from advisor.api import choices
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, in_order, units
+from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, sort_trainings, units
 from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
@@ -48,7 +48,7 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatc
         monkeypatch.setattr(preview, "part_of_a_core", lambda part=part: part)
         with pytest.raises(UsageError) as refused:
             refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))
-        seconds.append(units.seconds(present(re.search(r"--time-limit (\w+);", refused.value.hint))[1], ""))
+        seconds.append(units.parse_seconds(present(re.search(r"--time-limit (\w+);", refused.value.hint))[1], ""))
     assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
 
 
@@ -171,7 +171,7 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Trai
 
 
 def plan(toy: TrainingRecipe) -> Plan:
-    trainings = in_order((FINETUNE_TOP, toy.name, HEAD))
+    trainings = sort_trainings((FINETUNE_TOP, toy.name, HEAD))
     cards = load_catalogue().select([CARD])
     return planned(cards, ("float32", "int8"), (1,), trainings, RUNTIME, images=100, validation=20, holdout=20)
 

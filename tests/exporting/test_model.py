@@ -20,7 +20,7 @@ import tree_sitter
 import tree_sitter_kotlin
 import tree_sitter_swift
 
-from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, choosable
+from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, list_choosable
 from advisor.datasets import DEMO_NOTE, InputSpec
 from advisor.engine import LoadedRun, load_run
 from advisor.exporting import ShippedModel, Shipping, list_choices, prepare_model
@@ -164,7 +164,7 @@ def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message:
     must_fail(UsageError, message, choose_candidate, stored(tmp_path), pick)
 
 
-@pytest.mark.parametrize("training", choosable())
+@pytest.mark.parametrize("training", list_choosable())
 def test_the_card_names_the_training(tmp_path: Path, training: str) -> None:
     row = evaluation("net", "int8")
     row = replace(row, configuration=replace(row.configuration, training=training))

@@ -93,7 +93,7 @@ FORMATS = (
     "boxes: coco", "boxes: yolo", "boxes: table",
 )  # fmt: skip
 TEXTS: dict[str, Callable[[str], object]] = {
-    "latency": lambda text: units.milliseconds(text, "--budget"),
+    "latency": lambda text: units.parse_milliseconds(text, "--budget"),
     "size": lambda text: units.size_bytes(text, "--size-budget"),
     "preference": parse_preference,
     "licences": parse_licences,

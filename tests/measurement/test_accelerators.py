@@ -6,7 +6,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.devices._profiles import load_profiles
-from advisor.measurement import accelerator, delegate_operators, find_serving
+from advisor.measurement import delegate_operators, find_accelerator, find_serving
 from advisor.measurement._accelerators import Accelerator, read_accelerators, read_folder
 from advisor.tflite import read
 from tests.builders import must_fail
@@ -26,15 +26,15 @@ def test_the_issues_accelerators_are_found_with_sources_and_an_unknown_one_names
     assert all(each.sources and each.supported for each in read_accelerators().values())
     profile, target = load_profiles().select("coral-usb")
     assert [each.name for each in find_serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
-    must_fail(UsageError, r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'", accelerator, "edge-tpu")
+    must_fail(UsageError, r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'", find_accelerator, "edge-tpu")
 
 
 def test_the_edge_tpu_takes_int8_files_and_core_ml_float_ones(int8_model: Path, float_model: Path) -> None:
-    rules = accelerator("edgetpu")
+    rules = find_accelerator("edgetpu")
     whole, nothing = (delegate_operators(read(path), rules) for path in (int8_model, float_model))
     assert nothing.taken == 0
     assert whole.share == 1.0
-    rules = accelerator("coreml")
+    rules = find_accelerator("coreml")
     assert delegate_operators(read(int8_model), rules).taken == 0
     told = delegate_operators(read(float_model), rules)
     assert [row.reason for row in told.refused] == ["MEAN with keep dims 0, 1 only"]
@@ -52,7 +52,7 @@ def test_a_reduction_is_judged_by_its_axes_and_what_it_keeps(keep_dims: int) -> 
 
 def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.quantized(small_models.swish_net(), tmp_path, 64), "swish.tflite")
-    told = delegate_operators(read(path), accelerator("edgetpu"))
+    told = delegate_operators(read(path), find_accelerator("edgetpu"))
     first = next(row.index for row in told.refused if row.operator == "HARD_SWISH")
     behind = {row.index for row in told.refused if row.index >= first}
     assert behind == set(range(first, told.operators))

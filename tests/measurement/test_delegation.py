@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.measurement import accelerator, delegate_operators
+from advisor.measurement import delegate_operators, find_accelerator
 from advisor.measurement._accelerators import Accelerator, DataTypes
 from advisor.measurement._delegation import form_partitions
 from advisor.measurement._operators.profile import profile
@@ -36,7 +36,7 @@ def agrees(path: Path) -> bool:
 
     A busy machine can disturb all attempts of a profile, which then is of the builtin kernels and says so.
     """
-    told = delegate_operators(read(path), accelerator("xnnpack"))
+    told = delegate_operators(read(path), find_accelerator("xnnpack"))
     tried = (profile(path, with_roofline=False) for _ in range(9))
     seen = next(each for each in tried if each.kernels == "default")
     builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
@@ -62,7 +62,7 @@ def test_xnnpack_takes_constants_of_float16_and_leaves_options_that_its_rules_ex
 ) -> None:
     path = small_models.saved(tmp_path, make())
     assert agrees(path)
-    told = delegate_operators(read(path), accelerator("xnnpack"))
+    told = delegate_operators(read(path), find_accelerator("xnnpack"))
     assert (told.partitions, [row.reason for row in told.refused]) == (partitions, reasons)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from advisor.measurement import Profile, accelerator, delegate_operators
+from advisor.measurement import Profile, delegate_operators, find_accelerator
 from advisor.measurement._operators.profile import profile as measured
 from advisor.reporting import STEPS, print_profile
 from advisor.reporting._profile import BARS, render
@@ -42,7 +42,7 @@ def swish(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     folder = tmp_path_factory.mktemp("profile")
     path = folder / "swish.tflite"
     path.write_bytes(small_models.quantized(small_models.swish_net(), folder, 64))
-    told = (delegate_operators(read(path), accelerator(name)) for name in ("edgetpu", "xnnpack"))
+    told = (delegate_operators(read(path), find_accelerator(name)) for name in ("edgetpu", "xnnpack"))
     return replace(measured(path), delegations=tuple(told))
 
 

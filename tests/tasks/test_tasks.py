@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.catalog import task_of
-from advisor.core import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, TASKS, UsageError, choosable, recipe_of
+from advisor.core import FINETUNE_ALL, FINETUNE_TOP, HEAD, TASKS, USUAL_TRAININGS, UsageError, list_choosable, recipe_of
 from advisor.engine import resolve
 from advisor.store import RunFolder
 from advisor.tasks import TASKS as OWN, Task
@@ -35,11 +35,11 @@ def test_a_task_is_found_by_its_name_and_by_its_file() -> None:
 def test_what_is_trained_by_default_can_be_chosen_and_so_can_a_head(task: Task) -> None:
     assert task.default
     assert HEAD in task.trainings
-    assert set(task.default) <= set(task.trainings) <= set(choosable())
+    assert set(task.default) <= set(task.trainings) <= set(list_choosable())
 
 
 def test_classification_has_every_recipe_and_the_default_ones() -> None:
-    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (choosable(), DEFAULT)
+    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (list_choosable(), USUAL_TRAININGS)
 
 
 @pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION], ids=lambda task: task.name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from advisor.isolation._child import install_lean_imports
-from advisor.tflite import pack, sign, unpack
+from advisor.tflite import pack, replace_signature, unpack
 
 CLASSES, FEATURES, SIZE = 100, 1280, 96
 INPUT, OUTPUTS = "image", ("probabilities", "features")
@@ -67,7 +67,7 @@ def signed(content: bytes) -> bytes:
     """Return the file with names for its input and its outputs."""
     tables = unpack(content)
     graph = tables.subgraphs[0]
-    sign(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
+    replace_signature(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
     return pack(tables)
 
 

@@ -25,7 +25,7 @@ from advisor.catalog._detector import ENCODINGS, LOGITS, MAP
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, BoxCode, GraphFile, read_graph
 from advisor.catalog._user_models.classifier import PROBABILITIES, name_output, with_features
 from advisor.catalog._weights.mapping import LayerSpec
-from advisor.tflite import BUILTINS, count, pack, read, sign, unpack, without_transposes
+from advisor.tflite import BUILTINS, count, pack, read, replace_signature, unpack, without_transposes
 from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
@@ -120,7 +120,7 @@ def name_parts(data: bytes) -> bytes:
     places = {entry.name.decode(): int(entry.tensorIndex) for entry in signature.outputs}
     ordered = [places[key] for key in sorted(places, key=lambda key: int(key.rpartition("_")[2]))]
     names = [LOGITS, ENCODINGS, *(f"{MAP}{number}" for number in range(len(ordered) - 2))]
-    sign(model, graph, "image", dict(zip(names, ordered, strict=True)))
+    replace_signature(model, graph, "image", dict(zip(names, ordered, strict=True)))
     return pack(model)
 
 

@@ -28,7 +28,7 @@ from advisor.tflite import (
     pack,
     quantize,
     read,
-    sign,
+    replace_signature,
     unpack,
 )
 
@@ -150,7 +150,7 @@ def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBAB
         code = getattr(schema.BuiltinOperator, end)
         options = schema.SoftmaxOptionsT(beta=1.0) if end == "SOFTMAX" else None
         output = append_operator(model, graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options)
-    sign(model, graph, INPUT, {output_name: output})
+    replace_signature(model, graph, INPUT, {output_name: output})
     return pack(model)
 
 
@@ -167,7 +167,7 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
         return data, False
     width = prod(map(int, graph.tensors[classifier_input].shape))
     features = _shape_tensor(model, graph, classifier_input, (1, width))
-    sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
+    replace_signature(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
 
 

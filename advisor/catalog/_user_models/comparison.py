@@ -10,7 +10,7 @@ from advisor.catalog._cards import Conversion
 from advisor.catalog._user_models import classifier
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError
-from advisor.tflite import TRANSPOSE, Model, read, transposes
+from advisor.tflite import TRANSPOSE, Model, count_transposes, read
 
 IMAGES = 32
 MAX_DIFFERENCE = 1e-3
@@ -87,7 +87,7 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
         images=len(images),
         difference=difference,
         agreement=agreement,
-        transposes=transposes(model),
+        transposes=count_transposes(model),
         transposed=share_of_transposes(model),
     )
 

@@ -29,7 +29,7 @@ from advisor.compression._diagnosis.values import DiagnosedLayer, Diagnosis, exp
 from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement import accelerator, delegate_operators
+from advisor.measurement import delegate_operators, find_accelerator
 from advisor.tflite import Metadata, Model, Tensor, read, read_metadata, split_postprocess
 
 IMAGES = 16
@@ -137,7 +137,7 @@ def compare_layers(
         if comparison.count and time.monotonic() > deadline:
             break
         comparison.add(image)
-    rules = accelerator(ON_CPU)
+    rules = find_accelerator(ON_CPU)
     delegation = delegate_operators(quantized, rules)
     float_delegation = delegate_operators(reference, rules)
     refused = {row.index: row.reason for row in delegation.refused}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.isolation import usable_cores
-from advisor.tflite import Model, Operator, Tensor, add_buffer, drop_unused_buffers, editable, open_model, pack
+from advisor.tflite import Model, Operator, Tensor, add_buffer, drop_unused_buffers, make_editable, open_model, pack
 
 if TYPE_CHECKING:
     from advisor.compression._quantization.grid import Grid, Grids
@@ -176,7 +176,7 @@ def correct_model(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     tables, model = open_model(data)
-    editable(tables)
+    make_editable(tables)
 
     def correct_layer(layer: Layer) -> Mapping[int, NDArray[np.float64]]:
         grid = grids.of(layer.depthwise)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
 from advisor.isolation import usable_cores
-from advisor.tflite import Model, editable, open_model, pack, real_values
+from advisor.tflite import Model, make_editable, open_model, pack, real_values
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -234,7 +234,7 @@ def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
     """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
     from ai_edge_litert.interpreter import Interpreter
 
-    model = editable(tables)
+    model = make_editable(tables)
     model.subgraphs[0].outputs = outputs
     model.signatureDefs = []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)

@@ -30,7 +30,7 @@ from advisor.datasets._checks.findings import (
     row_of,
     write_rows,
 )
-from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, check_captures, report_sizes
+from advisor.datasets._checks.image_quality import MEASURES_OF_ANY_PLACE, MODEL_SIDE, check_captures, report_sizes
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
 
@@ -110,7 +110,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *_classes(read),
         *find_small_objects(measure_object_sizes(read)),
         *report_sizes(images),
-        *check_captures(images, OF_ANY_PLACE),
+        *check_captures(images, MEASURES_OF_ANY_PLACE),
     )
 
 

@@ -29,7 +29,7 @@ MEASURES = (
     Measure("compression (JPEG quality)", "jpeg_quality", 50.0, "compressed below JPEG quality 50"),
 )
 
-OF_ANY_PLACE: tuple[Measure, ...] = tuple(measure for measure in MEASURES if measure.field != "framing")
+MEASURES_OF_ANY_PLACE: tuple[Measure, ...] = tuple(measure for measure in MEASURES if measure.field != "framing")
 """The measures that say the same wherever the subject is in the image."""
 
 

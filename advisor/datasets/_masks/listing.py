@@ -14,7 +14,7 @@ from advisor.datasets._category_files import key_of, require_beside
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
-from advisor.datasets._masks.mask import IGNORED
+from advisor.datasets._masks.mask import IGNORED_LABEL
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in
 
@@ -163,9 +163,9 @@ def _coco(path: Path) -> MaskListing:
             image = key_of(one.get("image_id"))
             segmentation = one.get("segmentation")
             if image in regions and segmentation:
-                label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED)
+                label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED_LABEL)
                 # A crowd of COCO is one region around objects that nobody told apart.
-                regions[image].append((IGNORED if one.get("iscrowd") else label, segmentation))
+                regions[image].append((IGNORED_LABEL if one.get("iscrowd") else label, segmentation))
         for key, one in images.items():
             entry = Entry(base / one["file_name"], ONE_CLASS, part)
             entries.append(MaskEntry(entry, regions=tuple(regions[key])))

@@ -16,7 +16,7 @@ from advisor.core import ContentError
 from advisor.datasets._images import ignore_warnings, open_image, read_bytes
 
 Classes = NDArray[np.uint8]
-IGNORED = 255  # Value of pixels that are neither learnt nor judged
+IGNORED_LABEL = 255  # Value of pixels that are neither learnt nor judged
 
 
 class Mask(NamedTuple):
@@ -41,7 +41,7 @@ class Mask(NamedTuple):
         if not self.path:
             return np.zeros(self.size, np.uint8)
         raw = _turn_upright(read_values(read_bytes(Path(self.path))[0]), self.orientation)
-        labels = np.full(raw.shape, IGNORED, np.uint8)
+        labels = np.full(raw.shape, IGNORED_LABEL, np.uint8)
         for value, label in self.classes:
             labels[raw == value] = label
         return labels
@@ -56,9 +56,11 @@ def read_values(data: bytes) -> NDArray[np.int32]:
         if mode in ("1", "L", "P") or mode[0] == "I":
             # Of a palette image these are the indices, which are the classes; its colours may be any.
             values = np.asarray(image).astype(np.int32)
-            if values.max() > IGNORED:
+            if values.max() > IGNORED_LABEL:
                 largest = values.max()
-                raise ContentError(f"its values reach {largest}, and {IGNORED} is the largest; save it with 8 bits")
+                raise ContentError(
+                    f"its values reach {largest}, and {IGNORED_LABEL} is the largest; save it with 8 bits"
+                )
             return np.asarray(values)
         if mode not in ("RGB", "RGBA", "LA", "PA"):
             raise ContentError(f"its pixels are {mode}; save it as an index or grey PNG")

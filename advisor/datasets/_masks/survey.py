@@ -19,7 +19,7 @@ from advisor.datasets._checks.findings import Finding, list_left_out, more_colum
 from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._images import describe_read_error, read_bytes
 from advisor.datasets._masks.listing import BACKGROUND, HINT, MaskEntry, MaskListing, list_masks
-from advisor.datasets._masks.mask import IGNORED, Mask, draw_regions, read_values
+from advisor.datasets._masks.mask import IGNORED_LABEL, Mask, draw_regions, read_values
 from advisor.datasets._reading import ReaderFailure, read_each
 from advisor.datasets._survey import Progress, Survey, survey
 from advisor.store import sha256_json
@@ -197,16 +197,16 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
 
     def name_value(value: int, folder: str) -> str:
         if named and not binary:
-            unnamed = "" if value == IGNORED else f"{UNKNOWN}{value}"
+            unnamed = "" if value == IGNORED_LABEL else f"{UNKNOWN}{value}"
             return named.get(value, unnamed)
         if value == 0:
             return named.get(0, BACKGROUND)
         if binary:
             return folder or next((label for number, label in named.items() if number), OBJECT)
-        if value == IGNORED:
+        if value == IGNORED_LABEL:
             return ""
         # A larger value is a colour, RGB as one number.
-        return f"class {value}" if value < IGNORED else f"#{value:06x}"
+        return f"class {value}" if value < IGNORED_LABEL else f"#{value:06x}"
 
     def name_learnt(value: int, folder: str) -> str:
         label = name_value(value, folder)
@@ -245,7 +245,7 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
             if class_name:
                 pairs.append((value, place[class_name]))
                 pixels[row, place[class_name]] += count
-        drawn = [(place.get(name(value, ""), IGNORED), region) for value, region in entry.regions or ()]
+        drawn = [(place.get(name(value, ""), IGNORED_LABEL), region) for value, region in entry.regions or ()]
         file = str(entry.mask) if entry.mask else ""
         regions = json.dumps(drawn) if drawn else ""
         masks.append(Mask(sha256, size, file, tuple(pairs), orientation, regions))

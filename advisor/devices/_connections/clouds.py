@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from advisor.core import AdvisorError, UsageError, integration, nearest, visible
+from advisor.core import AdvisorError, UsageError, load_integration, nearest, visible
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing, Way
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def cloud_named(name: str) -> DeviceCloud:
         raise UsageError(
             f"unknown device cloud '{visible(name)}'{nearest(name, CLOUD_NAMES)}", f"clouds: {', '.join(CLOUD_NAMES)}"
         )
-    cloud: DeviceCloud = integration(CLOUDS, name)
+    cloud: DeviceCloud = load_integration(CLOUDS, name)
     return cloud
 
 

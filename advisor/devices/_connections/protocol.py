@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
-from advisor.core import StageError, UsageError, integration, registered
+from advisor.core import StageError, UsageError, list_registered, load_integration
 from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache, cache_root, sha256_file
 
@@ -185,12 +185,12 @@ def with_facts(timings: Sequence[Timing], exports: Mapping[Path, RuntimeFile]) -
 
 def needs_export(runtime: str) -> bool:
     """Return whether a runtime does not run a ``.tflite`` file but its export."""
-    return runtime in registered(EXPORTERS)
+    return runtime in list_registered(EXPORTERS)
 
 
 def exporter_for(runtime: str) -> Exporter:
     """Return what makes the exports that a runtime needs."""
-    exporter: Exporter = integration(EXPORTERS, runtime)
+    exporter: Exporter = load_integration(EXPORTERS, runtime)
     return exporter
 
 

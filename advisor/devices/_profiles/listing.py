@@ -57,18 +57,18 @@ LIST_COLUMNS: tuple[str, ...] = (
 """Columns of the list of devices: one row each."""
 
 SHIPPED = "shipped"
-OWN = "own"
+OWN_PROFILE = "own"
 PREDICTED = "predicted"
 THIS_MACHINE = "this machine"
 
 
-def provenance(profile: DeviceProfile) -> str:
+def find_provenance(profile: DeviceProfile) -> str:
     """Return where the profile comes from: ``shipped``, ``own``, ``predicted`` or ``this machine``."""
     if profile.predicted_from:
         return PREDICTED
     if profile.origin is None:
         return THIS_MACHINE
-    return SHIPPED if profile.origin.resolve().parent == find_shipped_profiles().resolve() else OWN
+    return SHIPPED if profile.origin.resolve().parent == find_shipped_profiles().resolve() else OWN_PROFILE
 
 
 def count_measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
@@ -103,7 +103,7 @@ def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
     )
 
 
-def remarks(profile: DeviceProfile) -> tuple[str, ...]:
+def list_remarks(profile: DeviceProfile) -> tuple[str, ...]:
     """Return what limits predictions on the device: nothing was measured on it, its cores are unknown or assumed."""
     return (*phone_remarks(profile), *core_remarks(cluster.core for cluster in profile.cores))
 
@@ -115,7 +115,7 @@ def row_json(profile: DeviceProfile) -> dict[str, object]:
         "targets": [target.name for target in profile.targets],
         "default_target": profile.default_target,
         "measurements": count_measured(profile),
-        "provenance": provenance(profile),
+        "provenance": find_provenance(profile),
     }
 
 
@@ -148,7 +148,7 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
                 "measurements": count_measured(profile, target),
                 "arena_limit_bytes": limits.arena_bytes,
                 "flash_limit_bytes": limits.flash_bytes,
-                "provenance": provenance(profile),
+                "provenance": find_provenance(profile),
             }
         )
     return rows
@@ -162,7 +162,7 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         "isa": profile.isa,
         "npu": profile.npu,
         "cores": list(map(asdict, profile.cores)),
-        "remarks": list(remarks(profile)),
+        "remarks": list(list_remarks(profile)),
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
@@ -192,7 +192,7 @@ def own_folder() -> Path:
 
 def folder_of(profile: DeviceProfile) -> Path:
     """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
-    return profile.origin.parent if profile.origin and provenance(profile) == OWN else own_folder()
+    return profile.origin.parent if profile.origin and find_provenance(profile) == OWN_PROFILE else own_folder()
 
 
 def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:

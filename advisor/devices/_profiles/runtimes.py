@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from advisor.core import UsageError, install_extra, integration, registered
+from advisor.core import UsageError, install_extra, list_registered, load_integration
 from advisor.devices._profiles.measurements import PRECISIONS
 from advisor.devices._profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
 from advisor.isolation import usable_cores
@@ -135,7 +135,7 @@ class PackagedRuntime:
 @cache
 def local_runtimes() -> Mapping[str, LocalRuntime]:
     """Return the runtimes by the names of their devices."""
-    runtimes: list[LocalRuntime] = [integration(RUNTIMES, name) for name in registered(RUNTIMES)]
+    runtimes: list[LocalRuntime] = [load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)]
     return {runtime.name: runtime for runtime in runtimes}
 
 

@@ -14,7 +14,15 @@ from advisor.core import FLOAT, AdvisorError, RuntimeRefusal, StageError, Unsupp
 from advisor.datasets import InputSpec, sha256_of
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.engine._compress.samples import ALIKE_DB, Samples, compare_on_samples
-from advisor.engine._compress.values import ANY, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed, answer
+from advisor.engine._compress.values import (
+    ANY_TASK,
+    Compression,
+    DelegatedPart,
+    FileAgreement,
+    RecipeResult,
+    Speed,
+    answer,
+)
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted
@@ -24,7 +32,7 @@ from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
 from advisor.engine._space.resolved import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
-from advisor.measurement import FileBenchmark, accelerator, benchmark, delegate_operators
+from advisor.measurement import FileBenchmark, benchmark, delegate_operators, find_accelerator
 from advisor.store import limited_cache, require_cache, sha256_file
 from advisor.tflite import Metadata, read
 
@@ -122,11 +130,11 @@ def compress(
         max_drop_points=asked.question.limits.max_drop_points,
         forms=tuple(forms),
         notes=(*_notes(asked, forms[0]), *notes),
-        task=ANY if asked.samples else asked.question.task,
+        task=ANY_TASK if asked.samples else asked.question.task,
     )
 
 
-def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
+def judge_float(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
     with Scratch() as folder, Trainers(folder / "log.txt") as pool:
         (form,) = _score_forms(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
@@ -159,7 +167,7 @@ async def _make_row(asked: CompressionQuestion, walker: Walker, one: Recipe, tel
                 raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
             tell(f"making {one.name}")
             notes = await _write_form(asked, walker, one.name, path)
-        delegated = delegate_operators(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
+        delegated = delegate_operators(read(path.read_bytes(), path.name), find_accelerator(asked.accelerator))
         sizes = sizes_of(path)
     except AdvisorError as error:
         # The walker wraps what a job raised. Only the cause says whether a recipe was refused or has failed.

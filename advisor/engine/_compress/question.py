@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 from advisor.catalog import task_of
 from advisor.compression import (
-    CALIBRATION,
-    FEWEST,
+    CALIBRATION_IMAGES,
+    FEWEST_IMAGES,
     Needs,
     Recipe,
     TrainingImages,
@@ -28,8 +28,8 @@ from advisor.core import (
     StageError,
     UnsupportedRecipe,
     UsageError,
-    bounded,
     completed,
+    parse_count,
     require_training,
 )
 from advisor.datasets import InputSpec, class_order, split_halves
@@ -39,7 +39,7 @@ from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import recipe_applies
-from advisor.measurement import accelerator, true_boxes
+from advisor.measurement import find_accelerator, true_boxes
 from advisor.store import ensure_output_dir
 from advisor.tflite import (
     Metadata,
@@ -134,7 +134,7 @@ def ask(
     training = [one.name for one in chosen if one.needs >= Needs.TRAINING]
     if training:
         require_training(f"--recipe {training[0]}")
-    accelerator(options["accelerator"])
+    find_accelerator(options["accelerator"])
     graph = read(model)
     data = model.read_bytes()
     plain = data if judged_only else _plain(data, model.name, options["requantize"])
@@ -145,7 +145,7 @@ def ask(
     names = tuple(one.name for one in chosen)
     limits = Limits(max_drop_points=limit)
     data_folder = None if images is None else Path(images)
-    seed = bounded("seed", options["seed"])
+    seed = parse_count("seed", options["seed"])
     task = task_of(graph)
     if task not in map_file_kinds():
         if judged_only:
@@ -251,9 +251,9 @@ def _images_for(
         judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
     source = f"images of {calibration}" if images else f"training images of {data}"
     # Images with classes are drawn class by class below, so that a rare class takes part in the ranges, too.
-    chosen = draw_paths(images or (() if labelled else train.paths), CALIBRATION, seed)
+    chosen = draw_paths(images or (() if labelled else train.paths), CALIBRATION_IMAGES, seed)
     if not chosen:
-        chosen = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))
+        chosen = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION_IMAGES, seed))
     training = None
     if learns or (labelled and not whole):
         validation = halves.part(Role.VALIDATION)
@@ -287,9 +287,9 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
 
 
 def _use_unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
-    chosen = draw_paths(images, CALIBRATION, seed)
+    chosen = draw_paths(images, CALIBRATION_IMAGES, seed)
     others = tuple(path for path in images if path not in set(chosen))
-    scored = draw_paths(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
+    scored = draw_paths(others, SCORED, seed) if len(others) >= 2 * FEWEST_IMAGES else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
     return CompressionImages(
         chosen, scored, f"{len(chosen)} images of {folder}", f"{len(scored)} images of {folder} {new}"

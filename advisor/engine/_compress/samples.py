@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression import CALIBRATION, FEWEST, INPUT_TYPES, to_decibel
+from advisor.compression import CALIBRATION_IMAGES, FEWEST_IMAGES, INPUT_TYPES, to_decibel
 from advisor.core import RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
 from advisor.engine._compress.values import FileAgreement
 from advisor.isolation import one_line
@@ -88,16 +88,16 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
         raise UsageError(f"--samples: {path.name} has different numbers of samples: {listed}", _HINT)
     (count,) = set(counts.values())
-    if count < FEWEST:
+    if count < FEWEST_IMAGES:
         raise UsageError(
-            f"--samples: {count} samples in {path.name}, and {FEWEST} are needed",
-            f"give about {CALIBRATION} samples like those that the app will see",
+            f"--samples: {count} samples in {path.name}, and {FEWEST_IMAGES} are needed",
+            f"give about {CALIBRATION_IMAGES} samples like those that the app will see",
         )
     inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
     order = random.Random(seed).sample(range(count), count)
     # With few samples, both halves would be too small: then all are used twice, and the report says so.
-    half = count // 2 if count >= 2 * FEWEST else count
-    calibration = order[: min(half, CALIBRATION)]
+    half = count // 2 if count >= 2 * FEWEST_IMAGES else count
+    calibration = order[: min(half, CALIBRATION_IMAGES)]
     scored = order[half:][:SCORED] or order[:SCORED]
     origin = "that were not calibrated on" if count > half else "that were calibrated on, too"
     return SampleParts(
@@ -118,7 +118,7 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
         if size > MOST_BYTES:
             raise UsageError(
                 f"--samples: {path.name} holds {show_bytes(size)}, more than {show_bytes(MOST_BYTES)}",
-                f"{CALIBRATION + SCORED} samples are used at most",
+                f"{CALIBRATION_IMAGES + SCORED} samples are used at most",
             )
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TrueBoxes = tuple["Detections", tuple[int, int]]
 """The true boxes in an image, their classes in the order of the model, and its height and width in pixels."""
 
-ANY = "any"
+ANY_TASK = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
 
 NAMED = 4
@@ -150,7 +150,7 @@ class Compression:
     @property
     def metric(self) -> str:
         """The metric of the task; empty with samples."""
-        return "" if self.task == ANY else TASKS[self.task].metric
+        return "" if self.task == ANY_TASK else TASKS[self.task].metric
 
     @property
     def good(self) -> tuple[RecipeResult, ...]:

@@ -15,7 +15,7 @@ from advisor.core import HOST, AdvisorError, Evaluation, UsageError
 from advisor.devices import runtime_of
 from advisor.engine._history.loaded_run import CATALOGS, INPUTS, LoadedRun, read_section
 from advisor.engine._history.manifest import card_hash
-from advisor.engine._pipeline.materials import versions
+from advisor.engine._pipeline.materials import list_versions
 from advisor.engine._space.resolved import RUNTIME, choose_cards
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
@@ -90,7 +90,7 @@ class Changes:
     @cached_property
     def environment(self) -> str:
         """Hash of what the figures would depend on now."""
-        here = sha256_json([versions(RUNTIME), host.describe().fingerprint])
+        here = sha256_json([list_versions(RUNTIME), host.describe().fingerprint])
         return sha256_json([here, dict(self.cards.hashes), dict(self.environments)])
 
     @property
@@ -129,7 +129,7 @@ def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     """Return why the measurements of a run are outdated, in words; empty where they are not."""
     changes = []
     then = read_section(run.manifest, "versions").get(RUNTIME)
-    now = versions(RUNTIME)[RUNTIME]
+    now = list_versions(RUNTIME)[RUNTIME]
     # A manifest without the runtime, damaged or of another version, proves no change.
     if then is not None and then != now:
         changes.append(f"{RUNTIME} {then} -> {now}")
@@ -146,7 +146,7 @@ def _host_changes(run: LoadedRun) -> tuple[str, ...]:
 
 def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
     """Return the entries of the manifest about this machine and its runtime; other versions stay as they were."""
-    return {"versions": {**versions_before, **versions(RUNTIME)}, "host": host.describe().to_json()}
+    return {"versions": {**versions_before, **list_versions(RUNTIME)}, "host": host.describe().to_json()}
 
 
 def find_card_changes(run: LoadedRun) -> CardChanges:

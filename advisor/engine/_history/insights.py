@@ -26,8 +26,8 @@ from advisor.core import (
     Quantity,
     Status,
     evaluation_to_json,
-    paired,
     recipe_of,
+    subtract_means,
 )
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, sha256_of
 from advisor.engine._decide import correct_answers, read_image_array
@@ -134,7 +134,9 @@ class Disagreements:
         )
 
 
-def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None) -> Disagreements | None:
+def find_disagreements(
+    run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None
+) -> Disagreements | None:
     """Return the images on which the pick and its float32 file disagree, None where they have no answers to compare.
 
     They are of the hold-out if both files ran there, otherwise of the validation part.
@@ -269,7 +271,7 @@ def _show_count(figure: Quantity) -> str:
     return f"{figure.value:.2f} % ({figure.low or 0:.1f}-{figure.high or 0:.1f}) of {figure.n or 0} images"
 
 
-def incumbents(
+def find_incumbents(
     run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None, robust: bool = False
 ) -> tuple[Incumbent, ...]:
     """Return the files that the user ships, in the order of their names.
@@ -322,7 +324,7 @@ def _measure_gain(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: s
     theirs = correct_answers(run, pick, part)
     if not ours or not theirs:
         return None
-    gained = paired(theirs, ours)
+    gained = subtract_means(theirs, ours)
     value, low, high = (100 * bound for bound in (gained.value, gained.low, gained.high))
     return Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
 

@@ -17,7 +17,7 @@ from advisor.catalog import Card
 from advisor.core import LOCAL, UsageError, utf8, without_passwords
 from advisor.datasets import PARTS
 from advisor.engine._history.loaded_run import read_section
-from advisor.engine._pipeline.materials import Images, versions
+from advisor.engine._pipeline.materials import Images, list_versions
 from advisor.measurement import host
 from advisor.store import RunFolder, sha256_json
 from advisor.version import __version__
@@ -83,7 +83,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "advisor": __version__,
         "command_line": without_passwords(sys.argv),
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
+        "versions": {"python": sys.version.split()[0], **list_versions(*PACKAGES)},
         "host": host.describe().to_json(),
         "trains_on": host.trains_on() if resolved.execution.executor == LOCAL else "other machines",
         "seeds": {"seed": resolved.question.seed},

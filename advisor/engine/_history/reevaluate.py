@@ -17,13 +17,13 @@ from typing import Protocol
 from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
 from advisor.datasets import HOLDOUT
 from advisor.devices import (
-    OWN,
+    OWN_PROFILE,
     DeviceProfile,
     DeviceTarget,
     canonical,
+    find_provenance,
     load_known_devices,
     own_folder,
-    provenance,
 )
 from advisor.engine._decide import decide_run
 from advisor.engine._execution import Machine
@@ -41,7 +41,7 @@ from advisor.engine._history.compare import Reevaluation, compare
 from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run, require_proof
 from advisor.engine._history.manifest import other_parts
 from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
-from advisor.engine._pipeline.materials import Images, Materials, Role, versions
+from advisor.engine._pipeline.materials import Images, Materials, Role, list_versions
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import THOROUGH, timing
@@ -96,7 +96,7 @@ class Devices:
         if not selectors and not folders and not own_folder().is_dir():
             return cls()
         profiles = load_known_devices(folders)
-        names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
+        names = selectors or [name for name, profile in profiles.items() if find_provenance(profile) == OWN_PROFILE]
         if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
         return cls(tuple((name, *profiles.require_installed(name)) for name in names))
@@ -388,7 +388,7 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
     """Return an evaluation with a new latency here, or ``failed`` if its file is gone or does not run any more."""
     configuration = evaluation.configuration
     # The configuration names the version of the runtime, and the new timing belongs to the version of today.
-    target = replace(configuration.target, runtime=f"{RUNTIME}=={versions(RUNTIME)[RUNTIME]}")
+    target = replace(configuration.target, runtime=f"{RUNTIME}=={list_versions(RUNTIME)[RUNTIME]}")
     moved = replace(evaluation, configuration=replace(configuration, target=target))
     reason = str(artefact_problem(run.folder, evaluation) or "")
     if not reason:

@@ -28,7 +28,7 @@ from advisor.engine._pipeline.stages.artefacts import (
     shares_calibration,
     with_confidence,
 )
-from advisor.engine._pipeline.stages.backbone import features, take_finished_file
+from advisor.engine._pipeline.stages.backbone import feature_stages, take_finished_file
 from advisor.engine._pipeline.stages.figures import Answer, Timings, answers, timing
 from advisor.engine._pipeline.stages.head import (
     Folds,
@@ -242,7 +242,7 @@ class VariantStages:
         """
         count = self.workload.images[Role.LEARNT]
         if not recipe_of(self.training).tunes_backbone:
-            return features(self.card, Role.LEARNT, count).parts
+            return feature_stages(self.card, Role.LEARNT, count).parts
         floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
         scope = Scope(self.card.name, self.training, FLOAT, purpose)
         seconds = cost.scoring_s(self.card, FLOAT, count)

@@ -409,6 +409,6 @@ def input_spec(card: Card) -> InputSpec:
     return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
 
-def versions(*packages: str) -> dict[str, str]:
+def list_versions(*packages: str) -> dict[str, str]:
     """Return the installed versions, read without importing anything; empty for a package that is not installed."""
     return {package: find_version(package) for package in packages}

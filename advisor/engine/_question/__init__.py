@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import (
-    ALL,
     BALANCED,
     CONFIDENCE,
     COST_SAVED,
+    EACH_NETWORK,
     EFFORTS,
     HEAD,
     HOST,
     LOCAL,
     METRICS,
-    NONE,
+    NO_TRAINING,
     PLAN,
     ROBUST,
     TASKS,
@@ -24,14 +24,14 @@ from advisor.core import (
     ShipOn,
     Table,
     UsageError,
-    choosable,
-    flag,
-    in_order,
+    list_choosable,
     nearest,
     parse_costs,
     parse_licences,
     recipe_of,
     require_known,
+    show_flag,
+    sort_trainings,
     units,
 )
 from advisor.devices import ConnectionSettings, canonical, find_shipped_fleets
@@ -126,7 +126,7 @@ def resolve_resumed(
     previous = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
     changes = {**(_read_request(file) if file else {}), **given, "out": previous.written["out"]}
-    if extend and units.seconds(extend, "--extend"):
+    if extend and units.parse_seconds(extend, "--extend"):
         changes["time_limit"] = extend
     cluster = previous.written["executor"]
     # A run folder may come from somebody else, and a cluster executes what it is sent.
@@ -144,7 +144,7 @@ def resolve_resumed(
             if key in ("costs", "fleet") and then and now:
                 then = "of other content"
                 now = "this one"
-            begun = f"{flag(key)} {then}" if then else f"no {flag(key)}"
+            begun = f"{show_flag(key)} {then}" if then else f"no {show_flag(key)}"
             raise UsageError(
                 f"--resume: the run was begun with {begun}, not {now}",
                 "leave it out to go on with the run's own question; start a new run for another one (finished work is "
@@ -165,10 +165,10 @@ def _question(written: Options) -> Question:
     preference = written.parsed("prefer") or BALANCED
     robust = written.parsed("objective") == ROBUST
     for name in written["training"]:
-        require_known("--training", name, choosable())
+        require_known("--training", name, list_choosable())
     # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
     usual = () if written["fleet"] else default
-    trainings = in_order((HEAD, *(written["training"] or usual))) if written["data"] else (NONE,)
+    trainings = sort_trainings((HEAD, *(written["training"] or usual))) if written["data"] else (NO_TRAINING,)
     costs = parse_costs(written["costs"]) if written["costs"] else None
     return replace(
         plain,
@@ -194,12 +194,12 @@ def _execution(written: Options) -> Execution:
     # An effort is a named time limit. A limit that the user wrote counts before it.
     usual = EFFORTS.get(effort, "")
     said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
-    time_limit_s = written.parsed("time_limit") if limit or not usual else units.seconds(usual, "--effort")
+    time_limit_s = written.parsed("time_limit") if limit or not usual else units.parse_seconds(usual, "--effort")
     return replace(
         Execution(**written.fields_of(Execution)),
         time_limit_s=time_limit_s,
         time_limit=f"{limit or usual}{said}",
-        capture_all=written.parsed("capture") == ALL,
+        capture_all=written.parsed("capture") == EACH_NETWORK,
         executor=executor,
         cluster=cluster,
     )
@@ -298,8 +298,8 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     if question.data is None:
         yield from _needs_data(question, training)
     # `none` keeps the classes of ImageNet, and the images have classes of their own.
-    elif NONE in training:
-        others = ", ".join(name for name in task.trainings if name != NONE)
+    elif NO_TRAINING in training:
+        others = ", ".join(name for name in task.trainings if name != NO_TRAINING)
         yield "--training none cannot be combined with --data", f"take {others}, or leave --data out"
     if question.tune_training and not any(recipe_of(name).tunes_backbone for name in question.trainings):
         why = f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned"

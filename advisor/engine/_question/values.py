@@ -14,7 +14,7 @@ from advisor.core import (
     HOST,
     LOCAL,
     METRICS,
-    NONE,
+    NO_TRAINING,
     PLAN,
     TOP1,
     Costs,
@@ -27,10 +27,10 @@ from advisor.core import (
     StudyFile,
     Table,
     UsageError,
-    bounded,
-    flag,
     nearest,
+    parse_count,
     require_known,
+    show_flag,
     units,
     without_passwords,
 )
@@ -104,7 +104,7 @@ class Question:
     costs: Costs | None = None
     robust: bool = False
     candidates: tuple[str, ...] = ()
-    trainings: tuple[str, ...] = (NONE,)
+    trainings: tuple[str, ...] = (NO_TRAINING,)
     tuning_limited: bool = False
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
@@ -234,8 +234,12 @@ class Options:
         if value == "" and option.default == "":
             return None
         if option.parse is not None:
-            return option.parse(value, flag(name))
-        return require_known(flag(name), value, option.choices) if option.choices and isinstance(value, str) else value
+            return option.parse(value, show_flag(name))
+        return (
+            require_known(show_flag(name), value, option.choices)
+            if option.choices and isinstance(value, str)
+            else value
+        )
 
     def fields_of(self, kind: type) -> dict[str, Any]:
         """Return the parsed values of the options that have the same name as a field of a dataclass.
@@ -300,14 +304,14 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
         return value
     if isinstance(default, int):
         # The default stands for no value, so it may lie outside the bounds of values.
-        return default if value == default else bounded(key, value, key)
+        return default if value == default else parse_count(key, value, key)
     if isinstance(value, Mapping | list | tuple | bool):
         raise UsageError(f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}")
     return str(value)
 
 
 def _thread_count(item: object) -> int:
-    return usable_cores() if str(item) == "all" else bounded("threads", item, "threads")
+    return usable_cores() if str(item) == "all" else parse_count("threads", item, "threads")
 
 
 def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Guarantees:

@@ -18,7 +18,7 @@ from advisor.datasets import Dataset, Division, Split, phrase_count
 from advisor.downloads import copy_from_store
 from advisor.engine._pipeline.materials import Images, Role
 from advisor.engine._question import Execution, Question, require_classes
-from advisor.measurement import FIRST
+from advisor.measurement import FIRST_CLASSES
 
 Say = Callable[[str], None]
 
@@ -76,9 +76,9 @@ def require_metrics(question: Question, images: Images) -> None:
         if COST_SAVED in asked:
             _refuse_free_answers(rows, images)
     for name, option in asked.items():
-        if name == TOP5 and len(images.classes) <= FIRST:
+        if name == TOP5 and len(images.classes) <= FIRST_CLASSES:
             raise UsageError(
-                f"{option}: {TOP5} needs more than {FIRST} classes, and the images have {len(images.classes)}",
+                f"{option}: {TOP5} needs more than {FIRST_CLASSES} classes, and the images have {len(images.classes)}",
                 "take top1, balanced-accuracy or macro-f1",
             )
         if name == WORST_GROUP:

@@ -17,11 +17,11 @@ from advisor.devices import (
     Profiles,
     SeveralPhones,
     host_profile,
+    list_remarks,
     load_known_devices,
     local_runtimes,
     phone_remarks,
     remark_unmeasured,
-    remarks,
     runtime_remark,
 )
 from advisor.engine._pipeline.materials import LocalTarget
@@ -107,7 +107,7 @@ class TargetDevices:
         """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, or a runtime
         that is not for the files.
         """
-        texts = list(remarks(host_profile()) if self.host else ())
+        texts = list(list_remarks(host_profile()) if self.host else ())
         for device in self.devices:
             texts += remarks_of(device)
         return tuple(dict.fromkeys(texts))

@@ -119,7 +119,7 @@ def _describe_contention(threads: int, cpu_share: float | None, waited: float | 
     return ""
 
 
-def disturbance(result: LatencyResult) -> tuple[bool, float]:
+def rank_disturbance(result: LatencyResult) -> tuple[bool, float]:
     """Return a sort key for attempts: those not contended come first, then those that waited less."""
     lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
     return result.contended, lost if lost is not None else (result.others_cores or 0.0)
@@ -157,7 +157,7 @@ def measure(
         # What disturbed the first attempt, such as a program that starts, is often over a moment later.
         time.sleep(0.25)
         for result in _read_results(_run_agent([path], contended, effort, setup)):
-            results[result.threads] = min(results[result.threads], result, key=disturbance)
+            results[result.threads] = min(results[result.threads], result, key=rank_disturbance)
     memory = document["memory"] or {}
     content = document["load_content_ns"]
     return ModelTiming(

@@ -21,7 +21,7 @@ import numpy as np
 from advisor.core import Provenance, Quantity, StageError, UsageError
 from advisor.isolation import AgentError, Effort, Load, input_values, map_efforts, new_interpreter, one_line, set_inputs
 from advisor.measurement import _host as host
-from advisor.measurement._accelerators import accelerator
+from advisor.measurement._accelerators import find_accelerator
 from advisor.measurement._delegation import delegate_operators
 from advisor.measurement._latency import LEVEL
 from advisor.measurement._latency.timing import effort_named, judge
@@ -55,7 +55,7 @@ def benchmark_on_gpu(
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
-        delegations.append((model, delegate_operators(file.graph, accelerator("gpu"))))
+        delegations.append((model, delegate_operators(file.graph, find_accelerator("gpu"))))
         row = DeviceRow(model, 0, file.graph.size_bytes, file.arena_bytes)
         file.require_memory()
         name = file.path.name

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.core import bounded
+from advisor.core import parse_count
 from advisor.measurement import _host as host
-from advisor.measurement._accelerators import Accelerator, accelerator
+from advisor.measurement._accelerators import Accelerator, find_accelerator
 from advisor.measurement._delegation import delegate_operators, execution_order
 from advisor.measurement._microcontrollers import Compiler, Unit, compiler_of
 from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise_on
@@ -72,8 +72,8 @@ def profile(
         StageError: the runtime cannot load, run or profile it.
     """
     file = read_model(model)
-    threads = bounded("threads", threads)
-    runs = bounded("runs", runs)
+    threads = parse_count("threads", threads)
+    runs = parse_count("runs", runs)
     wanted, units = _split_accelerators(accelerators)
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
@@ -117,7 +117,7 @@ def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[t
     for name in dict.fromkeys(names):
         compiler = compiler_of(name)
         if compiler is None:
-            wanted.append(accelerator(name))
+            wanted.append(find_accelerator(name))
         else:
             compilers[name] = compiler
     return wanted, [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
@@ -125,7 +125,7 @@ def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[t
 
 def _place_by_rules(graph: Model, rows: Sequence[OperatorTime]) -> tuple[int, tuple[OperatorTime, ...]]:
     """Return how often XNNPACK is entered and where each operator runs, by the rules of XNNPACK alone."""
-    delegation = delegate_operators(graph, accelerator("xnnpack"))
+    delegation = delegate_operators(graph, find_accelerator("xnnpack"))
     refused = {row.index for row in delegation.refused}
     placed = []
     for row in rows:

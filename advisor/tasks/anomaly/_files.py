@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core import ImageAnswers, Interval, Provenance, Quantity, wilson
 from advisor.datasets import InputSpec, load, open_image
-from advisor.engine import Images, Part, Role, compute_auroc, percent
+from advisor.engine import Images, Part, Role, compute_auroc, make_percent
 from advisor.exporting import Found, Page, Shipping
 from advisor.measurement import Floats, Pixels, Runner
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
@@ -169,7 +169,9 @@ class ByAuroc(JudgeByShares[Marked]):
         kinds = images.dataset.classes
 
         def share(some: Floats, of: str = "") -> Quantity:
-            return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on")
+            return make_percent(
+                wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on"
+            )
 
         figures = {"False alarms": share(own.good, "of the good images "), "Faults found": share(own.faulty)}
         if (pixels := pixel_auroc(own.heats, part)) is not None:

@@ -29,7 +29,7 @@ from advisor.datasets import (
     phrase_count,
     survey,
 )
-from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, divide_images, run_data_check
+from advisor.engine import CHECK_SEED, DataCheck, Images, Question, Say, divide_images, report_progress, run_data_check
 from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"
@@ -89,7 +89,7 @@ def _good(kinds: set[str], path: Path) -> str:
 
 def read(question: Question, say: Say) -> Images:
     """Return images with masks, of which good ones are learnt from; UsageError if they are unreadable, or too few."""
-    reading, masks = survey_faults(question.require_data(), advance(say), question.most_images)
+    reading, masks = survey_faults(question.require_data(), report_progress(say), question.most_images)
     division, lost = divide_faults(reading, question.seed)
     dataset = reading.dataset
     notes = division.list_notes(replace(dataset, classes=dataset.classes[:1]))
@@ -138,13 +138,13 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
 def check_faults(path: Path, say: Say) -> DataCheck:
     """Check good and faulty images; they are not changed."""
     say(f"reading images of {path}")
-    read, _ = survey_faults(path, advance(say))
+    read, _ = survey_faults(path, report_progress(say))
     say("comparing images")
     pairs = copies(read)
     content = Classes(read.dataset, (), NEXT)
     findings = check_images(read, pairs, _odd(read))
     return run_data_check(
-        path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].make_overview(read.dataset)
+        path, read, content, findings, lambda: divide_faults(read, CHECK_SEED, pairs)[0].make_overview(read.dataset)
     )
 
 

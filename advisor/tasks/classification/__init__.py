@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import DEFAULT, METRICS, OwnCards
+from advisor.core import METRICS, USUAL_TRAININGS, OwnCards
 from advisor.tasks.classification._task import Classification
 
 CLASSIFICATION = Classification(
@@ -11,7 +11,7 @@ CLASSIFICATION = Classification(
     metric="top-1",
     by_class="Recall",
     by_class_is="share of a class's images that were recognised",
-    default=DEFAULT,
+    default=USUAL_TRAININGS,
     metrics=tuple(name for name, metric in METRICS.items() if not metric.of_boxes),
     published=True,
     guarantees=("--min-precision", "--min-recall", "--min-coverage"),

@@ -31,7 +31,7 @@ from advisor.datasets import (
     write_manifest,
 )
 from advisor.engine import (
-    SEED,
+    CHECK_SEED,
     TUNED_IMAGES,
     DataCheck,
     Drawing,
@@ -40,9 +40,9 @@ from advisor.engine import (
     LabelChecker,
     Question,
     Say,
-    advance,
     divide_images,
     hold_out_all,
+    report_progress,
     run_data_check,
 )
 from advisor.training import Suspect
@@ -89,7 +89,7 @@ def read(question: Question, say: Say) -> Images:
     path = question.require_data()
     try:
         # Blur and light cost time, and only the check of the images shows them.
-        read = survey(path, advance(say), question.most_images, with_quality=False)
+        read = survey(path, report_progress(say), question.most_images, with_quality=False)
         require_usable(read.dataset)
     except UsageError as error:
         # Images of another task are no mistake in the files: the user may only have left out --task.
@@ -166,7 +166,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
         require_extra("cleanlab", "labels", message)
     say(f"reading images of {path}")
-    read = survey(path, advance(say))
+    read = survey(path, report_progress(say))
     say("comparing images")
     pairs = near_duplicates(read.thumbnails)
     labels = LabelCheck()
@@ -183,7 +183,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
 
     def overview() -> Overview:
         require_usable(read.dataset)
-        return divide_survey(read, SEED, pairs).make_overview(read.dataset)
+        return divide_survey(read, CHECK_SEED, pairs).make_overview(read.dataset)
 
     return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
 

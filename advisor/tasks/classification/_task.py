@@ -52,24 +52,24 @@ class Classification(Task):
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that makes the card's float classifier: of ImageNet, or of the user's classes."""
-        from advisor.engine import PROBABILITIES, cut, finetune_card, join_trained_head
+        from advisor.engine import PROBABILITIES, cut_stage, finetune_card, join_trained_head
 
         if not workload.images:
-            return cut(card, PROBABILITIES)
+            return cut_stage(card, PROBABILITIES)
         make_model = finetune_card if recipe_of(training).tunes_backbone else join_trained_head
         return make_model(card, training, purpose, workload)
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes the probabilities of the classes."""
-        from advisor.engine import score
+        from advisor.engine import score_stage
 
-        return score(scope, spec, source, role, cost_s)
+        return score_stage(scope, spec, source, role, cost_s)
 
     def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes the classes under each capture condition."""
-        from advisor.engine import capture
+        from advisor.engine import capture_stage
 
-        return capture(scope, spec, source, role, cost_s)
+        return capture_stage(scope, spec, source, role, cost_s)
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the metric of the question."""

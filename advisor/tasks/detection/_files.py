@@ -30,7 +30,7 @@ from advisor.core import (
     Quantity,
     UsageError,
 )
-from advisor.engine import Images, Role, percent
+from advisor.engine import Images, Role, make_percent
 from advisor.exporting import (
     COUNT,
     LOOKED_AT,
@@ -214,7 +214,8 @@ class FoundObjects:
         """Return the further figures in %, by their names in ``METRICS``; ``source`` says of which images."""
         known = self.figures.metrics
         return {
-            name: percent(share, len(self.true), f"{METRICS[name].label} {source}") for name, share in known.items()
+            name: make_percent(share, len(self.true), f"{METRICS[name].label} {source}")
+            for name, share in known.items()
         }
 
     def at(

@@ -21,16 +21,16 @@ from advisor.datasets import (
     write_boxes,
 )
 from advisor.engine import (
-    SEED,
+    CHECK_SEED,
     Boxes,
     DataCheck,
     Drawing,
     Images,
     Question,
     Say,
-    advance,
     divide_images,
     hold_out_all,
+    report_progress,
     round_values,
     run_data_check,
 )
@@ -40,7 +40,7 @@ from advisor.measurement import require_coco
 def read(question: Question, say: Say) -> Images:
     """Return images in which boxes have classes; raises UsageError without the package for average precision."""
     require_coco()
-    read = survey_boxes(question.require_data(), advance(say), question.most_images)
+    read = survey_boxes(question.require_data(), report_progress(say), question.most_images)
     boxes = Boxes(read.classes, read.objects, read.sizes)
     if question.judged_whole:
         return replace(hold_out_all(read.images.dataset, question.seed), boxes=boxes)
@@ -103,12 +103,12 @@ class BoxContent:
 def check_detection(path: Path, say: Say) -> DataCheck:
     """Check a set of images with boxes in any format; it is not changed. No network judges the labels."""
     say(f"reading boxes of {path}")
-    read = survey_boxes(path, advance(say))
+    read = survey_boxes(path, report_progress(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
 
     def overview() -> Overview:
-        division, boxes, notes = divide_boxes(read, SEED, pairs)
+        division, boxes, notes = divide_boxes(read, CHECK_SEED, pairs)
         return replace(Overview.of_split(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
 
     return run_data_check(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

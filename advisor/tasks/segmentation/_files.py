@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import ImageAnswers, Interval
-from advisor.datasets import BACKGROUND, IGNORED, InputSpec, Mask
-from advisor.engine import Images, Role, percent
+from advisor.datasets import BACKGROUND, IGNORED_LABEL, InputSpec, Mask
+from advisor.engine import Images, Role, make_percent
 from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
 from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
@@ -40,7 +40,9 @@ def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
         palette[place] = tuple(bytes.fromhex(by_name.get(name, "#000000")[1:]))
     image = Image.fromarray(labels.astype(np.uint8), "P")
     image.putpalette(palette.tobytes())
-    clear = bytes(0 if place == IGNORED or classes[place : place + 1] == (BACKGROUND,) else 255 for place in range(256))
+    clear = bytes(
+        0 if place == IGNORED_LABEL or classes[place : place + 1] == (BACKGROUND,) else 255 for place in range(256)
+    )
     return png(image, transparency=clear)
 
 
@@ -163,7 +165,7 @@ def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, grou
     """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
     both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
     for row, (predicted, true) in enumerate(map(align_masks, found, masks)):
-        known = true != IGNORED
+        known = true != IGNORED_LABEL
         table = np.bincount(true[known].astype(np.int64) * classes + predicted[known], minlength=classes**2)
         square = table.reshape(classes, classes)
         both[row] = square.diagonal()
@@ -188,7 +190,7 @@ def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
     for seen, true in map(align_masks, found, masks):
         near = TOLERANCE * float(np.hypot(*true.shape))
         class_scores = []
-        for label in np.union1d(seen, true[true != IGNORED]).tolist():
+        for label in np.union1d(seen, true[true != IGNORED_LABEL]).tolist():
             first, second = (np.argwhere(_boundary(mask == label, true)) for mask in (seen, true))
             if not (len(first) and len(second)):
                 class_scores += [0.0] if len(first) or len(second) else []
@@ -214,7 +216,7 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
     from scipy.ndimage import binary_erosion
 
     # The edge of the image ends the picture and no object, so it is no boundary.
-    return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED), bool)
+    return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED_LABEL), bool)
 
 
 @dataclass(frozen=True)
@@ -247,8 +249,8 @@ class Segmented(JudgeByShares[Overlaps]):
             return (colour_mask(resize_labels(pixels, size), classes) for pixels in (mask.labels(), own.found[place]))
 
         figures = {
-            "Boundary F1": percent(edge, len(edges), "the mean over the images"),
-            "Pixel accuracy": percent(own.right, len(edges), "the share of all pixels"),
+            "Boundary F1": make_percent(edge, len(edges), "the mean over the images"),
+            "Pixel accuracy": make_percent(own.right, len(edges), "the share of all pixels"),
         }
         shown = overlays(images, scores, lambda at: f"mean IoU {100 * scores[at]:.0f} %", layers, colours(classes))
         return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)

@@ -25,15 +25,15 @@ from advisor.datasets import (
     survey_masks,
 )
 from advisor.engine import (
-    SEED,
+    CHECK_SEED,
     DataCheck,
     Drawing,
     Images,
     Question,
     Say,
-    advance,
     divide_images,
     hold_out_all,
+    report_progress,
     run_data_check,
 )
 from advisor.tasks.segmentation._files import colour_mask
@@ -44,7 +44,7 @@ FEW = 10  # Images of a class, below which it is hardly learnt
 
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
-    read = survey_masks(question.require_data(), advance(say), question.most_images)
+    read = survey_masks(question.require_data(), report_progress(say), question.most_images)
     dataset = read.without_classes.dataset
     seed = question.seed
     if question.judged_whole:
@@ -135,14 +135,14 @@ class MaskContent:
 def check_masks(path: Path, say: Say) -> DataCheck:
     """Check a set of images with masks in any layout; it is not changed."""
     say(f"reading masks of {path}")
-    read = survey_masks(path, advance(say))
+    read = survey_masks(path, report_progress(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     images = read.without_classes
     findings = check_images(images, pairs, _faults(read))
 
     def overview() -> Overview:
-        return read.divide_images(SEED, pairs).make_overview(images.dataset)
+        return read.divide_images(CHECK_SEED, pairs).make_overview(images.dataset)
 
     return run_data_check(path, read.images, MaskContent(read), findings, overview)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.datasets import IGNORED
+from advisor.datasets import IGNORED_LABEL
 from advisor.training import ImageSection, MakeHead, TrainableHead, add_last, build_pyramid, convolve_separably
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PackedMask:
 
     def within(self, section: ImageSection) -> PackedMask:
         """Return the classes of a section; those outside the image are ignored."""
-        return PackedMask.of(section.of(self.labels, IGNORED, Image.Resampling.NEAREST))
+        return PackedMask.of(section.of(self.labels, IGNORED_LABEL, Image.Resampling.NEAREST))
 
 
 def resize_labels(labels: Classes, size: tuple[int, int]) -> Classes:
@@ -78,7 +78,7 @@ def decoder(side: int) -> MakeHead:
         def begin(masks: Sequence[PackedMask]) -> None:
             rows = []
             for mask in masks:
-                cells = np.bincount(mask.labels.reshape(-1), minlength=IGNORED + 1)
+                cells = np.bincount(mask.labels.reshape(-1), minlength=IGNORED_LABEL + 1)
                 rows.append(cells[:classes])
             # 1 is added, because a class may be in no mask of the training part, and the logarithm of 0 is infinite.
             counts = np.sum(rows, axis=0) + 1
@@ -109,7 +109,7 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
         # TensorFlow resizes only with the classes as the last axis; two products of matrices resize planes.
         rows = _bilinear(logs.shape[-1], labels.shape[-1])
         logs = rows @ logs @ rows.T
-    counts = tf.cast(labels != IGNORED, tf.float32)
+    counts = tf.cast(labels != IGNORED_LABEL, tf.float32)
     # Powers of differences from the largest logit cannot overflow, and the loss is the same.
     most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
     planes = [plane - most for plane in tf.unstack(logs)]

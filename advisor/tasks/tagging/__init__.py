@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import DEFAULT, Gain, OwnCards
+from advisor.core import USUAL_TRAININGS, Gain, OwnCards
 from advisor.tasks.tagging._task import Tagging
 
 TAGGING = Tagging(
@@ -11,7 +11,7 @@ TAGGING = Tagging(
     metric="mAP",
     by_class="AP",
     by_class_is="average precision of the images by the score of a label",
-    default=DEFAULT,
+    default=USUAL_TRAININGS,
     needs="images with labels",
     conditions=True,
     robust=True,

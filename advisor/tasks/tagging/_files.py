@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees, ImageAnswers, Interval, Quantity, parse
-from advisor.engine import AccuracyVerdict, Images, Role, Scored, percent
+from advisor.engine import AccuracyVerdict, Images, Role, Scored, make_percent
 from advisor.exporting import Found, ShippedModel
 from advisor.measurement import (
     Floats,
@@ -207,14 +207,14 @@ class ByPrecision(JudgeByShares[TagScores]):
         count = len(own.truth)
         macro, micro, exact = own.f1_scores()
         figures = {
-            "Macro F1": percent(macro, count, "the mean over the labels, of the scores from the threshold on"),
-            "Micro F1": percent(micro, count, "of all labels together"),
-            "Exact sets": percent(exact, count, "the share of images with exactly the right labels"),
+            "Macro F1": make_percent(macro, count, "the mean over the labels, of the scores from the threshold on"),
+            "Micro F1": make_percent(micro, count, "of all labels together"),
+            "Exact sets": make_percent(exact, count, "the share of images with exactly the right labels"),
             **dict(_list_class_figures(own, images.classes)),
         }
         for label, score in least.items():
             why = "the score from which on the label counts; validation chose it, and the file does not know it"
-            figures[f"Threshold of {label}"] = percent(Interval(score, score, score), count, why)
+            figures[f"Threshold of {label}"] = make_percent(Interval(score, score, score), count, why)
         guarantees = {}
         for place, label in enumerate(images.classes):
             guarantee = own.complete(place, chosen.label_guarantees.get(label))
@@ -224,7 +224,7 @@ class ByPrecision(JudgeByShares[TagScores]):
             if guarantee.seen:
                 verb = "is" if guarantee.kept else "cannot be"
                 promise = f"at least {100 * guarantee.wanted:g} % {verb} guaranteed"
-                figures[f"{guarantee.of.capitalize()} of {label}"] = percent(guarantee.seen, count, promise)
+                figures[f"{guarantee.of.capitalize()} of {label}"] = make_percent(guarantee.seen, count, promise)
 
         def layers(_place: int) -> Iterator[bytes]:
             return iter((b"", b""))
@@ -242,4 +242,7 @@ def _list_class_figures(own: TagScores, classes: Sequence[str]) -> Iterator[tupl
         interval = ranges[place]
         if interval is not None:
             there = int((own.truth[:, place] == 1).sum())
-            yield f"AP of {classes[place]}", percent(interval, len(own.truth), f"of images by score, {there} have it")
+            yield (
+                f"AP of {classes[place]}",
+                make_percent(interval, len(own.truth), f"of images by score, {there} have it"),
+            )

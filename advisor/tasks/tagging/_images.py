@@ -21,15 +21,15 @@ from advisor.datasets import (
     phrase_count,
 )
 from advisor.engine import (
-    SEED,
+    CHECK_SEED,
     DataCheck,
     Drawing,
     Images,
     Question,
     Say,
-    advance,
     divide_images,
     hold_out_all,
+    report_progress,
     run_data_check,
 )
 
@@ -58,7 +58,7 @@ def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
 
 def read(question: Question, say: Say) -> Images:
     """Return images with their labels; UsageError if they cannot be read or divided."""
-    read = LabelSetSurvey.read_images(question.require_data(), advance(say), question.most_images)
+    read = LabelSetSurvey.read_images(question.require_data(), report_progress(say), question.most_images)
     dataset = read.images.dataset
     if question.judged_whole:
         plain = hold_out_all(dataset, question.seed)
@@ -118,13 +118,13 @@ class TagContent:
 def check_tags(path: Path, say: Say) -> DataCheck:
     """Check a set of images with labels in any layout; it is not changed."""
     say(f"reading labels of {path}")
-    read = LabelSetSurvey.read_images(path, advance(say))
+    read = LabelSetSurvey.read_images(path, report_progress(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     findings = check_images(read.images, pairs, _list_faults(read))
 
     def overview() -> Any:
-        return read.divide_images(SEED, pairs).make_overview(read.images.dataset)
+        return read.divide_images(CHECK_SEED, pairs).make_overview(read.images.dataset)
 
     return run_data_check(path, read.images, TagContent(read), findings, overview)
 

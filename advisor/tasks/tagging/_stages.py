@@ -27,9 +27,9 @@ from advisor.engine import (
     StageName,
     Workload,
     cost,
-    cut,
-    features,
-    versions,
+    cut_stage,
+    feature_stages,
+    list_versions,
 )
 from advisor.measurement import Floats, Runner, label_thresholds
 from advisor.tflite import FEATURES, dequantize, read_metadata
@@ -53,17 +53,17 @@ class LearntTags:
 
 def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Fit the head to features of the images, and join it with the backbone."""
-    source = cut(card, FEATURES)
+    source = cut_stage(card, FEATURES)
     role = purpose.learns
     # The features of the compared head are among those of the head that ships.
     read_role = Role.LEARNT if role is Role.TRAIN else role
-    read = features(card, read_role, workload.images[read_role])
+    read = feature_stages(card, read_role, workload.images[read_role])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
         learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
         asked = describe_wishes(materials, role)
-        return {"features": read.key(materials, results), **learnt, **asked, **versions("numpy", "scipy")}
+        return {"features": read.key(materials, results), **learnt, **asked, **list_versions("numpy", "scipy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)

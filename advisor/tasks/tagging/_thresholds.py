@@ -29,7 +29,7 @@ from advisor.engine import (
     Workload,
     cost,
     finetune_card,
-    versions,
+    list_versions,
 )
 from advisor.measurement import label_thresholds
 from advisor.store import read_cached_sha256
@@ -76,7 +76,7 @@ def set_thresholds(
         part = materials.part(Role.VALIDATION)
         of_images = {"scores": read_cached_sha256(results[scored]), "pictures": part.fingerprint, "groups": part.groups}
         asked = describe_wishes(materials, Role.VALIDATION)
-        return {"model": results[trained].sha256, **of_images, **asked, **versions("numpy", "scipy")}
+        return {"model": results[trained].sha256, **of_images, **asked, **list_versions("numpy", "scipy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(Role.VALIDATION)

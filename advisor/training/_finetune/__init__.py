@@ -14,7 +14,7 @@ from advisor.core import HeadFacts
 from advisor.datasets import InputSpec
 from advisor.tflite import attach_head, with_levels
 from advisor.training._features import join_parts
-from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS, Finetuned, finetune, read_progress
+from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE, Finetuned, finetune, read_progress
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime
 from advisor.training._finetune.network import FinetuneData, convert_to_flatbuffer
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 __all__ = [
     "FINETUNE_VERSION",
     "FINETUNING",
-    "WEIGHTS",
+    "WEIGHTS_FILE",
     "Finetuning",
     "TrainingTime",
     "TuningImages",
     "epochs_done",
     "ship_as_compared",
-    "tune",
+    "tune_card",
 ]
 
 _SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
@@ -56,7 +56,7 @@ class TuningImages:
     scores: str = ""  # output with a score for each label; empty for probabilities of classes
 
 
-def tune(
+def tune_card(
     card: Card,
     weights: WeightsFile | None,
     given: TuningImages,
@@ -90,7 +90,7 @@ def tune(
                 head = Head(arrays["weights"], arrays["bias"], given.head[1])
         learnt = (features, given.images, given.labels, view, given.validation, given.groups, head)
         data = FinetuneData(*learnt, files=given.features)
-        begun = None if after is None else after.with_name(WEIGHTS)
+        begun = None if after is None else after.with_name(WEIGHTS_FILE)
         # Several trainings may ship from one compared network. The note of each says which checkpoints lie beside it.
         notes = maps / _SHIPS if maps is not None and after is not None else None
         if notes:
@@ -98,7 +98,7 @@ def tune(
             (notes / checkpoints.name).touch()
         tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, limit=limit)
         path.write_bytes(to_tflite(backbone, tuned, given.scores))
-        shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
+        shutil.copyfile(checkpoints / WEIGHTS_FILE, path.with_name(WEIGHTS_FILE))
         shortened = (limit is not None and limit.fitted) or tuned.out_of_time or tuned.fewer_copies
         # What other trainings that ship continued is complete by now.
         if notes and not shortened:
@@ -117,7 +117,7 @@ def tune(
 def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """Write the compared classifier and its weights as the ones that ship; return the result of its training."""
     shutil.copyfile(compared, path)
-    shutil.copyfile(compared.with_name(WEIGHTS), path.with_name(WEIGHTS))
+    shutil.copyfile(compared.with_name(WEIGHTS_FILE), path.with_name(WEIGHTS_FILE))
     return result
 
 

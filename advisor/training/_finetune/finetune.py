@@ -46,7 +46,7 @@ BEHIND = 0.05
 # Steps after which a training knows its seconds.
 PRICED = 10
 # File name of the network with its head, in the folder of a fine-tuning.
-WEIGHTS = "best.npz"
+WEIGHTS_FILE = "best.npz"
 # File name of the progress, which points to the last checkpoint.
 STATE = "state.json"
 
@@ -105,7 +105,7 @@ def finetune(
     """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
 
     Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
-    arguments continues after the last one. ``after`` names :data:`WEIGHTS` of an earlier call with these arguments, to
+    arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE` of an earlier call with these arguments, to
     continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
     ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
     ``folder``. ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training that these would
@@ -234,7 +234,7 @@ class _Session:
         self._best = self._start_accuracy
         # The share of the time counts from the first step on.
         self._time.restart_share()
-        write_variables(self._model.weights, self._folder / WEIGHTS)
+        write_variables(self._model.weights, self._folder / WEIGHTS_FILE)
         self._save()
 
     def goes_on(self) -> bool:
@@ -321,7 +321,7 @@ class _Session:
         if self._is_kept(accuracy) or not len(self._validation):
             self._best = accuracy
             self._best_epoch = number
-            write_variables(self._model.weights, self._folder / WEIGHTS)
+            write_variables(self._model.weights, self._folder / WEIGHTS_FILE)
         self._optimizer.swap_means()
         if self.out_of_time:
             self._write_state()
@@ -350,7 +350,7 @@ class _Session:
 
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
-        read_variables(self._model.weights, self._folder / WEIGHTS)
+        read_variables(self._model.weights, self._folder / WEIGHTS_FILE)
         weights, bias = network.copy_parts(self._model, backbone, self._start)
         levels = bool(self._start.levels)
         history = tuple(self.history)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.datasets import InputSpec
-from advisor.tflite import LARGEST_SHARE, pack, sign, unpack
+from advisor.tflite import LARGEST_SHARE, pack, replace_signature, unpack
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._head import Head, fit_head, train_head
 from advisor.training._head.trials import ALL_LEVELS, GRID
@@ -108,7 +108,7 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
     tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
     names = sorted(model.output) if isinstance(model.output, dict) else ["output_0"]
     graph = tables.subgraphs[0]
-    sign(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
+    replace_signature(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
     return pack(tables)
 
 

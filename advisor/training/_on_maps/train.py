@@ -85,7 +85,7 @@ class Trained:
     out_of_time: bool = False  # epochs are missing
 
     def write(self, path: Path) -> None:
-        """Write the float file, and :data:`WEIGHTS` beside it."""
+        """Write the float file, and :data:`WEIGHTS_FILE` beside it."""
         path.write_bytes(self.data)
         for name, arrays in zip(WEIGHTS, (self.head, self.backbone), strict=True):
             if arrays:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from advisor.core import CardFacts, ConfidenceFacts, Evaluation, ImageAnswers, Interval, Mistake, Status
-from advisor.engine import Comparison, compare, disagreements, load_run
+from advisor.engine import Comparison, compare, find_disagreements, load_run
 from advisor.engine._history.compare import OTHER_IMAGES, ComparisonResult
 from advisor.engine._history.differences import Difference, find_differences
 from advisor.store import RunFolder, sha256_json
@@ -239,7 +239,7 @@ def held_out(run: RunFolder, judged: Evaluation, answers: list[int], *mistakes: 
 
 def test_what_only_float32_answers_right_comes_first_and_what_both_do_is_left_out(run: RunFolder) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [1, 1, 1, 2])
-    found = present(disagreements(run, [pick, floats], pick))
+    found = present(find_disagreements(run, [pick, floats], pick))
     assert [(row.path, row.label, row.own.label, row.floats.label) for row in found.rows] == [
         ("2.jpg", 1, 0, 1),
         ("0.jpg", 0, 0, 1),
@@ -248,7 +248,7 @@ def test_what_only_float32_answers_right_comes_first_and_what_both_do_is_left_ou
     assert found.sentence == (
         "int8 and float32 differ on 3 of 4 validation images: int8 is right on 1 of them, float32 on 1."
     )
-    same = present(disagreements(run, [pick, answered(run, "float32", [0, 1, 0, 1])], pick))
+    same = present(find_disagreements(run, [pick, answered(run, "float32", [0, 1, 0, 1])], pick))
     assert same.sentence == "int8 and float32 give the same answer on each of 4 validation images."
 
 
@@ -256,7 +256,7 @@ def test_the_hold_out_decides_where_both_ran_there(run: RunFolder) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [1, 1, 1, 2])
     mistake = Mistake("3.jpg", "3" * 64, 0, 1, 0.9)
     pick, judged = held_out(run, pick, [0, 1, 1, 1], mistake), held_out(run, floats, [0, 1, 1, 0])
-    both, one = (present(disagreements(run, [pick, other], pick)) for other in (judged, floats))
+    both, one = (present(find_disagreements(run, [pick, other], pick)) for other in (judged, floats))
     assert (both.part, [row.path for row in both.rows]) == ("hold-out", ["3.jpg"])
     assert [(row.own.probability, row.floats.probability) for row in both.rows] == [(0.9, None)]
     assert one.part == "validation"
@@ -270,10 +270,10 @@ def test_the_hold_out_decides_where_both_ran_there(run: RunFolder) -> None:
 def test_where_no_labels_of_these_images_or_no_split_are_kept_there_are_none(run: RunFolder, kept: np.ndarray) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [1, 1, 1, 0])
     np.save(run.path / floats.answers.file, kept)
-    assert disagreements(run, [pick, floats], pick) is None
+    assert find_disagreements(run, [pick, floats], pick) is None
     np.save(run.path / floats.answers.file, np.array([1, 1, 1, 0]))
-    assert disagreements(run, [pick, floats], pick) is not None
-    assert disagreements(run, [floats], floats) is disagreements(run, [floats], None) is None
-    assert disagreements(run, [answered(run, "float32", [1, 1, 1, 0], "another")], pick) is None
+    assert find_disagreements(run, [pick, floats], pick) is not None
+    assert find_disagreements(run, [floats], floats) is find_disagreements(run, [floats], None) is None
+    assert find_disagreements(run, [answered(run, "float32", [1, 1, 1, 0], "another")], pick) is None
     run.write_json("split.json", {"classes": ["a"]})
-    assert disagreements(run, [pick, floats], pick) is None
+    assert find_disagreements(run, [pick, floats], pick) is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Decision, Evaluation, ImageAnswers, Provenance, Quantity
-from advisor.engine import ExpectedTuning, LoadedRun, expect_tuning_gain, incumbents, load_run, resolve
+from advisor.engine import ExpectedTuning, LoadedRun, expect_tuning_gain, find_incumbents, load_run, resolve
 from advisor.engine._history.insights import list_losing
 from advisor.reporting import recommendation, view_of
 from advisor.reporting._files import render_markdown
@@ -42,24 +42,24 @@ def judged(run: RunFolder, own: Evaluation, answers: list[int]) -> Evaluation:
 @pytest.mark.parametrize("first", [1, 7])
 def test_switching_gains_what_the_pick_has_more_and_answers_of_no_class_are_wrong(run: RunFolder, first: int) -> None:
     own, pick = shipped(run, [first, 1, 1, 0]), answered(run, "int8", RIGHT)
-    (found,) = incumbents(run, [own, pick], pick)
+    (found,) = find_incumbents(run, [own, pick], pick)
     assert (found.evaluation, found.picked, found.part) == (own, False, "validation")
     points = present(found.points)
     assert (points.value, points.n, present(points.low) < 25.0) == (25.0, 4, True)
-    (alone,) = incumbents(run, [own], own)
+    (alone,) = find_incumbents(run, [own], own)
     assert (alone.picked, alone.points) == (True, None)
-    assert incumbents(run, [pick], pick) == incumbents(run, [own], None) == ()
+    assert find_incumbents(run, [pick], pick) == find_incumbents(run, [own], None) == ()
 
 
 def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
     own = shipped(run, RIGHT, [1, 0, 1, 0])
     pick = judged(run, answered(run, "int8", RIGHT), RIGHT)
-    (found,) = incumbents(run, [own, pick], pick)
+    (found,) = find_incumbents(run, [own, pick], pick)
     assert (found.part, found.points and found.points.value) == ("hold-out", 50.0)
     rival = replace(pick, holdout_accuracy=evaluation(accuracy=100).accuracy)
-    (picked,) = incumbents(run, [own, rival], own)
+    (picked,) = find_incumbents(run, [own, rival], own)
     assert (picked.rival, present(picked.points).value) == (rival, -50.0), "validation may be what it has learnt"
-    (robust,) = incumbents(run, [own, pick], pick, robust=True)
+    (robust,) = find_incumbents(run, [own, pick], pick, robust=True)
     assert robust.part == "validation"
 
 
@@ -71,7 +71,7 @@ def test_the_row_with_the_threads_of_the_pick_is_compared(run: RunFolder, thread
 
     own = shipped(run, RIGHT)
     rows, pick = [on(own, 1), on(own, 4)], on(answered(run, "int8", RIGHT), threads)
-    (found,) = incumbents(run, [*rows, pick], pick)
+    (found,) = find_incumbents(run, [*rows, pick], pick)
     assert found.evaluation.configuration.target.threads == threads
 
 

@@ -19,7 +19,7 @@ from advisor.engine import Resources, Results, Scope, Stage, StageName, VariantS
 from advisor.engine._pipeline.cost import DETECTOR_START_S, MOST, TRAINING_WALL, CostCalibration, detector_s
 from advisor.engine._pipeline.graph import CostModel, with_all_before
 from advisor.engine._pipeline.stage import ALONE, Durations, EventKind, StageEvent
-from advisor.training import WEIGHTS
+from advisor.training import WEIGHTS_FILE
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
@@ -216,7 +216,7 @@ class _Made(dict[Stage[Any], Any]):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._file = folder / "file"
-        for name in ("file", WEIGHTS):
+        for name in ("file", WEIGHTS_FILE):
             (folder / name).write_text(name)
 
     def __missing__(self, stage: Stage[Any]) -> Any:

@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 
 from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
-from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE, HeadFacts
+from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NO_TRAINING, HeadFacts
 from advisor.datasets import PARTS, Dataset, LabelledImage, Split
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.devices import DeviceTarget
-from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut
+from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut_stage
 from advisor.engine._pipeline.graph import variant, with_all_before
 from advisor.engine._pipeline.materials import FloatModel, LocalTarget
 from advisor.engine._pipeline.stages.backbone import convert
@@ -31,7 +31,7 @@ from tests.engine.plans import image_counts
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
 TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
-PUBLISHED = Workload((NONE,), ("float32", "int8"))
+PUBLISHED = Workload((NO_TRAINING,), ("float32", "int8"))
 BOXED = replace(TRAINED, question=Question(DETECTION.name))
 CLASSES = ("a", "b")
 
@@ -47,7 +47,9 @@ def names(stages: VariantStages) -> Counter[str]:
             "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
             "compress": 2, "adjust": 2, "score": 2, "confidence": 1, "timing": 1,
         }),
-        (NONE, "int8", PUBLISHED, {"convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1}),
+        (NO_TRAINING, "int8", PUBLISHED, {
+            "convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1,
+        }),
         (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "confidence": 1, "timing": 1}),
     ],
     ids=["head fitted and file made twice", "published classifier compressed once", "scores of detector calibrated"],
@@ -81,7 +83,7 @@ def test_a_final_head_of_other_labels_is_another_one(tmp_path: Path, purpose: Pu
     """Image 1 is of validation, image 2 of the hold-out: the compared head has learnt from neither."""
     workload = Workload((HEAD,), ("float32",), _images(()).counts)
     chosen = TrainedHead(Path(), "b" * 64, HeadFacts("last_layer", 0.1, False, 0.9, 100))
-    results = Results({cut(CARD, FEATURES): FloatModel(Path(), "a" * 64), fit_head(CARD, HEAD, workload): chosen})
+    results = Results({cut_stage(CARD, FEATURES): FloatModel(Path(), "a" * 64), fit_head(CARD, HEAD, workload): chosen})
 
     def inputs(images: Images) -> object:
         given = materials(tmp_path, images, weights={CARD.name: None})
@@ -179,7 +181,7 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
 
 
 def test_only_finalists_of_images_are_judged_and_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
-    assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
+    assert VariantStages(CARD, NO_TRAINING, "int8", PUBLISHED).judging == ()
     asked = replace(TRAINED, question=Question(robust=True))
     plain, robust = (VariantStages(CARD, HEAD, "int8", each).judging for each in (TRAINED, asked))
     assert [stage.name for stage in plain] == [StageName.SCORE]
@@ -218,7 +220,7 @@ def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
     assert classifier.made in adjusted.after
     assert classifier.timed.after == (classifier.made,)
     for stages in (
-        VariantStages(CARD, NONE, "int8", PUBLISHED),
+        VariantStages(CARD, NO_TRAINING, "int8", PUBLISHED),
         VariantStages(CARD, HEAD, "int8", BOXED),
         VariantStages(CARD, HEAD_SUBSET, "float32", TRAINED),
     ):

@@ -23,7 +23,7 @@ from advisor.core import (
     TimeSummary,
     TimingFacts,
 )
-from advisor.engine import Role, Scope, StageName, input_spec, resolve, score
+from advisor.engine import Role, Scope, StageName, input_spec, resolve, score_stage
 from advisor.engine._pipeline.cost import TRAINING_WALL, CostCalibration
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import EventKind, StageEvent
@@ -376,7 +376,7 @@ def test_the_hold_out_needs_a_smaller_reserve_where_a_file_of_the_card_has_run(t
     loop, card = search.loop(), search.plan.cards[0]
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
     assert loop._holdout_s(card) == pytest.approx(1.75 * loop.judging.seconds(card, "float32", 5000))
-    scored = score(Scope(card.name), input_spec(card), Artefact(card.name, "0" * 64, 1), Role.VALIDATION, 3.0)
+    scored = score_stage(Scope(card.name), input_spec(card), Artefact(card.name, "0" * 64, 1), Role.VALIDATION, 3.0)
     loop.judging.note(StageEvent(scored, EventKind.DONE, cpu_s=9.0), 100)
     assert loop._holdout_s(card) == pytest.approx(1.25 * loop.judging.seconds(card, "float32", 5000))
 

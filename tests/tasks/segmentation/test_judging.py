@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.datasets import IGNORED, Mask
+from advisor.datasets import IGNORED_LABEL, Mask
 from advisor.tasks.segmentation._files import Overlaps, boundary_f1, overlaps
 from tests.tasks.segmentation.shapes import save
 
@@ -44,7 +44,7 @@ def test_the_overlap_of_each_class_is_over_all_images(tmp_path: Path) -> None:
 
 
 def test_ignored_pixels_do_not_count_and_masks_are_compared_at_the_size_of_the_image(tmp_path: Path) -> None:
-    true = masks(tmp_path, halves(0, IGNORED))
+    true = masks(tmp_path, halves(0, IGNORED_LABEL))
     reached = overlaps(answers(halves(0, 1)), true, 2)
     assert reached.by_class[0] == 1.0
     assert np.isnan(reached.by_class[1])

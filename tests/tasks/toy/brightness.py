@@ -27,11 +27,11 @@ class Brightness(Task):
         return divide_images(read.dataset, division, division.list_notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
-        from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut, identity, input_spec
+        from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut_stage, identity, input_spec
         from advisor.tflite import FEATURES
 
         role = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT
-        backbone = cut(card, FEATURES)
+        backbone = cut_stage(card, FEATURES)
 
         def inputs(materials: Any, results: Any) -> Any:
             images = materials.part(role).fingerprint
@@ -87,7 +87,7 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
     from ai_edge_litert import schema_py_generated as schema
 
     from advisor.measurement import predict
-    from advisor.tflite import add_tensor, append_operator, pack, sign, single_graph, unpack
+    from advisor.tflite import add_tensor, append_operator, pack, replace_signature, single_graph, unpack
 
     wide = np.pad(predict(backbone, images, spec), ((0, 0), (0, 1)), constant_values=1)
     fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ brightness(images)).astype("<f4")
@@ -98,7 +98,7 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
     inputs = [int(graph.outputs[0]), weights, add_tensor(model, graph, "bias", (1,), dtype, fitted[-1:].tobytes())]
     code, options = schema.BuiltinOperator.FULLY_CONNECTED, schema.FullyConnectedOptionsT()
     output = append_operator(model, graph, code, inputs, "brightness", (1, 1), options)
-    sign(model, graph, "image", {"brightness": output})
+    replace_signature(model, graph, "image", {"brightness": output})
     path.write_bytes(pack(model))
 
 

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.measurement import label_precision, predict
-from advisor.training import WEIGHTS, Finetuning, TrainingTime, _loop as loop, epochs_done, train_head
+from advisor.training import WEIGHTS_FILE, Finetuning, TrainingTime, _loop as loop, epochs_done, train_head
 from advisor.training._features import Augmentation
 from advisor.training._finetune import maps, to_tflite
 from advisor.training._finetune.finetune import STATE, Finetuned, _Session, finetune
@@ -216,12 +216,12 @@ def test_it_goes_on_while_it_gains_though_below_its_start(few: Data, tmp_path: P
 
 
 def test_what_ships_goes_on_with_the_validation_part_too(tuned: Tuned, folder: Path, few: Data, tmp_path: Path) -> None:
-    backbone, more = _run(few, tmp_path, after=folder / WEIGHTS)
+    backbone, more = _run(few, tmp_path, after=folder / WEIGHTS_FILE)
     assert len(more.history) == KNOBS.going_on().epochs == 2
     kernels = [_kernel(net, "conv1") for net in (nets.backbone(), tuned[0], backbone)]
     assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()
     assert _accuracy(backbone, more, few, range(len(few[0]))) > 0.9
-    same, none = _run(few, tmp_path / "none", replace(KNOBS, more_epochs=0.0), after=folder / WEIGHTS)
+    same, none = _run(few, tmp_path / "none", replace(KNOBS, more_epochs=0.0), after=folder / WEIGHTS_FILE)
     assert (none.history, np.abs(_kernel(same, "conv1") - kernels[1]).max()) == ((), 0)
 
 
@@ -235,7 +235,7 @@ def test_what_ships_reads_the_compared_models_maps(few: Data, tmp_path: Path, mo
     monkeypatch.setattr(maps.Computed, "all", counted)
     _run(few, tmp_path / "compared", one, maps=tmp_path / "maps")
     for own, shared in enumerate((tmp_path / "maps", None)):
-        backbone, _ = _run(few, tmp_path / str(own), one, after=tmp_path / "compared" / WEIGHTS, maps=shared)
+        backbone, _ = _run(few, tmp_path / str(own), one, after=tmp_path / "compared" / WEIGHTS_FILE, maps=shared)
         assert len(computed) == 1 + own
         kernels.append(_kernel(backbone, "conv1"))
     np.testing.assert_array_equal(*kernels)

@@ -24,7 +24,7 @@ from advisor.core import (
     paired_shares,
     wilson,
 )
-from advisor.datasets import Test
+from advisor.datasets import CaptureTest
 from advisor.engine._pipeline.stages.figures import Answer
 from advisor.measurement import RESAMPLES, with_interval
 
@@ -73,14 +73,14 @@ def measure_accuracy(
 
 def share_of(right: Sequence[bool], source: str) -> Quantity:
     """Return the share of correctly answered images, in %, with Wilson's interval."""
-    return percent(wilson(sum(right), len(right), LEVEL), len(right), source)
+    return make_percent(wilson(sum(right), len(right), LEVEL), len(right), source)
 
 
 @dataclass(frozen=True, eq=False)
 class Captured:
     """What some images have under capture conditions."""
 
-    tests: Sequence[Test]
+    tests: Sequence[CaptureTest]
     shares: Shares  # of each image in the figure under each test, (T, N)
     kept: Any  # what a run keeps to compare files: labels (T, N), or the share of each image, (N,)
     metric: str = ""  # name of the figure; empty for top-1
@@ -103,13 +103,13 @@ def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
     rows = zip(own.tests, own.shares.mean(axis=1).tolist(), strict=True)
     return AccuracyVerdict(
-        accuracy=percent(share, count, f"{own.metric} {source}".strip()),
+        accuracy=make_percent(share, count, f"{own.metric} {source}".strip()),
         drop=drop_of(paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
         capture=CaptureAccuracy(tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)),
     )
 
 
-def percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
+def make_percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
     """Return a share of some images, in %."""
     value, low, high = (100 * quantity for quantity in (share.value, share.low, share.high))
     error = 100 * share.error if isinstance(share, OtherImagesRange) else None
@@ -118,7 +118,7 @@ def percent(share: Interval, images: int, source: str, unit: str = "%") -> Quant
 
 def drop_of(lost: Interval, images: int) -> Quantity:
     """Return what is lost against float32, in points."""
-    return percent(lost, images, "against float32 on the same images", "points")
+    return make_percent(lost, images, "against float32 on the same images", "points")
 
 
 def quote_top1(card: Card, recipe: str) -> AccuracyVerdict:

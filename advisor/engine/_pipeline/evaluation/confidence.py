@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import ConfidenceFacts, Costs, Guarantees, Mistake, Quantity
-from advisor.engine._pipeline.evaluation.accuracy import percent
+from advisor.engine._pipeline.evaluation.accuracy import make_percent
 from advisor.engine._pipeline.materials import Images, Role
 from advisor.measurement import OutOfFold, Score, choose_class_thresholds, judge_class_thresholds, score_classifier
 
@@ -79,5 +79,5 @@ def quantities(found: Mapping[str, Score], source: str) -> dict[str, Quantity]:
     metrics = {}
     for name, score in found.items():
         described = f"{score.note}, {source}" if score.note else source
-        metrics[name] = percent(score.figure, score.images or len(score.shares), described)
+        metrics[name] = make_percent(score.figure, score.images or len(score.shares), described)
     return metrics

@@ -32,7 +32,7 @@ from advisor.engine._pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPa
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.materials import Artefact, Images, Materials, Role, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Stage, StageAborted, StageName
-from advisor.engine._pipeline.stages.figures import score
+from advisor.engine._pipeline.stages.figures import score_stage
 from advisor.engine._pipeline.stages.unknown_score import compute_auroc
 from advisor.engine._pipeline.walker import Walker
 from advisor.store import RunFolder, answers_file, artefact_problem
@@ -163,7 +163,9 @@ class Scorer:
         for role in (Role.HOLDOUT, Role.OTHERS):
             if count := len(images.part(role).paths):
                 seconds = cost.scoring_s(card, configuration.compression, count)
-                answers[role] = await self.walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
+                answers[role] = await self.walker.run(
+                    score_stage(scope, input_spec(card), made.artefact, role, seconds)
+                )
         labels = images.part(Role.HOLDOUT).labels
         others = answers.get(Role.OTHERS)
         facts = await asyncio.to_thread(with_answers, made.facts, answers[Role.HOLDOUT], labels, others)

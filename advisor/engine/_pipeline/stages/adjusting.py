@@ -15,11 +15,11 @@ from advisor.engine._pipeline.materials import (
     Role,
     Workload,
     input_spec,
-    versions,
+    list_versions,
 )
 from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName, after
 from advisor.engine._pipeline.stages.adjusting_jobs import MATCHED_IMAGES, HeadImages, adjust_head
-from advisor.engine._pipeline.stages.backbone import features
+from advisor.engine._pipeline.stages.backbone import feature_stages
 from advisor.engine._pipeline.stages.head import fit_head
 from advisor.training import HEAD_VERSION
 
@@ -58,7 +58,7 @@ def replace_head(
     """
     refits = _refits(scope.training, workload)
     role = Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
-    read = features(card, role, workload.images[role])
+    read = feature_stages(card, role, workload.images[role])
     head = fit_head(card, HEAD, workload)
     earlier = compared if refits else None
 
@@ -76,7 +76,7 @@ def replace_head(
             "view": input_spec(card).key,
             "fit": HEAD_VERSION,
             **of_head,
-            **versions("ai-edge-litert", "pillow", "numpy", "scipy"),
+            **list_versions("ai-edge-litert", "pillow", "numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:

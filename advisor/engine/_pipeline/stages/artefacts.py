@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from advisor.catalog import Card, read_published_labels
 from advisor.compression import (
-    CALIBRATION,
+    CALIBRATION_IMAGES,
     PHOTOGRAPHS_VERSION,
     CalibrationImages,
     CalibrationSource,
@@ -21,7 +21,7 @@ from advisor.compression import (
 from advisor.core import recipe_of
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, versions
+from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, list_versions
 from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.engine._pipeline.stage import (
     RESULT,
@@ -110,7 +110,7 @@ class CardForms(FormInputs):
         limit = None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
-            paths = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))
+            paths = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION_IMAGES, seed))
         elif self.stands_in(materials):
             limit = STAND_IN_CROPS
         return CalibrationImages(paths, self.spec, seed, limit)
@@ -120,7 +120,7 @@ class CardForms(FormInputs):
             return "stands in"
         if materials.images is None:
             return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
-        return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION, materials.question.seed]
+        return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION_IMAGES, materials.question.seed]
 
     def metadata(self, materials: Materials) -> Metadata:
         """Return labels, normalisation and licence, and what the file was trained on."""
@@ -186,7 +186,7 @@ def calibrate_float(
             "grids": list(map(asdict, grids)),
             "calibration": given.calibration_key(materials),
             "view": given.spec.key if given.spec else "",
-            **versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
+            **list_versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -232,7 +232,7 @@ def compress_float(
             "view": given.spec.key if given.spec else "",
             "metadata": asdict(metadata) if metadata else None,
             **({**given.recipe_key(materials), "decided": decided(results)} if learns else {}),
-            **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
+            **list_versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -281,7 +281,7 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
             "scores": read_cached_sha256(results[scored]),
             "labels": list(materials.part(Role.VALIDATION).labels),
             **fold_inputs(folds, materials, results),
-            **versions("numpy", "scipy"),
+            **list_versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, read_published_labels
 from advisor.core import UnsupportedRecipe, UsageError, recipe_of
-from advisor.datasets import VERSION as CAPTURE_VERSION, class_order
+from advisor.datasets import CAPTURE_VERSION, class_order
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import (
     Artefact,
@@ -18,8 +18,8 @@ from advisor.engine._pipeline.materials import (
     Role,
     Workload,
     input_spec,
+    list_versions,
     read_result,
-    versions,
 )
 from advisor.engine._pipeline.resources import Pool, Resources
 from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
@@ -27,7 +27,7 @@ from advisor.engine._pipeline.stages import jobs
 from advisor.isolation import EXPECTED_BYTES, CallLimits
 from advisor.measurement import least_cpu_ms
 from advisor.store import ROWS, add_block, sha256_json
-from advisor.tflite import FEATURES, VERSION as LEVELS_VERSION
+from advisor.tflite import FEATURES, LEVELS_VERSION
 from advisor.training import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
@@ -64,9 +64,9 @@ def convert(card: Card) -> Stage[FloatModel]:
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
         if card.needs_converter:
-            return {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")}
+            return {**identity(materials, card), **list_versions("tensorflow", "keras", "ai-edge-litert")}
         graph = {"graph file": card.filled_graph.sha256} if card.filled_graph else {}
-        return {**identity(materials, card), **graph, **versions("ai-edge-litert", "numpy")}
+        return {**identity(materials, card), **graph, **list_versions("ai-edge-litert", "numpy")}
 
     return Stage(
         StageName.CONVERT,
@@ -91,7 +91,7 @@ def convert_resources(card: Card) -> Resources:
 
 
 @cache
-def cut(card: Card, output: str) -> Stage[FloatModel]:
+def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
     """Write the card's float file with only one of its outputs; for ``features``, the backbone with all its levels.
 
     The backbone is unsupported if a user's file does not end in one linear layer.
@@ -119,11 +119,11 @@ def cut(card: Card, output: str) -> Stage[FloatModel]:
 
 def screen(card: Card) -> Stage[float]:
     """Measure the least CPU time of the card's float backbone at one thread, in ms."""
-    source = cut(card, FEATURES)
+    source = cut_stage(card, FEATURES)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         host = materials.host.fingerprint
-        return {"backbone": results[source].sha256, "host": host, **versions("ai-edge-litert")}
+        return {"backbone": results[source].sha256, "host": host, **list_versions("ai-edge-litert")}
 
     return Stage(
         StageName.SCREEN,
@@ -166,7 +166,7 @@ class FeatureSet:
 
 
 @lru_cache(maxsize=MOST_FEATURE_SETS)
-def features(
+def feature_stages(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
     """Extract the features of ``count`` images, one part for each core.
@@ -174,7 +174,7 @@ def features(
     Features that this backbone computed before, for any set, are reused. ``training`` is the only training that needs
     them; empty if all trainings of the card do.
     """
-    source = cut(card, FEATURES)
+    source = cut_stage(card, FEATURES)
     parts = cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
@@ -232,7 +232,7 @@ def _feature_inputs(card: Card, seen: CaptureAugmentation, source: FloatModel) -
     inputs: dict[str, object] = {
         "trunk": source.sha256,
         "view": input_spec(card).key,
-        **versions("ai-edge-litert", "pillow", "numpy"),
+        **list_versions("ai-edge-litert", "pillow", "numpy"),
     }
     return inputs if seen == AS_IT_IS else {**inputs, "seen": seen.key, "conditions": CAPTURE_VERSION}
 

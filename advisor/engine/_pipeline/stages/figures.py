@@ -8,9 +8,9 @@ from typing import Any
 
 from advisor.compression import PHOTOGRAPHS_VERSION
 from advisor.core import Evaluation, Quantity, TimingFacts, facts_from_json, parse
-from advisor.datasets import VERSION as CAPTURE_VERSION, InputSpec
+from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Materials, Purpose, Role, read_result, versions
+from advisor.engine._pipeline.materials import Materials, Purpose, Role, list_versions, read_result
 from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine._pipeline.stages import jobs
 
@@ -77,7 +77,7 @@ def over_images(
     def inputs(materials: Materials, results: Results) -> Inputs:
         artefact = result_of(source, results).sha256
         pictures = materials.part(role).fingerprint
-        packages = versions("ai-edge-litert", "pillow", "numpy")
+        packages = list_versions("ai-edge-litert", "pillow", "numpy")
         return {"artefact": artefact, "pictures": pictures, "view": spec.key, **own(materials), **packages}
 
     doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
@@ -102,12 +102,12 @@ def over_images(
     )
 
 
-def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+def score_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
     return over_images(StageName.SCORE, jobs.score, PROBABILITIES_FILE, scope, spec, source, role, cost_s)
 
 
-def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+def capture_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
 
     def own(materials: Materials) -> Inputs:
@@ -124,7 +124,7 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
             "artefact": result_of(source, results).sha256,
             "photographs": PHOTOGRAPHS_VERSION,
             "view": spec.key,
-            **versions("ai-edge-litert", "scikit-image"),
+            **list_versions("ai-edge-litert", "scikit-image"),
         }
 
     return Stage(
@@ -155,7 +155,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
             "host": materials.host.fingerprint,
             "threads": list(materials.question.thread_counts),
             "effort": wanted or effort or materials.effort,
-            **versions("ai-edge-litert"),
+            **list_versions("ai-edge-litert"),
         }
 
     return Stage(

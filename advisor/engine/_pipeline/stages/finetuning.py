@@ -17,27 +17,27 @@ from advisor.engine._pipeline.materials import (
     Role,
     Workload,
     input_spec,
+    list_versions,
     read_result,
-    versions,
 )
 from advisor.engine._pipeline.resources import Pool, Resources
 from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName, after
-from advisor.engine._pipeline.stages.backbone import FeatureSet, features, identity
+from advisor.engine._pipeline.stages.backbone import FeatureSet, feature_stages, identity
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
 from advisor.store import read_cached_sha256, sha256_json
-from advisor.tflite import VERSION as LEVELS_VERSION
+from advisor.tflite import LEVELS_VERSION
 from advisor.training import (
     FINETUNE_VERSION,
     FINETUNING,
-    WEIGHTS,
+    WEIGHTS_FILE,
     Finetuning,
     TrainingTime,
     Trials,
     TuningImages,
     epochs_done,
     ship_as_compared,
-    tune,
+    tune_card,
 )
 
 CAPTURED_SHARE = 0.5
@@ -112,7 +112,7 @@ class _Training:
     @cached_property
     def read(self) -> FeatureSet:
         """The features of its images."""
-        return features(self.card, self.role, self.workload.images[self.role])
+        return feature_stages(self.card, self.role, self.workload.images[self.role])
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
@@ -149,10 +149,10 @@ class _Training:
             "groups": list(materials.part(self.role).groups),
             "view": input_spec(self.card).key,
             "knobs": asdict(self.choose(materials, results)),
-            "after": read_cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "after": read_cached_sha256(results[compared].path.with_name(WEIGHTS_FILE)) if compared else "",
             "version": FINETUNE_VERSION,
             "levels": LEVELS_VERSION,
-            **versions("tensorflow", "keras", "numpy", "pillow"),
+            **list_versions("tensorflow", "keras", "numpy", "pillow"),
         }
 
     def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
@@ -176,7 +176,7 @@ class _Training:
         places = folders.checkpoints, folders.model, before.path if before else None
         own_maps = _maps_folder(self.list_inputs(materials, results), folders) if self.is_best else None
         weights = materials.weights[self.card.name]
-        return partial(tune, self.card, weights, tuned, planned, *places, own_maps, time)
+        return partial(tune_card, self.card, weights, tuned, planned, *places, own_maps, time)
 
     def make_epochs(self, materials: Materials, results: Results) -> Epochs:
         """Return what reads the progress of the job."""

@@ -19,12 +19,12 @@ from advisor.engine._pipeline.materials import (
     Purpose,
     Role,
     Workload,
+    list_versions,
     read_result,
-    versions,
 )
 from advisor.engine._pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, holding
 from advisor.engine._pipeline.stages import jobs, unknown_jobs
-from advisor.engine._pipeline.stages.backbone import FeatureSet, cut, features
+from advisor.engine._pipeline.stages.backbone import FeatureSet, cut_stage, feature_stages
 from advisor.engine._pipeline.stages.figures import PROBABILITIES_FILE
 from advisor.measurement import OutOfFold
 from advisor.store import read_cached_sha256, sha256_json
@@ -72,7 +72,7 @@ class TrainedHead:
 
 def join_trained_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
-    source = cut(card, FEATURES)
+    source = cut_stage(card, FEATURES)
     ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
     head = refit_shipped_head(card, workload, purpose) if ships else fit_head(card, training, workload)
     return Stage(
@@ -90,7 +90,7 @@ def join_trained_head(card: Card, training: str, purpose: Purpose, workload: Wor
 
 def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
-    source = cut(card, FEATURES)
+    source = cut_stage(card, FEATURES)
     quick_head = recipe_of(training).quick_head
     train = Role.SUBSET if quick_head else Role.TRAIN
     read = _feature_sets(card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else "")
@@ -138,11 +138,11 @@ def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     The file has the same backbone and head, so it is not run again.
     """
     head = fit_head(card, scope.training, workload)
-    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    read = feature_stages(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         of_head = {"features": read.key(materials, results), "head": results[head].sha256}
-        return {**of_head, "pictures": materials.part(Role.VALIDATION).fingerprint, **versions("scipy", "numpy")}
+        return {**of_head, "pictures": materials.part(Role.VALIDATION).fingerprint, **list_versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
@@ -164,13 +164,13 @@ def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
 
 def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
     """Estimate from the card's features which share of right answers stays right on images of another occasion."""
-    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    read = feature_stages(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
         grouped = bool(materials.require_images().grouping.of)
         of_images = {"features": read.key(materials, results), "grouped": grouped, "version": EXPECTATION_VERSION}
-        return {**parts, **of_images, **versions("scipy", "numpy")}
+        return {**parts, **of_images, **list_versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part = materials.part(Role.LEARNT)
@@ -197,7 +197,7 @@ def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpos
 
     It uses the same recipe as the head that validation scores, on more images.
     """
-    source = cut(card, FEATURES)
+    source = cut_stage(card, FEATURES)
     compared = fit_head(card, HEAD, workload)
     role = purpose.learns
     read = _feature_sets(card, role, workload)
@@ -233,7 +233,7 @@ def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpos
 def _feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
     """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
     seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
-    return tuple(features(card, role, workload.images[role], seen_as, training) for seen_as in seen)
+    return tuple(feature_stages(card, role, workload.images[role], seen_as, training) for seen_as in seen)
 
 
 def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
@@ -245,7 +245,7 @@ def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
     keys = [feature_set.key(materials, results) for feature_set in read]
-    return {"features": keys, "head": HEAD_VERSION, **versions("numpy")}
+    return {"features": keys, "head": HEAD_VERSION, **list_versions("numpy")}
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ def probe_classifier(scope: Scope, spec: InputSpec, source: Stage[Artefact], rol
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         of_file = {"artefact": results[source].sha256, "pictures": materials.part(role).fingerprint, "view": spec.key}
-        return {**of_file, **versions("ai-edge-litert", "pillow", "numpy")}
+        return {**of_file, **list_versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         return partial(unknown_jobs.probe, results[source].path, materials.part(role).paths, spec, folders.out / ROWS)
@@ -350,7 +350,7 @@ def with_unknown(
             "classes": materials.require_images().classes,
             "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
             **fold_inputs(folds, materials, results),
-            **versions("numpy", "scipy"),
+            **list_versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:

@@ -154,7 +154,7 @@ def fold_temperature(
 ) -> dict[str, Any]:
     """Write a classifier with the temperature of its probabilities folded into its head; return its figures and notes.
 
-    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score`.
+    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score_stage`.
     """
     from advisor.tflite import with_temperature
 
@@ -179,7 +179,7 @@ def classify_captures(
 ) -> None:
     """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``.
 
-    Labels count as in :func:`score`.
+    Labels count as in :func:`score_stage`.
     """
     from advisor.measurement import predict_captured
 
@@ -290,7 +290,7 @@ def join(backbone: Path, head: Path, path: Path) -> None:
 
 
 def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
-    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score` does."""
+    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score_stage` does."""
     from scipy.special import softmax
 
     from advisor.training import join_parts

@@ -23,7 +23,7 @@ from advisor.devices import (
     read_export,
 )
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import LocalTarget, Materials, read_result, versions
+from advisor.engine._pipeline.materials import LocalTarget, Materials, list_versions, read_result
 from advisor.engine._pipeline.resources import Pool, Resources
 from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, with_detail
@@ -61,7 +61,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     :class:`RuntimeFigures` as JSON. A runtime that is not installed is a UsageError; one that does not run the file, a
     StageError.
     """
-    from advisor.measurement import disturbance
+    from advisor.measurement import rank_disturbance
 
     connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
@@ -71,7 +71,9 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         if result.contended:
             time.sleep(PAUSE_S)
             (again,) = connection.measure(job)
-            timing, result = min((timing, result), (again, _judge_timing(again)), key=lambda pair: disturbance(pair[1]))
+            timing, result = min(
+                (timing, result), (again, _judge_timing(again)), key=lambda pair: rank_disturbance(pair[1])
+            )
     return to_json(_figures_of(timing, result, effort, "this machine"))
 
 
@@ -192,7 +194,7 @@ def check_in_interpreter(scope: Scope, source: Source, runtime: str) -> Stage[Mi
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         artefact = result_of(source, results).sha256
-        return {"artefact": artefact, "host": materials.host.fingerprint, **versions(package)}
+        return {"artefact": artefact, "host": materials.host.fingerprint, **list_versions(package)}
 
     return Stage(
         StageName.ARENA,

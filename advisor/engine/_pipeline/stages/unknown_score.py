@@ -34,7 +34,7 @@ LEAST_SQUARE = 1e-6
 LEAST_SPREAD = 1e-3
 """Standard deviation of similarities below which they tell nothing apart: that is the precision of float16."""
 
-KEPT = 0.95
+KEPT_SHARE = 0.95
 """Share of known images that are not to be answered ``unknown``."""
 
 
@@ -88,7 +88,7 @@ class UnknownRule:
         return np.asarray(self.offset - self.weight * similarity - logits.max(axis=1))
 
 
-def make_rule(logits: Floats, similarity: Floats, share_kept: float = KEPT) -> UnknownRule:
+def make_rule(logits: Floats, similarity: Floats, share_kept: float = KEPT_SHARE) -> UnknownRule:
     """Return the rule that keeps a share of known images, in which both parts of the score vary equally.
 
     Nothing was fitted to these images, with logits (N, C) and similarities (N,) with the nearest training image.
@@ -125,7 +125,7 @@ def compute_auroc(known: Floats, unknown: Floats) -> Interval:
 
 def share_accepted(known: Floats, unknown: Floats) -> float:
     """Return the share (0-1) of unknown images that pass as known at the score that keeps ``KEPT`` of the known."""
-    return float((unknown <= np.quantile(known, KEPT)).mean())
+    return float((unknown <= np.quantile(known, KEPT_SHARE)).mean())
 
 
 def mean_of(intervals: Sequence[Interval]) -> Interval:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.engine import Role, Scope, cost, input_spec, score
+from advisor.engine import Role, Scope, cost, input_spec, score_stage
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import EventKind, StageEvent
@@ -16,7 +16,7 @@ def scored(cpu_s: float, images: int) -> StageEvent:
     """Return that a file of the card has run over images."""
     artefact = Artefact(CARD.name, "0" * 64, 1)
     price_s = cost.scoring_s(CARD, FLOAT, images)
-    stage = score(Scope(CARD.name), input_spec(CARD), artefact, Role.VALIDATION, price_s)
+    stage = score_stage(Scope(CARD.name), input_spec(CARD), artefact, Role.VALIDATION, price_s)
     return StageEvent(stage, EventKind.DONE, cpu_s=cpu_s)
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, NONE, HeadFacts
+from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, NO_TRAINING, HeadFacts
 from advisor.datasets import InputSpec
 from advisor.engine import Question, Role, StageName, VariantStages, Workload
 from advisor.engine._pipeline.graph import with_all_before
@@ -166,7 +166,7 @@ def test_the_compared_file_and_the_one_that_ships_are_adjusted(training: str, fo
         (HEAD, "weight_int8", TRAINED),
         (HEAD, "int16x8", TRAINED),
         (HEAD_SUBSET, "float32", TRAINED),
-        (NONE, "int8", Workload((NONE,), ("float32", "int8"))),
+        (NO_TRAINING, "int8", Workload((NO_TRAINING,), ("float32", "int8"))),
         (HEAD, "int8", replace(TRAINED, question=Question(DETECTION.name))),
     ],
     ids=["float", "float activations", "16 bits", "quick head", "no images", "detector"],

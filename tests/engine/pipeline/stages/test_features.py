@@ -23,7 +23,7 @@ from advisor.engine._pipeline.graph import with_all_before
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Images
 from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages import jobs as stages_jobs
-from advisor.engine._pipeline.stages.backbone import features
+from advisor.engine._pipeline.stages.backbone import feature_stages
 from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import ChildPool
@@ -73,7 +73,7 @@ def _extract(
     dataset = survey(folder).dataset
     split = Split(tuple(range(len(dataset.images))), (), (), 0)
     given = materials(cache, Images(dataset, split), weights={CARD.name: None})
-    read, made = features(CARD, Role.TRAIN, len(dataset.images), seen), FloatModel(backbone, "0" * 64)
+    read, made = feature_stages(CARD, Role.TRAIN, len(dataset.images), seen), FloatModel(backbone, "0" * 64)
     source = replace(
         read.source, after=(), inputs=lambda *_: {"file": "of this test"},
         job=lambda *_: partial(print), read=lambda _: made,
