@@ -60,9 +60,8 @@ if TYPE_CHECKING:
     )
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (
-        OWN_PROFILE,
         NewDevice,
-        find_provenance,
+        is_own_profile,
         list_remarks,
         load_known_devices,
         own_folder,
@@ -110,7 +109,6 @@ __all__ = [
     "MAX_YAML_BYTES",
     "MICRO_RUNTIME",
     "NAME_PATTERN",
-    "OWN_PROFILE",
     "PRECISIONS",
     "QUIET_HINT",
     "SMALL_DIFFERENCE",
@@ -157,11 +155,11 @@ __all__ = [
     "features_of",
     "file_for",
     "find_phone",
-    "find_provenance",
     "find_shipped_fleets",
     "find_shipped_profiles",
     "find_version",
     "host_profile",
+    "is_own_profile",
     "keep_export",
     "list_devices",
     "list_remarks",

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Predictor, device_names, find_provenance, list_remarks, load_features, read_socs
+from advisor.devices import Predictor, device_names, list_remarks, load_features, read_socs
 from advisor.devices._profiles import load_profiles, read_profile
-from advisor.devices._profiles.listing import PREDICTED, device_json, write_profile
+from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance, write_profile
 from advisor.devices._profiles.loading import Profiles, read_checked_profile
 from advisor.devices._profiles.phones import (
     list_phones,

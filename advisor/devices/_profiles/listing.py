@@ -71,6 +71,11 @@ def find_provenance(profile: DeviceProfile) -> str:
     return SHIPPED if profile.origin.resolve().parent == find_shipped_profiles().resolve() else OWN_PROFILE
 
 
+def is_own_profile(profile: DeviceProfile) -> bool:
+    """Return whether the user or the team wrote the profile."""
+    return find_provenance(profile) == OWN_PROFILE
+
+
 def count_measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
     """Return how many latencies predictions may use, for one target or for all."""
     return sum(row.usable for row in profile.measurements if target is None or row.target == target.name)
@@ -192,7 +197,7 @@ def own_folder() -> Path:
 
 def folder_of(profile: DeviceProfile) -> Path:
     """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
-    return profile.origin.parent if profile.origin and find_provenance(profile) == OWN_PROFILE else own_folder()
+    return profile.origin.parent if profile.origin and is_own_profile(profile) else own_folder()
 
 
 def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:

@@ -17,11 +17,10 @@ from typing import Protocol
 from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
 from advisor.datasets import HOLDOUT
 from advisor.devices import (
-    OWN_PROFILE,
     DeviceProfile,
     DeviceTarget,
     canonical,
-    find_provenance,
+    is_own_profile,
     load_known_devices,
     own_folder,
 )
@@ -96,7 +95,7 @@ class Devices:
         if not selectors and not folders and not own_folder().is_dir():
             return cls()
         profiles = load_known_devices(folders)
-        names = selectors or [name for name, profile in profiles.items() if find_provenance(profile) == OWN_PROFILE]
+        names = selectors or [name for name, profile in profiles.items() if is_own_profile(profile)]
         if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
         return cls(tuple((name, *profiles.require_installed(name)) for name in names))
