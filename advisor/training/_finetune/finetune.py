@@ -105,12 +105,12 @@ def finetune(
     """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
 
     Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
-    arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE` of an earlier call with these arguments, to
-    continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
-    ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
-    ``folder``. ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training that these would
-    shorten takes its ``alone_s``, and its network ships as it is. Raises StageError if the loss is not finite, an image
-    cannot be read, or the checkpoint is damaged.
+    arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE` of an earlier call with these
+    arguments, to continue from with the validation part too: nothing is validated then, and the last mean of the
+    weights is kept. ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads
+    again; None for ``folder``. ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training
+    that these would shorten takes its ``alone_s``, and its network ships as it is. Raises StageError if the loss is not
+    finite, an image cannot be read, or the checkpoint is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, limit or TrainingTime())
