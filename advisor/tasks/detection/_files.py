@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from advisor.exporting import Crops
-    from advisor.measurement import Matched
+    from advisor.measurement import Floats, Matched
 
 PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
 
@@ -363,6 +363,16 @@ def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, 
     return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
 
 
+def _rate_scores(
+    calibration: ScoreCalibration, answers: BoxAnswers, after: Floats, before: Floats
+) -> BoxScores | None:
+    """Return how far scores can be believed after and before their calibration; None where no box was found."""
+    # A short training may end in a network that finds nothing, which says nothing about scores.
+    if not len(answers.scores):
+        return None
+    return BoxScores(*calibration, calibration_error(answers, after), calibration_error(answers, before))
+
+
 @dataclass(frozen=True)
 class Detected(JudgeByShares[FoundObjects]):
     """Judge of found objects."""
@@ -389,10 +399,8 @@ class Detected(JudgeByShares[FoundObjects]):
         facts = replace(own.at(score, images, floats)[0], guarantee=complete_guarantee(answers, score, guarantee))
         if floats is not None:
             calibration = fit_score_calibration(floats.answers)
-            errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
-            facts = replace(
-                facts, threshold=float(calibration.of(np.array(score))), scores=BoxScores(*calibration, *errors)
-            )
+            scores = _rate_scores(calibration, answers, crossfit_scores(answers), answers.scores)
+            facts = replace(facts, threshold=float(calibration.of(np.array(score))), scores=scores)
         return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
     def judge_answers(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
@@ -407,9 +415,8 @@ class Detected(JudgeByShares[FoundObjects]):
                 scores = facts.scores
                 if scores:
                     # The file that ships has the calibration inside, so it is undone to show what it gains.
-                    before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
-                    errors = (calibration_error(seen, values) for values in (seen.scores, before))
-                    scores = BoxScores(scores.slope, scores.offset, *errors)
+                    calibration = ScoreCalibration(scores.slope, scores.offset)
+                    scores = _rate_scores(calibration, seen, seen.scores, calibration.undone(seen.scores))
                 boxes = replace(
                     boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)
                 )

@@ -211,18 +211,17 @@ def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: 
 
 def test_a_detector_that_was_trained_here_has_calibrated_scores_and_a_guarantee(tmp_path: Path) -> None:
     own = save_found(tmp_path / "own.npz", IMAGES, Role.VALIDATION)
-    asked = Guarantees(recall=Shares(0.5))
     run = RunFolder.create(tmp_path, "run")
-    boxes = Detected(DETECTION.metric, BY_BOXES, asked).verdict(Scored(own, own), IMAGES, run, "net").answers.boxes
+    judge = Detected(DETECTION.metric, BY_BOXES, Guarantees(recall=Shares(0.5)))
+    boxes = judge.verdict(Scored(own, own), IMAGES, run, "net").answers.boxes
     assert boxes.guarantee == BoxGuarantee("recall", 0.5, True, boxes.guarantee.seen)
     assert boxes.guarantee.seen.value == 1.0
     assert (boxes.scores.slope, boxes.scores.offset) == (1.0, 0.0), "four boxes do not show that scores are too low"
-    taken = (
-        Detected(DETECTION.metric, BY_BOXES, asked)
-        .verdict(Scored(own, own, trained=False), IMAGES, run, "own")
-        .answers.boxes
-    )
+    taken = judge.verdict(Scored(own, own, trained=False), IMAGES, run, "own").answers.boxes
     assert (taken.scores, taken.guarantee) == (None, boxes.guarantee)
+    nothing = save_found(tmp_path / "nothing.npz", IMAGES, Role.VALIDATION, range(4))
+    empty = judge.verdict(Scored(nothing, nothing), IMAGES, run, "nothing")
+    assert (empty.accuracy.value, empty.answers.boxes.scores) == (0.0, None), "no box says how far scores are right"
 
 
 def test_the_hold_out_shows_the_guarantee_and_the_scores_before_their_calibration(tmp_path: Path) -> None:
@@ -236,6 +235,9 @@ def test_the_hold_out_shows_the_guarantee_and_the_scores_before_their_calibratio
     assert found.guarantee.seen.value == 1.0
     assert (found.scores.slope, found.scores.offset) == (2.0, 0.0)
     assert found.scores.error_before.value > found.scores.error.value
+    nothing = save_found(tmp_path / "nothing.npz", IMAGES, Role.HOLDOUT, range(4))
+    judged, _ = judge.held_out(replace(evaluation(), answers=chosen), nothing, IMAGES)
+    assert judged.holdout_answers.boxes.scores is None
 
 
 def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_path: Path) -> None:
