@@ -43,6 +43,7 @@ class TaskFacts:
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
     gain: Gain | None = None  # what fine-tuning gains where that was measured; None: what the recipe gains
     side: int = 0  # side of the input in pixels; 0 for that of each card
+    guess: float = 0.0  # % of the metric that random scores reach; 0 where that depends on the images
     judging_s: float = 0.0005  # rough seconds of turning the answers to one image of the hold-out into figures
     cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
     own_cards: OwnCards | None = None  # cards of users' own files; None if there are none

@@ -48,6 +48,8 @@ NOT_YOUR_DEVICE = "Not your device"
 
 FINDS_NOTHING = "Finds nothing"
 
+A_GUESS = "No better than a guess"
+
 CLEAR_AUROC = 0.9
 """AUROC (0-1) from which on images of other things are told apart well enough."""
 
@@ -134,13 +136,19 @@ def list_warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
 
 
 def _compare_with_guess(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
-    """Return the risk that a file is worth nothing: it finds nothing, or the most frequent class is right as often."""
+    """Return the risk that a file is worth nothing: it finds nothing, or a guess may be right as often."""
     figure = evaluation.holdout_accuracy or evaluation.accuracy
     if dataset is None or figure is None or figure.provenance is not Provenance.MEASURED:
         return None
     if figure.value < LEAST_PERCENT:
         said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
         return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
+    guess = question.of_task.guess
+    if guess and figure.low is not None and figure.low <= guess:
+        said = (
+            f"A guess reaches {guess:.0f} % {question.of_task.metric}; this file reaches {text.with_interval(figure)} %"
+        )
+        return Risk(A_GUESS, Level.HIGH, f"{said}. Give the search more time or more images.")
     counts = dataset.images_per_class
     # The share of a class is comparable with top-1 only; other metrics do not count images.
     is_top1 = question.of_task.probabilities and question.metric == TOP1
@@ -151,7 +159,7 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
     if figure.low is None or figure.low > share:
         return None
     said = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
-    return Risk("No better than a guess", Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
+    return Risk(A_GUESS, Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
 
 
 def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | None:

@@ -20,7 +20,7 @@ from advisor.core import (
 from advisor.reporting import RunView, load_view
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._html import render_html
-from advisor.reporting._risks import BUDGET, Level, list_risks, list_warnings
+from advisor.reporting._risks import BUDGET, Level, list_risks, list_warnings, risks_of
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, judged_view, run_view, unknown_view, with_dataset
 from tests.run_folders import images, write_run
@@ -75,9 +75,10 @@ def test_capture_conditions_name_the_worst() -> None:
     assert re.findall(r'<td class="n">([\d.]+)</td><td class="bar">', table) == ["14.0", "4.0"]
 
 
-@pytest.mark.parametrize(("accuracy", "said"), [(0.5, "do not ship it"), (24, "Always answering"), (26, "--device")])
-def test_no_better_than_a_guess_is_the_first_risk_and_another_device_than_this_one(accuracy: float, said: str) -> None:
-    risk = list_risks(run_view(), evaluation("one", accuracy=accuracy, p90=20))[0]
+@with_cases
+def test_no_better_than_a_guess_comes_first_then_another_device(accuracy: float, said: str, task: str) -> None:
+    question = replace(run_view().request.question, task=task)
+    risk = risks_of(question, run_view().dataset, evaluation("one", accuracy=accuracy, p90=20))[0]
     assert (said in risk.text, risk.level) == (True, Level.SOME if said == "--device" else Level.HIGH)
 
 
@@ -128,11 +129,8 @@ def test_few_or_no_validation_images_of_a_class_are_a_high_named_risk(
 def test_capture_conditions_are_a_risk_of_tasks_that_are_judged_under_them(judged_detectors: RunView) -> None:
     request = judged_detectors.request
     other = replace(request, question=replace(request.question, task="anomaly"))
-    for view, captured in (
-        (run_view(), True),
-        (judged_detectors, True),
-        (replace(judged_detectors, request=other), False),
-    ):
+    anomalies = replace(judged_detectors, request=other)
+    for view, captured in ((run_view(), True), (judged_detectors, True), (anomalies, False)):
         assert ("Capture" in {risk.name for risk in list_risks(view, evaluation("one"))}) is captured
 
 

@@ -13,5 +13,6 @@ ANOMALY = Anomaly(
     by_class_is="share of the images of a kind of fault that are found",
     default=(HEAD,),
     needs="images of good things",
+    guess=50.0,
     cards=4,
 )
