@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core import Configuration, Evaluation, Status, show_seconds
@@ -139,6 +141,7 @@ class Progress:
         self._load = MachineLoad()
         self._has_told_load = False
         self._run: RunFolder | None = None
+        self._folder: Path | None = None  # that of the run, also after its end
         self._began = 0.0
         self._ends = math.inf
         self._quiet_until = self._kept_until = 0.0
@@ -148,7 +151,11 @@ class Progress:
         threading.Thread(target=self._tick, daemon=True).start()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        # Nothing follows a second interrupt: no answer says how to go on.
+        if kind is KeyboardInterrupt and self._folder is not None:
+            self.tell("ended at once, without an answer; finished evaluations are kept. To continue:")
+            self.tell(f"  advisor search --resume {shlex.quote(str(self._folder))}")
         self.close()
 
     def say(self, text: str) -> None:
@@ -168,6 +175,7 @@ class Progress:
         """Also write what is shown to a run, for the block; the file of a search that ended in order is removed."""
         with self._lock:
             self._run = run
+            self._folder = run.path
             self._show()
         try:
             yield

@@ -109,8 +109,7 @@ def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tm
         progress.start(PLAN, done=())
         finished(progress)
         progress.answer(RunFolder(tmp_path))
-    said = capsys.readouterr()
-    assert said.err + said.out == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_run_keeps_what_the_terminal_shows_until_the_end(
@@ -128,6 +127,16 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
         assert kept.line in capsys.readouterr().err
         assert (kept.now, kept.evaluated, kept.configurations) == (f"converting {CARD}", 0, 2)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_that_ends_a_search_at_once_names_the_command_that_continues_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt), Progress(Lines()) as progress:
+        with progress.kept_in(RunFolder(tmp_path)):
+            pass
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err.endswith(f"  advisor search --resume {tmp_path}\n")
 
 
 def test_time_passes_in_a_log_and_in_the_run_although_no_stage_starts_or_ends(
