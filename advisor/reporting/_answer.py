@@ -18,7 +18,7 @@ from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, describe_limits, shortlist, verdict, wrong_labels
-from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, list_risks, list_warnings
+from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, is_worthless, list_risks, list_warnings
 from advisor.reporting._steps import ALSO, command_words, is_int8_next, list_rest, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
@@ -184,9 +184,9 @@ def _sentences(view: RunView) -> Iterator[Block]:
 
 
 def is_shippable(view: RunView) -> bool:
-    """Return whether the pick of a search that has ended has a file to ship, and no other line says how."""
+    """Return whether the pick of a search that has ended has a file worth shipping, and no other line says how."""
     pick = view.decision.pick
-    if pick is None or not pick.artefact or not view.decision.feasible:
+    if pick is None or not pick.artefact or not view.decision.feasible or is_worthless(view):
         return False
     says_how = view.next_command.startswith("advisor export")
     return not view.unfinished and not view.demonstration and not says_how

@@ -131,11 +131,11 @@ def _right(view: RunView, pick: Evaluation) -> str:
         return ""
     if view.request.question.data is None:
         return f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
-    ends = _show_ends(reached)
     is_judged = pick.top1_on_parts[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
-        return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{ends}{only}."
+        return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{_show_ends(reached)}{only}."
+    ends = _show_ends(reached, "" if _count_right(reached).endswith(OF_HUNDRED) else " %")
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
     return f"Right on {_count_right(reached)} {images}{ends}{only}.{other}"
 
@@ -153,11 +153,10 @@ def _count_right(reached: Quantity) -> str:
     return f"{right:.0f} of {images}"
 
 
-def _show_ends(reached: Quantity) -> str:
-    """Return the interval of an accuracy in words; empty without one."""
+def _show_ends(reached: Quantity, unit: str = "") -> str:
+    """Return the interval of an accuracy in words, with its unit after a count of images; empty without one."""
     if reached.low is None or reached.high is None:
         return ""
-    unit = "" if _count_right(reached).endswith(OF_HUNDRED) else " %"
     return f" (95 %: {reached.low:.0f} to {reached.high:.0f}{unit})"
 
 
@@ -179,6 +178,7 @@ def meeting_line(view: RunView) -> str:
     images = _images_of(view, pick).replace("yours", "ours").replace("that chose it", "that also chose it")
     count = _count_right(reached)
     right = f"{count.removesuffix(OF_HUNDRED)} % right on" if count.endswith(OF_HUNDRED) else f"right on {count}"
+    counts_images = view.task.probabilities and not count.endswith(OF_HUNDRED)
     if not view.task.probabilities:
         right = f"{_whole_percent(reached)} % {view.task.metric} on"
     phones = _on_reference_phones(view)
@@ -187,7 +187,7 @@ def meeting_line(view: RunView) -> str:
     (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
     # The first screen has 90 words: the levels of the ranges stand with the same figures below.
     ends = _show_range(reached, "{:.0f}".format)
-    if not count.endswith(OF_HUNDRED):
+    if counts_images:
         ends = ends.replace(")", " %)")  # the figure before it counts images
     times = f"{show_ms(latency.value)}{_show_range(latency, text.number)}"
     whose = place.partition(" (")[0].removeprefix("a ")

@@ -104,9 +104,12 @@ def list_risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
 def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     grouped = list(_few_groups(dataset))
+    guessed = _compare_with_guess(question, dataset, evaluation)
+    # A file that reaches next to nothing misses all classes, too: it is said once.
+    missed = None if guessed and guessed.name == FINDS_NOTHING else _name_missed_classes(question, evaluation)
     all_risks = (
-        _compare_with_guess(question, dataset, evaluation),
-        _name_missed_classes(question, evaluation),
+        guessed,
+        missed,
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
