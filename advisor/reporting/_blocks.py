@@ -191,6 +191,8 @@ class Chart:
 
     WIDTH, HEIGHT, MARGIN = 640, 260, 44
 
+    SIDE = 66  # at the left and the right: on a phone, the figures of the axis are nearly as wide
+
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Least and largest x, and least and largest y; the largest is above the least."""
@@ -210,7 +212,7 @@ class Chart:
         (left, right), (low, high) = self.ends
         if self.wide:
             x, left, right = map(math.log10, (x, left, right))
-        across = self.MARGIN + (x - left) / (right - left) * (self.WIDTH - 2 * self.MARGIN)
+        across = self.SIDE + (x - left) / (right - left) * (self.WIDTH - 2 * self.SIDE)
         down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
         return f"{across:.1f},{down:.1f}"
 
