@@ -166,7 +166,7 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
 
 
 def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | None:
-    """Return the risk that objects of some classes are never found; None for one answer an image, which has recalls.
+    """Return the risk that objects of some classes are hardly ever found; None for answers of one class.
 
     A mean over classes hides it: a mask that is all background has a third of the best mean IoU of three classes.
     """
@@ -176,11 +176,12 @@ def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | N
     missed = list[str]()
     for name, share in shares.items():
         # A class without an object has no share.
-        if share == 0.0:
+        if share is not None and 100 * share < LEAST_PERCENT:
             missed.append(repr(name))
     if not missed or len(shares) < 2:
         return None
-    said = f"It finds nothing of {listed(missed, NAMED)} ({len(missed)} of {plural(len(shares), 'class', 'classes')})."
+    of_all = f"{len(missed)} of {plural(len(shares), 'class', 'classes')}"
+    said = f"It finds next to nothing of {listed(missed, NAMED)} ({of_all})."
     topic = "Missed classes"
     # One class that is found is the background, which covers most of an image.
     if len(missed) >= len(shares) - 1:

@@ -132,10 +132,10 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
 def test_an_interrupt_that_ends_a_search_at_once_names_the_command_that_continues_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), Progress(Lines()) as progress:
-        with progress.kept_in(RunFolder(tmp_path)):
-            pass
-        raise KeyboardInterrupt
+    progress = Progress(Lines())
+    with progress.kept_in(RunFolder(tmp_path)):
+        progress.say("evaluating")
+    progress.__exit__(KeyboardInterrupt)
     assert capsys.readouterr().err.endswith(f"  advisor search --resume {tmp_path}\n")
 
 

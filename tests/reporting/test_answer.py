@@ -243,6 +243,12 @@ def test_a_file_that_finds_nothing_is_not_to_be_shipped_and_says_so_once(judged_
     answer = said(with_pick(judged_detectors, holdout_accuracy=nothing, holdout_answers=recalls), 1000)
     assert "Reaches 0 % mAP@0.5 on images like yours (95 %: 0 to 18)." in answer
     assert (answer.count("inds nothing"), "To ship" in answer) == (2, False)
+    background = replace(recalls, per_class_recall={"background": 0.53, "crack": 0.004})
+    (first, *_), risk = (
+        opening_lines(view := with_pick(judged_detectors, holdout_answers=background)),
+        "next to nothing",
+    )
+    assert (first.partition(".")[0], risk in said(view)) == ("Not worth shipping yet", True)
 
 
 def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> None:

@@ -363,9 +363,7 @@ def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, 
     return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
 
 
-def _rate_scores(
-    calibration: ScoreCalibration, answers: BoxAnswers, after: Floats, before: Floats
-) -> BoxScores | None:
+def _rate_scores(calibration: ScoreCalibration, answers: BoxAnswers, after: Floats, before: Floats) -> BoxScores | None:
     """Return how far scores can be believed after and before their calibration; None where no box was found."""
     # A short training may end in a network that finds nothing, which says nothing about scores.
     if not len(answers.scores):
