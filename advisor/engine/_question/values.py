@@ -211,8 +211,12 @@ class Request:
         """The name of a run, without its time: the images or the task, and the budget."""
         question = self.question
         budget = self.written["budget"]
-        # Resolved, because a path such as "." has no name.
-        name = question.data.resolve().name if question.data else question.task
+        name = question.task
+        if question.data:
+            # Resolved, because a path such as "." has no name.
+            data = question.data.resolve()
+            # The kind of a table says nothing of the images; a folder may be called "v1.2".
+            name = data.stem if data.is_file() else data.name
         return f"{name}-{budget}" if budget else name
 
 
