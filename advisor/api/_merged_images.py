@@ -102,8 +102,10 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     known_classes = {classes[image.label] for image in of_run}
     _require_known_class(data, known_classes, {image.label for image in merged if image.new})
     if not any(image.new for image in merged) and not corrected:
+        seen = [f"{plural(len(known), 'file is', 'files are')} in the run with this label"] if known else []
+        seen += [f"{plural(returned, 'file shows', 'files show')} the same as its hold-out"] if returned else []
         raise UsageError(
-            f"'{data}' has nothing new: {plural(len(known), 'file')} of the run, and {returned} of its hold-out",
+            f"'{data}' has nothing new: {' and '.join(seen) or 'all of it is in the run'}",
             "add images that the run has not seen, or correct labels",
         )
     new_classes = tuple(sorted({image.label for image in merged} - known_classes))
@@ -127,7 +129,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     if not old:
         raise UsageError(f"'{earlier.name}' does not say which images it learnt from", "search again")
     labels = {entry.path.resolve(): entry.label for entry in old}
-    listing = list_files(data)
+    listing = list_files(data, known=sorted({entry.label for entry in old}))
     # A list may name files of the run: with another label they are corrections, with the same one nothing is new.
     new = []
     for entry in listing.entries:
@@ -135,6 +137,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
             new.append(replace(entry, part=""))
     read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
     _require_old_images(earlier, hashes, read)
+    _require_one_label(data, read.dataset.classes, [image for image in read.dataset.images if not image.part])
     return read
 
 
@@ -158,6 +161,21 @@ def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Su
         raise UsageError(what, "restore the images that the run learnt from, or search again")
 
 
+def _require_one_label(data: Path, classes: Sequence[str], images: Sequence[LabelledImage]) -> None:
+    """Refuse new images of which the same bytes have two labels: nothing tells which of the two is right."""
+    labels: dict[str, set[str]] = {}
+    for image in images:
+        labels.setdefault(image.sha256, set()).add(classes[image.label])
+    twice = [image for image in images if len(labels[image.sha256]) > 1]
+    if twice:
+        names = " and ".join(map(repr, sorted(labels[twice[0].sha256])))
+        raise UsageError(
+            f"'{data}' has {plural(len(twice), 'file')} with the bytes of a file of another class: "
+            f"'{twice[0].path.name}' is {names}",
+            "leave each image in the folder of its class",
+        )
+
+
 def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:
     """Refuse several new classes without an old one: they are probably the old ones under other names."""
     if len(labels) > 1 and not labels & known:
@@ -169,10 +187,7 @@ def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:
 
 
 def _match_bytes(images: Sequence[LabelledImage], first_new: int) -> tuple[dict[int, int], set[int], list[Path]]:
-    """Return the corrected label of old images by place, the places of new files that are old ones, and the corrected.
-
-    Of several new files with the bytes of one image, the last label counts.
-    """
+    """Return new labels of old images by place, the places of new files that are old ones, and the corrected."""
     places = {image.sha256: place for place, image in enumerate(images[:first_new])}
     labels: dict[int, int] = {}
     known: set[int] = set()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
 from advisor.api._runs import search
-from advisor.core import Configuration, Evaluation, StageError, UsageError, Written, plural
+from advisor.core import Configuration, Evaluation, ExitCode, StageError, UsageError, Written, plural
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ SHOWN = 5  # Images that are named for each class that got worse
 
 NOT_ASKED = ("out", "request", "max_trials", "resume", "most_images")
 """Options of the run that the new search does not have: they belong to one run."""
+
+
+class NoNewFile(StageError):
+    """The search with the new images made no file. What it has done is in the cache."""
+
+    exit_code = ExitCode.UNSATISFIED
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,8 @@ class Update(Written):
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer in lines of text."""
+        from advisor.reporting import make_typed_path
+
         lines = [self.reason, f"right on the old hold-out: {self.old.before:.1f} %, then {self.old.after:.1f} %"]
         if self.new is not None:
             lines.append(f"right on new images: {self.new.before:.1f} %, then {self.new.after:.1f} %")
@@ -124,9 +132,9 @@ class Update(Written):
                 f"class '{row.label}' got worse on the old hold-out: {row.before}, then {row.after} of {row.images} "
                 f"right, such as {row.examples[0]}"
             )
-        command = f"advisor export {shlex.quote(str(self.run))} --to bundle"
         # A file that should not ship needs no command: the earlier one stays.
-        lines.append(f"next: {command}" if self.ship else f"the new run: {self.run}")
+        run = shlex.quote(make_typed_path(Path(self.run)))
+        lines.append(f"next: advisor export {run} --to bundle" if self.ship else f"the new run: {run}")
         return tuple(lines)
 
 
@@ -178,7 +186,7 @@ def update(
     from advisor.engine import load_run
 
     earlier = load_run(run)
-    pick = _require_pick(earlier)
+    pick = _require_pick(earlier, shlex.quote(str(run)))
     merged = merge_images(earlier, Path(data))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
@@ -187,12 +195,21 @@ def update(
     asked |= {"data": str(manifest), "out": str(folder)}
     if time_limit is not None:
         asked["time_limit"] = time_limit
+    shipped = (folder / "latest").resolve()
     later = search(quiet=quiet, **asked)
+    grown = RunFolder.open(Path(later.path))
     # A budget that nothing meets still has a closest file as the pick, so None means that no file was made.
     if later.decision.pick is None:
-        raise StageError(f"the search with the new images ended without a file: {later.decision.reason}")
+        grown.give_latest_back(shipped)
+        raise NoNewFile(
+            f"the search with the new images ended without a file: {later.decision.reason}",
+            "give it more time, such as --time-limit 10min",
+        )
     answer = judge_runs(earlier, Path(later.path), merged)
-    RunFolder.open(Path(later.path)).write_json(LINEAGE, answer.to_json())
+    grown.write_json(LINEAGE, answer.to_json())
+    # `advisor export runs/latest` must not ship the file that is not to be shipped.
+    if not answer.ship:
+        grown.give_latest_back(shipped)
     return answer
 
 
@@ -209,18 +226,18 @@ def _repeat_question(earlier: LoadedRun, configuration: Configuration, with_all:
     return asked
 
 
-def _require_pick(earlier: LoadedRun) -> Evaluation:
-    """Return the pick of a run; refuse a run whose images have no class each, or without a file."""
+def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
+    """Return the pick of a run, which is ``typed`` in commands; refuse one without classes, or without a file."""
     task = earlier.question.of_task
     pick = earlier.decision.pick
     if not task.labelled:
         raise UsageError(
             f"'{earlier.name}' is a run of --task {task.name}, and update needs images with one class each",
-            "search again with all images: advisor search --request RUN/request.yaml --data DIR",
+            f"search again with all images: advisor search --request {typed}/request.yaml --data ALL_IMAGES",
         )
     if pick is None or not pick.artefact:
         raise UsageError(
-            f"'{earlier.name}' has no file that could be compared", "continue it: advisor search --resume RUN"
+            f"'{earlier.name}' has no file that could be compared", f"continue it: advisor search --resume {typed}"
         )
     return pick
 

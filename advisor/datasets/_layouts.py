@@ -195,13 +195,15 @@ def _refuse_undecodable(labels: Collection[str]) -> None:
             raise UsageError(message, "rename it") from None
 
 
-def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
+def list_files(path: Path, listed: Listed = lambda _count: None, known: Collection[str] = ()) -> Listing:
     """List the labelled files of a manifest or a folder, whatever its layout, with labels that a model can have.
 
-    See :func:`_list_files`. Raises UsageError for a label with a control character, or of more than
-    :data:`LONGEST_LABEL` characters, wherever it comes from.
+    See :func:`_list_files`. Files that are added to a set with the ``known`` classes may have one class only. Raises
+    UsageError for a label with a control character, or of more than :data:`LONGEST_LABEL` characters, wherever it comes
+    from.
     """
-    listing = without_blanks(_list_files(path, listed))
+    listing = _list_single_class(path, known) if known else None
+    listing = without_blanks(listing or _list_files(path, listed))
     labels = {entry.label for entry in listing.entries}
     unfit = {label for label in labels if len(label) > LONGEST_LABEL}
     unfit |= set(filter(CONTROL.search, labels))
@@ -235,6 +237,21 @@ def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
         f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read {'; '.join(readings)}",
         f"{rename}; the names of classes must be UTF-8",
     )
+
+
+def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
+    """List a table, or a folder with one folder of images, that may have a single class; None for all others."""
+    if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
+        return list_manifest(path, more_labels=known)
+    if not path.is_dir():
+        return None
+    images = scan_folder(path).without_companions().images
+    labels = {names[0] for names in images if len(names) == 2}
+    # A folder called train or test holds a part of a set, and is no class.
+    if len(labels) != 1 or any(len(names) != 2 for names in images) or any(map(part_of, labels - set(known))):
+        return None
+    (label,) = labels
+    return Listing(path, [Entry(path.joinpath(*names), label) for names in images], [label])
 
 
 def _list_files(path: Path, listed: Listed) -> Listing:

@@ -89,7 +89,7 @@ class RunFolder:
         """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         plain_slug = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")
-        name = f"{stamp}-{plain_slug[:40] or 'run'}"
+        name = f"{stamp}-{plain_slug[:40].strip('-') or 'run'}"
         latest = out / "latest"
         if is_latest and latest.exists() and not latest.is_symlink():
             raise UsageError(
@@ -113,11 +113,15 @@ class RunFolder:
         run._earlier = earlier
         return run
 
-    def give_latest_back(self) -> None:
-        """Let ``latest`` lead to the earlier run again, if there is one and no newer run has the link."""
+    def give_latest_back(self, earlier: Path | None = None) -> None:
+        """Let ``latest`` lead to the earlier run again, if there is one and no newer run has the link.
+
+        ``earlier`` is that run; None for the one that had the link when this folder was made.
+        """
+        earlier = earlier or self._earlier
         latest = self.path.parent / "latest"
-        if self._earlier is not None and self._earlier.is_dir() and latest.resolve() == self.path:
-            _link_latest(latest.parent, self._earlier.name)
+        if earlier is not None and earlier.is_dir() and latest.resolve() == self.path:
+            _link_latest(latest.parent, earlier.name)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -3,19 +3,24 @@
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image, ImageOps
 from skimage import data
 
+from advisor.api import _updates as module
 from advisor.api._merged_images import PARTS, GrownImage, MergedImages, merge_images
-from advisor.api._updates import Update, compare_answers
+from advisor.api._updates import NoNewFile, Update, compare_answers, update
 from advisor.core import UsageError
 from advisor.engine import images_folder, load_run
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.makers.searches import Searched
+from tests.run_folders import write_run
 from tests.tables import with_cases
 
 
@@ -58,6 +63,22 @@ def test_classes_that_got_worse_are_named_with_images() -> None:
     assert "class 'a' got worse on the old hold-out: 2, then 1 of 2 right, such as 1.jpg" in answer.lines
 
 
+@pytest.mark.parametrize(("after", "name"), [("a ", "grown"), ("b ", "shipped"), (None, "shipped")])
+def test_latest_leads_to_the_new_run_only_if_its_file_ships(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_images: Searched, after: str | None, name: str
+) -> None:
+    decision = SimpleNamespace(pick=after, reason="")
+    answer = judged(["a"] * 20, [], "b " * 20, (after or "b ") * 20)
+    write_run(tmp_path, name="shipped")
+    for function, result in {"merge_images": MergedImages((), (), 0, 0, ()), "judge_runs": answer}.items():
+        monkeypatch.setattr(module, function, Mock(return_value=result))
+    grow = Mock(side_effect=lambda **_: SimpleNamespace(path=write_run(tmp_path, name="grown").path, decision=decision))
+    monkeypatch.setattr(module, "search", grow)
+    with nullcontext() if after else pytest.raises(NoNewFile, match="ended without a file"):
+        update(with_images.run.path, "more", out=tmp_path)
+    assert (tmp_path / "latest").resolve().name.endswith(name)
+
+
 @pytest.fixture
 def more(tmp_path: Path, with_images: Searched) -> Path:
     """New images of a run: known ones, copies of its hold-out, a corrected label, and 20 of a new class."""
@@ -96,7 +117,17 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
 
 
 def test_a_folder_without_anything_new_is_refused(photos: Path, with_images: Searched) -> None:
-    must_fail(UsageError, "has nothing new: ", merge_images, load_run(with_images.run), photos)
+    must_fail(UsageError, "has nothing new: all of it is in the run", merge_images, load_run(with_images.run), photos)
+
+
+def test_images_of_one_class_are_enough_and_none_may_be_of_two(more: Path, with_images: Searched) -> None:
+    shutil.rmtree(more / "rocket 'é'")
+    shutil.copy(more / "coins" / "0.jpg", more / "astronaut" / "0.jpg")
+    said = r"2 files with the bytes of a file of another class: '0.jpg' is 'astronaut' and 'coins'"
+    must_fail(UsageError, said, merge_images, load_run(with_images.run), more)
+    shutil.rmtree(more / "astronaut")
+    merged = merge_images(load_run(with_images.run), more)
+    assert (merged.new_classes, sum(image.new for image in merged.images)) == (("coins",), 20)
 
 
 def test_several_new_classes_alone_are_probably_old_ones_under_other_names(more: Path, with_images: Searched) -> None:
