@@ -296,7 +296,8 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
     elif ship:
         reason = f"ship the new file: {gained}{unchanged}, which shows no loss"
     else:
-        reason = f"keep the old file: the images show no gain: {gained}{unchanged}"
+        why = "the gain may be chance" if every.gain > 0 else "the images show no gain"
+        reason = f"keep the old file: {why}: {gained}{unchanged}"
     return Update(
         parent=parent,
         run=run,

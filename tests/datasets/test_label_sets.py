@@ -47,21 +47,28 @@ def test_lines_of_json_have_lists(images: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "rows", "message"),
+    ("header", "rows", "message", "hint"),
     [
-        ("path,labels", lambda _: "", "names no label"),
-        ("path,r,g,b", lambda _: ",,-1", "has no label that 3 images have and 3 lack"),
-        ("path,labels", lambda number: "one" if number == 5 else "", r"'one' \(1\)"),
-        ("path,labels", lambda _: "all", r"too few images lack them: 'all' \(60\)"),
-        ("path,width", lambda number: str(100 + number), "has no column of labels, and none of 1 and 0, but 'path'"),
-        ("path,r", lambda n: "perhaps" if n == 5 else str(n % 2), "row 7 of .* has 'perhaps' in the column"),
-        ("path,labels", lambda n: "|".join(map(str, range(n * 20, n * 20 + 20))), "has 1,200 labels"),
+        ("path,labels", lambda _: "", "names no label", "give a CSV"),
+        ("path,r,g,b", lambda _: ",,-1", "has no label that 3 images have and 3 lack", "write 1 or 0"),
+        ("path,labels", lambda number: "one" if number == 5 else "", r"'one' \(1\)", "add images"),
+        ("path,labels", lambda _: "all", r"too few images lack them: 'all' \(60\)", "add images"),
+        (
+            "labels,path",
+            lambda number: f"no/{number}.png",
+            "names 60 images, and none can be used",
+            "correct the paths",
+        ),
+        ("path,width", lambda number: str(100 + number), "has no column of labels, and none of 1 and 0", "give a CSV"),
+        ("path,r", lambda n: "perhaps" if n == 5 else str(n % 2), "row 7 of .* has 'perhaps' in the column", ""),
+        ("path,labels", lambda n: "|".join(map(str, range(n * 20, n * 20 + 20))), "has 1,200 labels", "1,000"),
     ],
 )
 def test_tables_that_say_too_little_are_refused(
-    images: Path, header: str, rows: Callable[[int], str], message: str
+    images: Path, header: str, rows: Callable[[int], str], message: str, hint: str
 ) -> None:
-    must_fail(UsageError, message, LabelSetSurvey.read_images, write_table(images, rows, header))
+    refused = must_fail(UsageError, message, LabelSetSurvey.read_images, write_table(images, rows, header))
+    assert refused.hint.startswith(hint)
 
 
 def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) -> None:

@@ -1,5 +1,6 @@
 """Check a data set before anything is learnt from it."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -22,6 +23,7 @@ GOOD_CLASS = 50  # With fewer images, a class has fewer than ten in the hold-out
 MAX_IMBALANCE = 5.0
 MIN_IMAGES_PER_CLASS = 8
 MAX_UNREADABLE_SHARE = 0.2
+NUMBER = re.compile(r"\d+")
 
 
 def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
@@ -208,12 +210,16 @@ def check_images(survey: Survey, alike: Sequence[Pair], faults: Iterable[Finding
 def report_unreadable(dataset: Dataset) -> Iterator[Finding]:
     """Yield a finding on the files that were left out."""
     if dataset.rejected:
-        reasons = Counter(row.reason for row in dataset.rejected).most_common(3)
-        listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+        # Reasons that name the rows of a table differ in their numbers alone.
+        alike: dict[str, list[str]] = {}
+        for row in dataset.rejected:
+            alike.setdefault(NUMBER.sub("", row.reason), []).append(row.reason)
+        groups = sorted(alike.values(), key=len, reverse=True)[:3]
+        listed = "; ".join(f"{'such as ' * (len(set(group)) > 1)}{group[0]} ({len(group)})" for group in groups)
         yield Finding(
             Kind.UNREADABLE,
             f"{phrase_count(len(dataset.rejected), 'file')} cannot be used: {listed}",
-            "replace or remove them",
+            "replace, correct or remove them",
             tuple((row.path,) for row in dataset.rejected),
             tuple(row.reason for row in dataset.rejected),
             tuple(row.path for row in dataset.rejected),

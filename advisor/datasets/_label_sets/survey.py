@@ -25,7 +25,7 @@ from advisor.datasets._checks.findings import (
 )
 from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._label_sets.stratification import deal_out
-from advisor.datasets._label_sets.tables import HINT, list_label_sets
+from advisor.datasets._label_sets.tables import list_label_sets
 from advisor.datasets._split import Split
 from advisor.datasets._survey import Progress, Survey, survey
 from advisor.store import sha256_json
@@ -127,6 +127,23 @@ class LabelSetSurvey:
         return tuple(self.classes[label] for label in np.flatnonzero(self.truth[place] == 1).tolist())
 
 
+def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError:
+    """Return the error of a set of which no label can be learnt, with what is most probably wrong."""
+    dataset = read.images.dataset
+    lost = dataset.rejected
+    if lost and not dataset.images:
+        what = (
+            f"{phrase_count(len(lost), 'image')}, and none can be used; the first: '{dataset.show_path(lost[0].path)}'"
+        )
+        hint = "correct the paths: they are relative to the folder of the table"
+        return UsageError(f"--data: '{path}' names {what}: {lost[0].reason}", hint)
+    hint = f"add images that have a label, and images that lack it, at least {LEAST} of each"
+    if (read.truth == UNKNOWN).all():
+        hint = "write 1 or 0 where it is known: an empty cell, '?' and -1 say that nobody knows it"
+    more = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}" if lost else ""
+    return UsageError(f"--data: '{path}' has no label that {LEAST} images have and {LEAST} lack: {why}{more}", hint)
+
+
 def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     """Return the images without labels that cannot be learnt and judged, and without images of which nothing is known.
 
@@ -144,9 +161,7 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     useless = {*few, *everywhere}
     useful = [place for place in range(len(read.classes)) if place not in useless]
     if not useful:
-        lost = [f"; '{read.images.dataset.show_path(row.path)}': {row.reason}" for row in read.images.dataset.rejected]
-        what = f"has no label that {LEAST} images have and {LEAST} lack: {' '.join(notes)}"
-        raise UsageError(f"--data: '{path}' {what}{lost[0] if lost else ''}", HINT)
+        raise _refuse_all_labels(read, path, " ".join(notes).removesuffix("."))
     truth = read.truth[:, useful]
     silent = np.flatnonzero((truth == UNKNOWN).all(axis=1)).tolist()
     images = read.images

@@ -93,7 +93,8 @@ class TagContent:
     def summary(self) -> str:
         """The number of images and of labels."""
         mean = (self.read.truth == 1).sum() / max(len(self.read.truth), 1)
-        return f"{plural(len(self.read.truth), 'image')}, {len(self.read.classes)} labels, {mean:.1f} of them an image"
+        labels = plural(len(self.read.classes), "label")
+        return f"{plural(len(self.read.truth), 'image')}, {labels}, {mean:.1f} of them in an image on average"
 
     def label(self, path: Path) -> str:
         """Return the labels of an image; empty for one that was left out."""

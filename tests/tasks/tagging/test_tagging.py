@@ -33,7 +33,7 @@ def test_images_and_labels_that_teach_nothing_are_named(tmp_path: Path) -> None:
     (contradiction,) = read.images.dataset.rejected
     assert contradiction.reason == "rows 8 and 9 of 'tags.csv' contradict each other on 'g'"
     check = check_tags(table, lambda _: None)
-    assert check.content.summary == "59 images, 3 labels, 1.4 of them an image"
+    assert check.content.summary == "59 images, 3 labels, 1.4 of them in an image on average"
     messages = {finding.kind: finding.message for finding in check.findings}
     assert messages[TagFault.NONE] == "8 images have no label"
     assert "'lonely' (1)" in messages[TagFault.UNUSED]
