@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
-from advisor.core import AdvisorError, UsageError, load_integration, nearest, visible
+from advisor.core import AdvisorError, StageError, UsageError, load_integration, nearest, show_seconds, visible
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing, Way
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ CLOUDS = "advisor.device_clouds"
 CLOUD_NAMES = ("aihub", "devicefarm")
 """The names of those entry points. They are listed here because the schema of profiles names them, and a build makes it
 before the package with its entry points is installed."""
+
+ASK_S = 60.0
+"""Seconds that a cloud may take to list its devices."""
 
 LONGEST_NAME = 120
 SHOWN = 5  # Devices that an error lists
@@ -73,12 +77,28 @@ def cloud_named(name: str) -> DeviceCloud:
 def ask_devices(cloud: str) -> Mapping[str, tuple[str, ...]] | AdvisorError:
     """Return the devices of a cloud as :meth:`DeviceCloud.list_devices` does, or why they are not known.
 
-    A process asks a cloud once: a client tries again for most of a minute before it gives up.
+    A process asks a cloud once. A client tries again for minutes if a cloud says nothing, so it is left after
+    :data:`ASK_S`: whoever waits has the prediction in its place.
     """
-    try:
-        return cloud_named(cloud).list_devices()
-    except AdvisorError as error:
-        return error
+    answers = list[Mapping[str, tuple[str, ...]] | AdvisorError]()
+    faults = list[Exception]()
+
+    def ask() -> None:
+        try:
+            answers.append(cloud_named(cloud).list_devices())
+        except AdvisorError as error:
+            answers.append(error)
+        except Exception as error:  # the caller raises it again
+            faults.append(error)
+
+    asking = Thread(target=ask, name=f"ask-{cloud}", daemon=True)
+    asking.start()
+    asking.join(ASK_S)
+    if faults:
+        raise faults[0]
+    if not answers:
+        return StageError(f"{cloud_named(cloud).title} did not answer within {show_seconds(ASK_S)}")
+    return answers[0]
 
 
 def require_device(cloud: str, device: str, devices: Mapping[str, tuple[str, ...]]) -> str:

@@ -76,7 +76,8 @@ def _describe_unlisted(
     """Return the known profile of a device of a cloud that does not answer; UsageError if there is none."""
     known = find_known((_IN_BRACKETS.sub("", device),), (), profiles)
     if known is None:
-        raise UsageError(f"{cloud}:{device} cannot be looked up: {problem.message}", problem.hint) from problem
+        hint = problem.hint or f"try again when it answers; or {describe_by_hand(device, f'{cloud}: {device}')}"
+        raise UsageError(f"{cloud}:{device} cannot be looked up: {problem.message}", hint) from problem
     _log.warning("%s:%s is predicted: %s", cloud, device, problem.message)
     return _connect(cloud, device, known)
 

@@ -211,7 +211,7 @@ def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values())
     for folder in chosen:
         if not any(folder.glob("*.yaml")):
-            raise UsageError(f"{folder} has no device profile", "give a folder that holds *.yaml files")
+            raise UsageError(f"'{folder}' has no device profile", "give a folder that holds *.yaml files")
     return profiles
 
 

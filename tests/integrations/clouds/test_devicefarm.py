@@ -61,3 +61,9 @@ def test_a_farm_that_fails_leaves_the_prediction(
 def test_devices_are_listed_and_the_nearest_is_named(devicefarm: DeviceFarm) -> None:
     assert [phone.name for phone in devices.list_devices(cloud="devicefarm")] == [DEVICE]
     must_fail(UsageError, "did you mean 'Google Pixel 8'", devices.show, "devicefarm:Google Pixel 9")
+
+
+def test_a_farm_that_says_nothing_is_not_waited_for(devicefarm: DeviceFarm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.devices._connections.clouds.ASK_S", 0.0)
+    refused = must_fail(UsageError, "AWS Device Farm did not answer within 0 s", devices.show, "devicefarm:Our Phone")
+    assert "advisor devices add our-phone.yaml" in refused.hint
