@@ -61,6 +61,10 @@ GITIGNORE = """\
 """Content of ``.gitignore`` in a run folder."""
 
 
+LONGEST_SLUG = 60
+"""Letters of a run's name behind its time: enough for the images and a device, of which no letter may be lost."""
+
+
 def answers_file(name: str) -> str:
     """Return the path within a run of the answers of this name."""
     return f"answers/{name}.npy"
@@ -89,7 +93,7 @@ class RunFolder:
         """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         plain_slug = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")
-        name = f"{stamp}-{plain_slug[:40].strip('-') or 'run'}"
+        name = f"{stamp}-{plain_slug[:LONGEST_SLUG].strip('-') or 'run'}"
         latest = out / "latest"
         if is_latest and latest.exists() and not latest.is_symlink():
             raise UsageError(

@@ -88,7 +88,7 @@ def test_cron_prints_what_changed_and_then_is_quiet(models: Path, environment: d
     for code, said in ((4, f"{CHANGED}\n"), (0, "")):
         (tmp_path / "code").write_text(str(code))
         assert shell(command, environment, tmp_path) == said
-        assert (tmp_path / "called").read_text() == f"{NIGHTLY}\n"
+        assert (tmp_path / "called").read_text() == f"{NIGHTLY} --quiet\n"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -203,7 +204,12 @@ class Session:
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
             child = Child(evaluations, selector, environment, manifest, answers, sources=(measured.folder.path,))
             made = self._made(before, start, child)
-        return self._answer(before, selector, causes, made, remarks_of(device))
+        remarks = remarks_of(device)
+        if device.profile.connection is not None:
+            # Nightly jobs also run while a phone is away, so whoever connected it must know that it was not asked.
+            asks = f"advisor benchmark FILE --device {shlex.quote(selector)} measures there"
+            remarks = (*remarks, f"{device.label}: predicted, and not asked over its connection; {asks}")
+        return self._answer(before, selector, causes, made, remarks)
 
     def _on_host(self, origin: Origin) -> Reevaluation:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""

@@ -69,7 +69,9 @@ def test_a_device_that_is_gone_is_remarked_and_the_run_is_answered_as_it_is(run:
 
 
 def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devices: Path, tmp_path: Path) -> None:
-    own_profile(tmp_path / "new", "our-tablet")
-    add_profile(tmp_path / "new" / "our-tablet.yaml")
+    profile = own_profile(tmp_path / "new", "our-tablet") / "our-tablet.yaml"
+    profile.write_text(profile.read_text() + "connection: {ssh: nobody@127.0.0.1}\n")
+    add_profile(profile)
     found = reevaluate(run.path, Devices.chosen([], []))
     assert [result.causes for result in found] == [(), ("the device our-tablet was added",)]
+    assert "our-tablet: predicted, and not asked over its connection; " in found[1].remarks[-1]
