@@ -215,21 +215,11 @@ def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkey
     assert ended == ["closed"]
 
 
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        (
-            {"training": FINETUNE_CACHED, "has": only_all_is_missing, "executor": "ray"},
-            "a network is trained on all images with --executor local only",
-        ),
-        ({"limit_s": 11.0, "known": False}, "there was no time left for it; advisor search --resume"),
-        ({"held": 0}, "there is no hold-out, so it has learnt from all images"),
-        ({"training": "none"}, "the pick does not learn from your images"),
-        ({"training": "finetune_cached", "known": False}, "the training that it continues is no longer in the cache"),
-    ],
-)
+@with_cases
 def test_the_reason_says_why_no_file_learns_from_all_images(tmp_path: Path, how: dict[str, Any], reason: str) -> None:
-    folder, made = shipped(tmp_path, right(tmp_path), **how)
+    # Only of a search with other executors, everything but the network of all images is in the cache.
+    has = {"has": only_all_is_missing} if "executor" in how else {}
+    folder, made = shipped(tmp_path, right(tmp_path), **how, **has)
     assert made.reason.startswith(reason)
     assert made.file == ""
     assert not list(folder.path.glob("artifacts/*-all.tflite"))

@@ -106,22 +106,17 @@ def test_stages_from_the_cache_teach_nothing_and_one_disturbance_little(tmp_path
     assert CostCalibration(tmp_path / "pace.json").pace[StageName.CONVERT] == pytest.approx(MOST)
 
 
-@pytest.mark.parametrize(
-    ("stage", "price_s", "planned", "last", "ratio"),
-    [
-        (StageName.FINETUNE_CACHED, 200.0, 10, (EventKind.EPOCH, 80.0), 2.0),
-        (StageName.FINETUNE_TOP, 100.0, 4, (EventKind.DONE, 75.0), 1.5),
-    ],
-    ids=["ended", "time limit"],
-)
+@with_cases
 def test_a_training_that_was_ended_teaches_what_its_epochs_took(
-    tmp_path: Path, stage: StageName, price_s: float, planned: int, last: tuple[EventKind, float], ratio: float
+    tmp_path: Path, stage: str, price_s: float, planned: int, last: tuple[str, float], ratio: float
 ) -> None:
     book = CostCalibration(tmp_path / "pace.json")
-    for done, (kind, seconds) in enumerate([(EventKind.EPOCH, 50.0), last], start=1):
-        book.note(StageEvent(_stage(stage), kind, 3.0 * seconds, epochs=(done, planned), cpu_s=seconds), price_s)
+    training = _stage(StageName(stage))
+    for done, (kind, seconds) in enumerate([("epoch", 50.0), last], start=1):
+        event = StageEvent(training, EventKind(kind), 3.0 * seconds, epochs=(done, planned), cpu_s=seconds)
+        book.note(event, price_s)
     book.keep()
-    assert CostCalibration(tmp_path / "pace.json").pace[stage] == pytest.approx(ratio)
+    assert CostCalibration(tmp_path / "pace.json").pace[training.name] == pytest.approx(ratio)
 
 
 def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from advisor.tflite import FEATURES
 from tests.engine.pipeline.boxed import CAT, DOG, boxed_images
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
+from tests.tables import with_cases
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
@@ -40,21 +41,9 @@ def names(stages: VariantStages) -> Counter[str]:
     return Counter(stage.name.value for stage in with_all_before(stages.evaluation))
 
 
-@pytest.mark.parametrize(
-    ("training", "form", "workload", "expected"),
-    [
-        (HEAD, "int8", TRAINED, {
-            "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
-            "compress": 2, "adjust": 2, "score": 2, "confidence": 1, "timing": 1,
-        }),
-        (NO_TRAINING, "int8", PUBLISHED, {
-            "convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1,
-        }),
-        (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "confidence": 1, "timing": 1}),
-    ],
-    ids=["head fitted and file made twice", "published classifier compressed once", "scores of detector calibrated"],
-)  # fmt: skip
-def test_a_variant_has_its_stages(training: str, form: str, workload: Workload, expected: dict[str, int]) -> None:
+@with_cases
+def test_a_variant_has_its_stages(training: str, form: str, images: str, expected: dict[str, int]) -> None:
+    workload = {"classes": TRAINED, "none": PUBLISHED, "boxes": BOXED}[images]
     assert names(VariantStages(CARD, training, form, workload)) == expected
 
 

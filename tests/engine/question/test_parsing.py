@@ -10,7 +10,7 @@ from advisor.core import TASKS, Costs, Limits, UsageError
 from advisor.core._preferences import PREFERENCES
 from advisor.engine import Execution, Question, Request, resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
-from advisor.engine._question.values import collect_options, read_file
+from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
 from advisor.isolation import usable_cores
 from advisor.store import value_at
 from tests.builders import must_fail
@@ -133,9 +133,9 @@ def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, te
 
 
 @with_cases
-def test_a_search_ends_by_itself_where_its_work_is_left_to_it(options: dict[str, object], points: float) -> None:
+def test_a_search_ends_by_itself_where_its_work_is_left_to_it(options: dict[str, object], points: float | None) -> None:
     request = resolve(options)
-    assert request.execution.least_gain(request.question) == pytest.approx(points)
+    assert request.execution.least_gain(request.question) == pytest.approx(LEAST_GAIN if points is None else points)
 
 
 def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> None:

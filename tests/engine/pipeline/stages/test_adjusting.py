@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, NO_TRAINING, HeadFacts
+from advisor.core import FINETUNE_CACHED, HEAD, NO_TRAINING, HeadFacts
 from advisor.datasets import InputSpec
 from advisor.engine import Question, Role, StageName, VariantStages, Workload
 from advisor.engine._pipeline.graph import with_all_before
@@ -20,6 +20,7 @@ from advisor.tasks.detection import DETECTION
 from advisor.tflite import pack, read_head, unpack, with_probe
 from advisor.training import extract_features
 from tests.engine.plans import image_counts
+from tests.tables import with_cases
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form, random_images
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -159,19 +160,10 @@ def test_the_compared_file_and_the_one_that_ships_are_adjusted(training: str, fo
     assert adjusting(training, form) == ["compare", "ship"]
 
 
-@pytest.mark.parametrize(
-    ("training", "form", "workload"),
-    [
-        (HEAD, "float32", TRAINED),
-        (HEAD, "weight_int8", TRAINED),
-        (HEAD, "int16x8", TRAINED),
-        (HEAD_SUBSET, "float32", TRAINED),
-        (NO_TRAINING, "int8", Workload((NO_TRAINING,), ("float32", "int8"))),
-        (HEAD, "int8", replace(TRAINED, question=Question(DETECTION.name))),
-    ],
-    ids=["float", "float activations", "16 bits", "quick head", "no images", "detector"],
-)
-def test_other_files_keep_their_head(training: str, form: str, workload: Workload) -> None:
+@with_cases
+def test_other_files_keep_their_head(training: str, form: str, images: str) -> None:
+    boxed = replace(TRAINED, question=Question(DETECTION.name))
+    workload = {"classes": TRAINED, "none": Workload((NO_TRAINING,), ("float32", "int8")), "boxes": boxed}[images]
     assert adjusting(training, form, workload) == []
 
 
