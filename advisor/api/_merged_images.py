@@ -102,14 +102,22 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     known_classes = {classes[image.label] for image in of_run}
     _require_known_class(data, known_classes, {image.label for image in merged if image.new})
     if not any(image.new for image in merged) and not corrected:
-        seen = [f"{plural(len(known), 'file is', 'files are')} in the run with this label"] if known else []
-        seen += [f"{plural(returned, 'file shows', 'files show')} the same as its hold-out"] if returned else []
-        raise UsageError(
-            f"'{data}' has nothing new: {' and '.join(seen) or 'all of it is in the run'}",
-            "add images that the run has not seen, or correct labels",
-        )
+        raise _refuse_nothing_new(data, len(known), returned)
     new_classes = tuple(sorted({image.label for image in merged} - known_classes))
     return MergedImages(tuple(merged), new_classes, len(known) - len(corrected), returned, tuple(corrected))
+
+
+def _refuse_nothing_new(data: Path, known: int, returned: int) -> UsageError:
+    """Return the error of new files that are all known or returned, see :class:`MergedImages`."""
+    seen = []
+    if known:
+        seen.append(f"{plural(known, 'file is', 'files are')} in the run with this label")
+    if returned:
+        seen.append(f"{plural(returned, 'file shows', 'files show')} the same as its hold-out")
+    return UsageError(
+        f"'{data}' has nothing new: {' and '.join(seen) or 'all of it is in the run'}",
+        "add images that the run has not seen, or correct labels",
+    )
 
 
 def _read_images(earlier: LoadedRun, data: Path) -> Survey:

@@ -62,7 +62,10 @@ LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", 
 _COLUMNS = (
     TableColumn[Any]("run", left=True, whole=True),
     *columns("state", "pick", "accuracy", left=("state", "pick")),
-    *(TableColumn[Any](title, width=100) for title in ("latency", "size")),
+    TableColumn[Any]("of", left=True, width=140),
+    TableColumn[Any]("latency", width=100),
+    TableColumn[Any]("on", left=True, width=140),
+    TableColumn[Any]("size", width=100),
 )
 
 INDEX = f"{__version__}, 2"  # What makes rows; the number is raised when equal runs have another one
@@ -197,7 +200,10 @@ def _cells(row: RunRow) -> tuple[str, ...]:
     if row.pick and answer == row.model and not row.feasible:
         answer = f"{answer} (closest; nothing meets the limits)"
     state = f"{row.state}, not verifiable" if row.remark else row.state.value
-    return row.name, state, answer or row.why or "no pick", *figures(row.pick)
+    accuracy, latency, size = figures(row.pick)
+    # Runs of several tasks and devices stand below one another.
+    metric, device = (row.metric, row.pick.configuration.target.device) if row.pick else ("", "")
+    return row.name, state, answer or row.why or "no pick", accuracy, metric, latency, device, size
 
 
 class Runs:

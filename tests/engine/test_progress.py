@@ -129,9 +129,7 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupt_that_ends_a_search_at_once_names_the_command_that_continues_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_second_interrupt_names_the_command_to_continue(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     progress = Progress(Lines())
     with progress.kept_in(RunFolder(tmp_path)):
         progress.say("evaluating")

@@ -217,6 +217,8 @@ class Request:
             data = question.data.resolve()
             # The kind of a table says nothing of the images; a folder may be called "v1.2".
             name = data.stem if data.is_file() else data.name
+            # The images of an update are called as the run that they continue, and the new run has a time of its own.
+            name = re.sub(r"^\d{8}-\d{6}-", "", name)
         return f"{name}-{budget}" if budget else name
 
 

@@ -40,16 +40,18 @@ def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> 
     assert "'nowhere' is not a folder" in ended(called(("runs", "nowhere"), tmp_path, dict(os.environ)), 2).err
 
 
-def test_a_narrow_terminal_shows_whole_names(
+def test_a_narrow_terminal_shows_whole_names_and_a_wide_one_metrics_and_devices(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(runs, manifest=ENDED, name="a-name-of-many-words-in-all")
     monkeypatch.setenv("COLUMNS", "80")
     print_runs(Runs(runs).rows())
     said = capsys.readouterr().out
-    assert run.path.name in said
-    assert "accuracy" in said
-    assert "latency" not in said
+    assert [name in said for name in (run.path.name, "accuracy", "latency")] == [True, True, False]
+    write_all(load_view(run), run.path)
+    monkeypatch.setenv("COLUMNS", "180")
+    print_runs(Runs(runs).rows())
+    assert re.search(r"best int8 +92\.0 % +Top-1 +20\.0 ms +host +", capsys.readouterr().out)
 
 
 def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
