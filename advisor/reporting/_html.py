@@ -124,7 +124,9 @@ def _growth(pick: Evaluation | None) -> AppGrowth | None:
 def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
     """Return the plot of accuracy against latency with the pick in it; nothing where there is nothing to compare."""
     pick = view.decision.pick
-    rows = phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]
+    fastest = phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]
+    # The pick may have another number of threads than the fastest evaluation of its file, which breaks a limit.
+    rows = [pick if pick is not None and row.variant == pick.variant else row for row in fastest]
     figures = [(text.name(row), row.latency, row.accuracy) for row in rows]
     dots = []
     for name, latency, accuracy in figures:

@@ -387,10 +387,11 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     elif lost < LARGE_LOSS:
         level = Level.SOME
     condition = f"{worst.condition}, strength {worst.strength:g}"
-    said = (
-        f"Under the worst capture condition ({condition}), {worst.top1:.1f} % are right, {lost:.1f} points less than "
-        "on the unchanged images."
-    )
+    reached = f"{worst.top1:.1f} % are right"
+    if not question.of_task.probabilities:
+        reached = f"it reaches {worst.top1:.1f} % {question.of_task.metric}"
+    less = f"{lost:.1f} points less than on the unchanged images"
+    said = f"Under the worst capture condition ({condition}), {reached}, {less}."
     if level is Level.HIGH and question.of_task.robust and not question.robust:
         learns = ", and trains with them" if question.of_task.labelled else ""
         said += f" A search with --objective {ROBUST} compares by such images{learns}."

@@ -27,6 +27,7 @@ from tests.makers.phones import Phone
 from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
+from tests.tables import with_cases
 
 GPU = {"name": "tflite-gpu", "runtime": "tflite", "accelerator": "gpu", "precisions": ["float32", "float16"]}
 HOT = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=9000 curr=14900")
@@ -80,16 +81,9 @@ def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Targ
     assert found.latency_distribution is None
 
 
-@pytest.mark.parametrize(
-    ("printed", "reason"),
-    [
-        ("no timings \x00 here", "benchmark_model printed no timings"),
-        ("", "disconnected, or its tool printed nothing"),
-        (HOT, "throttled: the last run took 1.66 times as long as the first"),
-    ],
-)
+@with_cases
 def test_rubbish_and_heat_fail(over_adb: TargetDevice, model: Path, tmp_path: Path, printed: str, reason: str) -> None:
-    tool_printing(tmp_path / "tool", printed)
+    tool_printing(tmp_path / "tool", HOT if printed == "hot" else printed)
     found = measure_over_connection(predicted(), over_adb, model)
     assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
     assert reason in found.reason
