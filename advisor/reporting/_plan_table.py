@@ -18,9 +18,13 @@ PLAN = Rows(tuple(FORECAST_COLUMNS), Forecast.to_row)
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = (
-    "latency without a mark: timed here before; ~ predicted from other machines and timings here; ? rough (MACs only)"
+    "latency without a mark: timed here before; ~ predicted from other machines and timings here; "
+    "? rough (latency from MACs, size from parameters)"
 )
-LEGEND_THERE = "latency without a mark: measured or published for that device; ~ predicted; ? rough (MACs only)"
+LEGEND_THERE = (
+    "latency without a mark: measured or published for that device; ~ predicted; "
+    "? rough (latency from MACs, size from parameters)"
+)
 NAMES_SHOWN = 8
 
 ROOMY = 100

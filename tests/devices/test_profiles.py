@@ -178,26 +178,26 @@ def test_the_build_of_a_package_for_cpus_counts_as_the_package(tmp_path: Path, m
 def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> None:
     board = profiles["raspberry-pi-4"]
     said = board.build_remark(board.target())
-    build = "LiteRT 2.3.0 with XNNPACK, 64-bit, the build in the package ai-edge-litert"
+    build = "CPU with 4 threads, LiteRT 2.3.0 with XNNPACK, 64-bit, the build in the package ai-edge-litert"
     assert said.startswith(f"raspberry-pi-4: {build};")
-    assert "raspberry-pi-4:tflite-cpu-x4-ruy" in said
-    assert "raspberry-pi-4:tflite-cpu-x1" not in said
+    assert [f"raspberry-pi-4:tflite-cpu-x{end}" in said for end in ("4-ruy", "1")] == [True, False]
     assert "with XNNPACK, 32-bit;" in board.build_remark(board.target("tflite-cpu-x4-armhf"))
     assert not board.build_remark(board.target("ncnn-cpu-x4"))
     unstated = replace(board, isa="")
     assert "with ruy; others" in unstated.build_remark(board.target("tflite-cpu-x4-ruy"))
     assert "32-bit" in unstated.build_remark(board.target("tflite-cpu-x4-armhf"))
+    said = profiles["galaxy-s25"].build_remark(profiles["galaxy-s25"].target("npu"))
+    assert said.split("; ")[-1] == "other processors: galaxy-s25:cpu, galaxy-s25:gpu"
 
 
 def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
-    unknown, known = profiles["orange-pi-5"], profiles["raspberry-pi-4"]
-    said = listing.remark_unmeasured(unknown, unknown.target())
+    said = listing.remark_unmeasured(profiles["orange-pi-5"], profiles["orange-pi-5"].target())
     assert said.startswith("orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predict")
-    assert not listing.remark_unmeasured(known, known.target())
+    assert said.endswith("measure it: advisor devices calibrate orange-pi-5 --ssh USER@ADDRESS")
+    assert not listing.remark_unmeasured(profiles["raspberry-pi-4"], profiles["raspberry-pi-4"].target())
 
 
 def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:
-    board = profiles["raspberry-pi-4"]
     names = ("tflite-cpu-x4", "tflite-cpu-x4-armhf", "tflite-cpu-x4-ruy")
-    builds = {board.target(name).of("x").runtime for name in names}
+    builds = {profiles["raspberry-pi-4"].target(name).of("x").runtime for name in names}
     assert builds == {"tflite==2.3.0+xnnpack", "tflite==2.3.0+armhf+xnnpack", "tflite==2.7.1+ruy"}

@@ -18,7 +18,7 @@ from advisor.devices._profiles.loading import (
     read_profile,
 )
 from advisor.devices._profiles.measurements import SUFFIX, write_kernels, write_measurements
-from advisor.devices._profiles.phones import phone_remarks
+from advisor.devices._profiles.phones import how_to_measure, phone_remarks
 from advisor.devices._profiles.runtimes import core_remarks, local_runtimes
 from advisor.devices._profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
 
@@ -104,7 +104,8 @@ def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
     known = f", only with {', '.join(sorted(names))}" if names else ""
     return (
         f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted from its cores, and "
-        "another build or number of threads may take twice or half as long"
+        "another build or number of threads may take twice or half as long; "
+        f"{how_to_measure(profile)}"
     )
 
 

@@ -361,8 +361,10 @@ def _list_variants(profile: str) -> tuple[PhoneModel, ...]:
 
 
 def how_to_measure(profile: DeviceProfile) -> str:
-    """Return how to measure a phone that nobody measured."""
-    if profile.soc.startswith(APPLE):
+    """Return how to measure a device of which nothing was measured."""
+    if profile.kind in ("board", "module", "computer"):
+        return f"measure it: advisor devices calibrate {profile.name} --ssh USER@ADDRESS"
+    if profile.kind != "phone" or profile.soc.startswith(APPLE):
         columns = ", ".join(REQUIRED)
         return f"measure it: write latencies of your app on it into a CSV beside your own profile ({columns})"
     return "measure it: attach it by USB, then type: advisor devices add --usb"

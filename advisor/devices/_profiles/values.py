@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from advisor.core import Target, UsageError, nearest
+from advisor.core import Target, UsageError, nearest, plural
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import Kernel
@@ -32,6 +32,8 @@ KERNELS = ("xnnpack", "ruy", "reference")
 
 _TITLES = {"xnnpack": "XNNPACK", "ruy": "ruy", "reference": "reference kernels"}
 
+_PROCESSORS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "tpu": "Edge TPU"}
+
 MEASURED_KERNELS = "xnnpack"  # Kernels of the builds that the agent and ``benchmark_model`` measure
 
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
@@ -51,6 +53,15 @@ def runtime_remark(device: str, runtime: str) -> str:
     if name in TFLITE_RUNTIMES:
         return ""
     return f"{device}: the latencies are those of {name}, which does not run .tflite files; take them as a guide"
+
+
+def _describe_accelerator(target: DeviceTarget) -> str:
+    """Return the accelerator and the runtime of a target, and what happens to operators that it does not take."""
+    release = f" {target.version}" if target.version else ""
+    return (
+        f"latencies are those of its {_PROCESSORS[target.accelerator]}, {target.runtime}{release}; operators that it "
+        "does not take run on the CPU and may take longer"
+    )
 
 
 @dataclass(frozen=True)
@@ -177,22 +188,44 @@ class DeviceProfile:
         return max(on_it, key=rank, default=None)
 
     def build_remark(self, target: DeviceTarget) -> str:
-        """Return which build of TensorFlow Lite the latencies of a CPU target belong to; empty if it is not known."""
-        if not target.kernels or self.name == HOST:
+        """Return which processor, threads and build latencies belong to, and the names of other processors.
+
+        It is empty for this machine, microcontrollers and runtimes that do not run ``.tflite`` files.
+        """
+        if self.name == HOST or self.kind == "microcontroller" or target.runtime not in TFLITE_RUNTIMES:
             return ""
+        on_cpu = target.accelerator == "cpu"
+        described = self._describe_build(target) if on_cpu else _describe_accelerator(target)
+        others = []
+        for kind in _PROCESSORS:
+            other = self.find_on(kind)
+            if other and kind != target.accelerator and other.runtime in TFLITE_RUNTIMES:
+                others.append(f"{self.name}:{kind}")
+        named = f"; other processors: {', '.join(others)}" if others else ""
+        return f"{self.name}: {described}{named}"
+
+    def _describe_build(self, target: DeviceTarget) -> str:
+        """Return the threads and the build of a CPU target, and the targets with other builds."""
+        threads = f"CPU with {plural(target.threads, 'thread')}"
+        if not target.kernels:
+            release = f" {target.version}" if target.version else ""
+            missing = "its kernels" if target.version else "its release and kernels"
+            return f"{threads}, TensorFlow Lite{release}; {missing} are not stated"
         narrow = "armhf" in target.version
         wide = not narrow and (not self.isa or self.isa.startswith(("armv8", "armv9", "x86-64")))
         bits = ", 64-bit" if wide else ", 32-bit"
         if not self.isa and not narrow:
             bits = ""  # The profile does not say what the processor is
-        installed = ", the build in the package ai-edge-litert" if target.kernels == KERNELS[0] and wide else ""
-        runtime = "LiteRT" if target.kernels == KERNELS[0] else "TensorFlow Lite"
+        usual = target.kernels == KERNELS[0]
+        # A phone takes its build from the app, and not from a package of Python.
+        installed = ", the build in the package ai-edge-litert" if usual and wide and self.kind != "phone" else ""
+        runtime = "LiteRT" if usual else "TensorFlow Lite"
         others = []
         for other in self.targets:
             if other.kernels and other.threads == target.threads and other.name != target.name:
                 others.append(f"{self.name}:{other.name}")
         named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
-        return f"{self.name}: {runtime} {target.version} with {_TITLES[target.kernels]}{bits}{installed}{named}"
+        return f"{threads}, {runtime} {target.version} with {_TITLES[target.kernels]}{bits}{installed}{named}"
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything in the profile, including its measurements and kernels."""
