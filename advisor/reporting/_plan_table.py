@@ -8,7 +8,18 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from advisor.core import HOST, Provenance, Quantity, listed, plural, recipe_of, show_bytes, show_ms, show_seconds
+from advisor.core import (
+    HOST,
+    Configuration,
+    Provenance,
+    Quantity,
+    listed,
+    plural,
+    recipe_of,
+    show_bytes,
+    show_ms,
+    show_seconds,
+)
 from advisor.engine import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
 from advisor.reporting._blocks import WIDE, DataTable, Paragraph, Span, TableColumn, Words, show
 from advisor.reporting._frames import Rows
@@ -50,7 +61,7 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
     for card in view.cards:
         every = [row for row in view.forecasts if row.configuration.card == card.card]
         # A form that the search leaves out stands for its card only if it leaves out all of them.
-        best = min(every, key=lambda row: (bool(row.filtered), _latency_ms(row), row.configuration))
+        best = min(every, key=_rank_form)
         fastest = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
         others_s = sum(row.price_s for row in every if row not in fastest)
         yield replace(fastest[0], price_s=fastest[0].price_s + others_s)
@@ -159,6 +170,15 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str
 def _latency_ms(row: Forecast) -> float:
     """Return the latency of a row; infinity if the device does not take its form."""
     return math.inf if row.latency is None else row.latency.value
+
+
+def _rank_form(row: Forecast) -> tuple[bool, float, float, Configuration]:
+    """Return the rank of a form among those of its card: those that are left, then the fastest, then the surest.
+
+    A form that nobody measured takes the latency of a similar one, and its interval is wider.
+    """
+    slowest_ms = row.latency.high if row.latency and row.latency.high is not None else math.inf
+    return bool(row.filtered), _latency_ms(row), slowest_ms, row.configuration
 
 
 def _show_latency(latency: Quantity | None) -> str:

@@ -1,7 +1,4 @@
-"""What the terminal says about a card.
-
-What the terminal shows of a calibration. The plan of a search on the terminal.
-"""
+"""What the terminal shows of a card, a calibration and the plan of a search."""
 
 import io
 import math
@@ -79,12 +76,10 @@ def test_a_calibration_shows_each_form_its_errors_and_what_was_left_out(capsys: 
 
 
 def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    profile = replace(host_profile(), name="our-board")
     report = CalibrationReport("float32", ("small",), (3.0,), (), math.nan, math.nan, {"small": 2.0})
     networks = measured({("small", "float32"): 8.0})
-    print_calibrated(Calibrated(profile, profile.target("cpu-x1"), networks, (report,), Path("a.yaml")))
-    lines = capsys.readouterr().out.splitlines()
-    assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines
+    print_calibrated(Calibrated(BOARD, BOARD.target("cpu-x1"), networks, (report,), Path("a.yaml")))
+    assert "\n  small contradicts the others, which expect 2.00 ms: measure it again\n" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +105,15 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
     text = shown(planned, 120)
     rows = [line for line in text.splitlines() if line.startswith((LARGE, SMALL))]
     assert [row.split()[:2] for row in rows] == [[LARGE, "int8"], [SMALL, "int8"]]
-    whole = sum(row.price_s for row in planned.forecasts if row.configuration.card == SMALL)
-    assert show_seconds(whole) in rows[1]
+    assert show_seconds(sum(row.price_s for row in planned.forecasts if row.configuration.card == SMALL)) in rows[1]
     assert f"--all lists all {len(planned.forecasts)} forms." in text
     text = shown(planned, shown=PLAN.select("size").of(planned.forecasts))
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
+
+
+def test_of_forms_that_are_as_fast_the_row_shows_the_one_that_is_known_best() -> None:
+    card = "mobilenet_v1_0.25_224"
+    assert f"{card} float32" in shown(preview(resolve({"candidates": [card], "budget": "30ms", "device": "iphone-xs"})))
 
 
 @with_cases
