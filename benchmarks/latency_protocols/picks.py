@@ -7,13 +7,14 @@ among those that meet a budget with 90 %, for budgets over the range of the targ
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.calibration import SUPPORT, Calibration, regime_of
 from advisor.devices._latency.model import choose_decisive, choose_models, estimate_latencies, queries_of_known
-from advisor.devices._latency.posterior import posterior_of
+from advisor.devices._latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices._latency.table import Column, LatencyTable
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
@@ -119,7 +120,7 @@ def _chances(
     base: Base, column: Column, seen: Indices, values: Floats, asked: Indices, budget: float, calibration: Calibration
 ) -> tuple[Floats, Floats]:
     """Return the probability that each asked network meets the budget, and its distance; ``seen`` were measured."""
-    posterior = posterior_of(base, column, seen, values[seen])
+    posterior = _find_posterior(base, column, tuple(map(int, seen)), tuple(map(float, values[seen])))
     found = estimate_latencies(posterior, queries_of_known(posterior.base, asked))
     regimes = [regime_of(column, posterior.likeness, len(seen), SUPPORT[support]) for support in found.support]
     errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
@@ -127,6 +128,12 @@ def _chances(
     measured = np.isin(asked, seen)
     chances[measured] = values[asked[measured]] <= budget
     return chances, np.abs(found.mean - budget)
+
+
+@lru_cache(maxsize=64)
+def _find_posterior(base: Base, column: Column, seen: tuple[int, ...], values: tuple[float, ...]) -> LatencyPosterior:
+    """Return the posterior of a target; all budgets, and longer sequences of networks, begin with the same ones."""
+    return posterior_of(base, column, np.array(seen, dtype=np.intp), np.array(values))
 
 
 def _seen(base: Base, column: Column, known: Indices, condition: str) -> Indices:
