@@ -98,8 +98,8 @@ def test_a_form_that_a_search_refuses_is_skipped(tmp_path: Path, profiles: Profi
     (row,) = benchmark_on_device([model], board, target, None, lambda: predictor).rows
     assert row.latency is None
     assert row.failure == "dynamic.tflite: npu does not compute floats with 8-bit weights"
-    refused = form_rejection("dynamic_int8", TargetDevice("board", board, target))
-    assert refused == "board:npu does not compute floats with 8-bit weights"
+    refused = form_rejection("dynamic_int8", TargetDevice("board:npu", board, target))
+    assert refused == "raspberry-pi-4:npu does not compute floats with 8-bit weights"
 
 
 def test_what_breaks_a_hard_limit_is_noted(profiles: Profiles, predictor: Predictor, tmp_path: Path) -> None:

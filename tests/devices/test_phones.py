@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Predictor, device_names, list_remarks, load_features, read_socs
+from advisor.devices import Predictor, device_names, list_remarks, load_features, phone_remarks, read_socs
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance, write_profile
 from advisor.devices._profiles.loading import Profiles, read_checked_profile
@@ -127,11 +127,10 @@ def test_every_phone_is_known_by_its_name_code_and_slug_and_no_name_is_there_twi
 
 def test_a_predicted_profile_says_so_and_how_to_measure_it(profiles: Profiles) -> None:
     pixel, iphone = profiles.profile("Pixel 8"), profiles.profile("iPhone 15")
-    assert find_provenance(pixel) == PREDICTED
     assert list_remarks(pixel)[0].startswith("predicted from the cores of Google Tensor G3; nothing was measured on it")
     assert "advisor devices add --usb" in list_remarks(pixel)[1]
     assert "CSV" in list_remarks(iphone)[1]
-    assert device_json(pixel)["provenance"] == "predicted"
+    assert (find_provenance(pixel), device_json(pixel)["provenance"]) == (PREDICTED, "predicted")
     assert (pixel.memory_bytes, pixel.npu, pixel.isa) == (8_000_000_000, "Edge TPU", "armv9-a")
 
 
@@ -139,6 +138,7 @@ def test_a_hexagon_is_a_target_and_other_accelerators_are_facts(profiles: Profil
     profile, target = profiles.select("Galaxy S23:tflite-npu")
     (found,) = predictor.predict(profile, target, "int8", [load_features().models["mobilenet_v2_1.0_224"]])
     assert found.unlike == ""
+    assert phone_remarks(profile, target)[0].startswith("predicted from the generation of its NPU, Hexagon v73")
     assert found.latency.value < 5
     assert profile.target().accelerator == "cpu"
     assert {each.accelerator for each in profiles.profile("Pixel 8").targets} == {"cpu"}

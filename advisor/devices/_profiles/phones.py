@@ -27,7 +27,7 @@ from advisor.devices._profiles.socs import (
     split_names,
     title_with_maker,
 )
-from advisor.devices._profiles.values import DeviceProfile
+from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
 from advisor.store import shipped_folder
 
 PHONES_FILE = "phones.csv"
@@ -338,11 +338,16 @@ def describe_cpu(profile: DeviceProfile) -> DeviceProfile | None:
     )
 
 
-def phone_remarks(profile: DeviceProfile) -> tuple[str, ...]:
-    """Return what a user must know of a phone: that nothing was measured on it, or that it is sold with other SoCs."""
+def phone_remarks(profile: DeviceProfile, target: DeviceTarget | None = None) -> tuple[str, ...]:
+    """Return what a user must know of a phone: that nothing was measured on it, or that it is sold with other SoCs.
+
+    ``target`` is the one that latencies are of; None stands for its CPU.
+    """
     if profile.predicted_from:
+        on_npu = target is not None and target.accelerator != "cpu"
+        known = f"the generation of its NPU, {profile.npu}" if on_npu else f"the cores of {profile.predicted_from}"
         return (
-            f"predicted from the cores of {profile.predicted_from}; nothing was measured on it, so intervals are wide",
+            f"predicted from {known}; nothing was measured on it, so intervals are wide",
             how_to_measure(profile),
         )
     others = [phone for phone in _list_variants(profile.name) if phone.profile != profile.name]

@@ -48,7 +48,8 @@ class Forecast:
         configuration: what would be evaluated.
         latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if the
             devices of the question do not take the form.
-        chance: probability of meeting the latency budget, None without a budget or if the latency is rough.
+        chance: probability of meeting the latency budget, None without a budget, if the latency is rough, or if nothing
+            like a device was measured.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
         accuracy: published top-1 in %, the prior of the order; None if nothing is published.
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.

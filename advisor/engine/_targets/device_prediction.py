@@ -227,7 +227,8 @@ class LatencyEstimate:
     """The estimated latency of one configuration, and the probability that it meets the latency budget.
 
     The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if nothing is
-    known for the devices of the question. The chance is None without a budget, or if the latency is rough.
+    known for the devices of the question. The chance is None without a budget, if the latency is rough, or if nothing
+    like a device was measured.
     """
 
     latency: Quantity | None
@@ -269,14 +270,17 @@ class CardPredictor:
         """Return the latency on the slowest device of the question, and the least probability to meet the budget.
 
         ``here``, the estimate for this machine, counts if this machine is a device of the question, and stands for
-        other runtimes of this machine. There is none where a device does not take the form, or cannot be predicted.
+        other runtimes of this machine. There is none where a device does not take the form, or cannot be predicted, and
+        no probability where nothing like a device was measured.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
         estimates = []
+        is_unknown = False
         for device in predicted:
             prediction = self.predictor.predict_card(card, recipe, device)
             if isinstance(prediction, str):
                 return LatencyEstimate(None, None)
+            is_unknown = is_unknown or bool(prediction.unlike)
             chance = None if budget_ms is None else prediction.probability(budget_ms)
             estimates.append(LatencyEstimate(prediction.latency, chance))
         if self.targets.host:
@@ -286,7 +290,8 @@ class CardPredictor:
         latencies = [estimate.latency for estimate in estimates if estimate.latency is not None]
         slowest = max(latencies, key=lambda latency: latency.value, default=None)
         chances = [estimate.chance for estimate in estimates if estimate.chance is not None]
-        return LatencyEstimate(slowest, min(chances, default=None))
+        # The other devices do not tell whether a device like no other meets the budget.
+        return LatencyEstimate(slowest, None if is_unknown else min(chances, default=None))
 
     def _explain_on(self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None) -> str:
         """Return why one device rejects a card; empty if it does not."""

@@ -185,7 +185,7 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
 
 def remarks_of(device: TargetDevice) -> tuple[str, ...]:
     """Return what limits the latencies on a device: nothing was measured on it, or what :func:`remark_of` tells."""
-    phone = (f"{device.label}: {remark}" for remark in phone_remarks(device.profile))
+    phone = (f"{device.label}: {remark}" for remark in phone_remarks(device.profile, device.target))
     unmeasured = remark_unmeasured(device.profile, device.target)
     return (*phone, *filter(None, [remark_of(device), unmeasured]))
 
@@ -205,7 +205,8 @@ def remark_of(device: TargetDevice) -> str:
 def form_rejection(form: str, device: TargetDevice) -> str:
     """Return why a target does not run a form, with the target's name; empty if it does."""
     reason = device.target.incompatibility(form)
-    return f"{device.label}:{device.target.name} {reason}" if reason else ""
+    # The label may name a target already: ``rk3588:npu``.
+    return f"{device.profile.name}:{device.target.name} {reason}" if reason else ""
 
 
 def explain_rejection(evaluation: Evaluation, device: TargetDevice) -> str:
@@ -236,7 +237,7 @@ def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
     supported = device.target.operators
     file = evaluation.file_features
     missing = [name for name in file.operators if name not in supported] if file and supported else []
-    return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
+    return f"{device.profile.name}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
 
 
 def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
