@@ -50,7 +50,7 @@ def usable_cores(for_job: bool = False) -> int:
     lets two jobs run side by side, a quota of 0.5 one.
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    allowed = _read_quota_cores()
+    allowed = read_quota_cores()
     granted = there if allowed is None else min(there, math.ceil(allowed))
     return min(granted, _JOB_THREADS) if for_job else granted
 
@@ -79,7 +79,7 @@ def part_of_a_core() -> float:
 
     Work of one processor takes so many times longer.
     """
-    allowed = _read_quota_cores()
+    allowed = read_quota_cores()
     return 1.0 if allowed is None else min(1.0, allowed)
 
 
@@ -95,7 +95,7 @@ def cpu_s_of_tree() -> float:
     return seconds
 
 
-def _read_quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
+def read_quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
     """Return the processors that the CPU quotas of the own control group and those above allow; None without one.
 
     Version 2 has one tree, version 1 one for each controller.

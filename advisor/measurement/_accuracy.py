@@ -168,7 +168,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     return OtherImagesRange(value, min(value, low), max(value, high), error)
 
 
-def _count_freedom(figures: Floats) -> float:
+def _count_freedom(figures: NDArray[np.float64]) -> float:
     """Return the degrees of freedom of the variance of figures (U,): from 1 to U - 1, which equal shares in it give.
 
     Where a class is in few images, these bring most of the variance, and it is as uncertain as one of few images. This

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from advisor.core import UsageError, Written, plural
-from advisor.isolation import GPU_DRIVER, ChildProcess, Load, usable_cores
+from advisor.isolation import GPU_DRIVER, ChildProcess, Load, read_quota_cores, usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _FEATURES = (
@@ -133,7 +133,7 @@ class Conditions:
     others_cores: float | None  #: how many of them other processes kept busy, None if unknown
     governor: str = ""  #: frequency governor of the first processor, empty if there is none
     driver: str = ""  #: its frequency driver
-    quota_cores: float | None = None  #: processors that the quota of a container allows, None if there is none
+    quota_cores: float | None = None  #: processors that CPU quotas allow, None if there is none
 
     def objections(self, threads: int) -> tuple[str, ...]:
         """Return the reasons why a timing with this many threads would be meaningless."""
@@ -144,7 +144,7 @@ class Conditions:
         if self.governor == "powersave" and self.driver not in SCALING_POWERSAVE:
             reasons.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
         if self.quota_cores is not None and self.quota_cores < threads:
-            reasons.append(f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for")
+            reasons.append(f"a CPU quota allows {self.quota_cores:g} processors, fewer than the {threads} asked for")
         return tuple(reasons)
 
 
@@ -159,7 +159,7 @@ def observe_load(seconds: float = OBSERVED_S) -> Conditions:
         others_cores=seen["others_cores"],
         governor=read_text(frequency / "scaling_governor"),
         driver=read_text(frequency / "scaling_driver"),
-        quota_cores=parse_quota(read_text(Path("/sys/fs/cgroup/cpu.max"))),
+        quota_cores=read_quota_cores(),
     )
 
 
@@ -179,14 +179,6 @@ def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIE
                 f"not timed: {'; '.join(objections)}",
                 "stop other programs or use fewer threads; with --force, advisor measures, and the verdict says so",
             )
-
-
-def parse_quota(text: str) -> float | None:
-    """Return how many processors a cgroup's ``cpu.max`` (``<quota> <period>`` or ``max <period>``) allows."""
-    fields = text.split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
-        return None
-    return int(fields[0]) / int(fields[1])
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
 from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep_folders
-from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, _read_quota_cores, free_bytes
+from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, free_bytes, read_quota_cores
 from tests.builders import must_fail
 from tests.tables import with_cases
 
@@ -109,7 +109,7 @@ def test_a_quota_of_cpu_time_grants_fewer_processors(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    assert _read_quota_cores(tmp_path, tmp_path / "listing") == cores
+    assert read_quota_cores(tmp_path, tmp_path / "listing") == cores
 
 
 def test_work_is_refused_before_it_begins_with_what_it_needs_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.isolation import usable_cores
 from advisor.measurement import host, require_quiet
-from advisor.measurement._host import Conditions, busy_processes, observe_load, parse_quota, trains_on
+from advisor.measurement._host import Conditions, busy_processes, observe_load, trains_on
 from tests.builders import must_fail
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 from tests.tables import with_cases
@@ -46,11 +46,6 @@ def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(
     objections = Conditions(**conditions).objections(threads)
     assert len(objections) == bool(objection)
     assert objection in "".join(objections)
-
-
-@with_cases
-def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
-    assert parse_quota(text) == cores
 
 
 @pytest.mark.integration
