@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from advisor.core import METRICS, TOP1, Evaluation, UsageError, nearest, units
-from advisor.store import COUNT, FLAG, TEXT, build_frame, type_cell, type_of, value_at
+from advisor.store import ColumnType, build_frame, type_cell, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ class Condition:
 
     def passes(self, value: Any) -> bool:
         """Return whether a value of the column passes; a missing one passes only ``!=``."""
-        if type_of(self.column) == TEXT:
+        if type_of(self.column) == ColumnType.TEXT:
             either = "|".join(translate(str(pattern)) for pattern in self.values)
             return bool(re.fullmatch(either, value or "", re.IGNORECASE)) is (self.sign == "=")
         if self.sign in ("=", "!="):
@@ -166,17 +166,17 @@ def _condition(text: str, columns: Sequence[str]) -> Condition:
     name, sign, value = match.groups()
     column = _column(name, columns, "--filter")
     parts = [part.strip() for part in value.split(",")] if sign in ("=", "!=") else [value]
-    if type_of(column) in (TEXT, FLAG) and sign not in ("=", "!="):
-        kind = "texts" if type_of(column) == TEXT else "yes or no"
+    if type_of(column) in (ColumnType.TEXT, ColumnType.FLAG) and sign not in ("=", "!="):
+        kind = "texts" if type_of(column) == ColumnType.TEXT else "yes or no"
         raise UsageError(f"--filter: '{column}' holds {kind}, and '{sign}' compares numbers", "compare it by = or !=")
     return Condition(column, sign, tuple(_value(part, column) for part in parts))
 
 
 def _value(text: str, column: str) -> float | bool | str:
     """Return a value in the unit of a column, or raise a ``UsageError`` if it is no value of this column."""
-    if type_of(column) == TEXT:
+    if type_of(column) == ColumnType.TEXT:
         return text
-    if type_of(column) == FLAG:
+    if type_of(column) == ColumnType.FLAG:
         if text.casefold() not in TRUTH:
             raise UsageError(f"--filter: '{column}' is yes or no, not '{text}'", f"write --filter {column}=yes")
         return TRUTH[text.casefold()]
@@ -268,7 +268,7 @@ def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
 
 def _read_known(evaluation: Evaluation, column: str) -> object:
     value = value_at(evaluation, map_columns()[column])
-    if value is not None and type_of(column) == COUNT:
+    if value is not None and type_of(column) == ColumnType.COUNT:
         return round(value)
     # Bytes of file names that are not text are written as escapes.
     return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value

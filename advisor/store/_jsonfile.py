@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +75,6 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 }
 """Type of each entry of each document, as :func:`advisor.core.parse` takes it; other entries are only shown."""
 
-TEXT = "str"
-NUMBER = "float64"
-COUNT = "Int64"
-FLAG = "boolean"
-"""Types of columns. A missing value is ``NaN`` in texts and numbers, ``<NA>`` in counts and flags."""
 
 NUMBERS = (
     "_percent",
@@ -175,6 +171,15 @@ def _find_text_fault(value: str) -> str:
     return ""
 
 
+class ColumnType(StrEnum):
+    """Type of a column, as pandas names it. A missing value is ``NaN`` in texts and numbers, ``<NA>`` in the others."""
+
+    TEXT = "str"
+    NUMBER = "float64"
+    COUNT = "Int64"
+    FLAG = "boolean"
+
+
 @dataclass(frozen=True)
 class Document:
     """A JSON document as far as it can be used."""
@@ -203,13 +208,13 @@ def read_document(path: Path) -> Document:
     return Document({name: value for name, value in content.items() if name not in wrong}, tuple(problems))
 
 
-def type_of(column: str) -> str:
+def type_of(column: str) -> ColumnType:
     """Return the type of a column by its name: its unit is the end of the name."""
     if column in FLAGS:
-        return FLAG
+        return ColumnType.FLAG
     if column.endswith(COUNTS):
-        return COUNT
-    return NUMBER if column.endswith(NUMBERS) else TEXT
+        return ColumnType.COUNT
+    return ColumnType.NUMBER if column.endswith(NUMBERS) else ColumnType.TEXT
 
 
 def type_cell(column: str, value: Any) -> Any:
@@ -217,7 +222,13 @@ def type_cell(column: str, value: Any) -> Any:
     # NaN alone differs from itself.
     if value is None or value != value:
         return None
-    return {TEXT: str, NUMBER: float, COUNT: int, FLAG: bool}[type_of(column)](value)
+    converters = {
+        ColumnType.TEXT: str,
+        ColumnType.NUMBER: float,
+        ColumnType.COUNT: int,
+        ColumnType.FLAG: bool,
+    }
+    return converters[type_of(column)](value)
 
 
 def value_at(value: Any, path: str) -> Any:
