@@ -16,7 +16,6 @@ from advisor.devices._profiles import read_profile
 from advisor.engine import resolve
 from advisor.store import (
     ROWS,
-    _jsonfile as jsonfile,
     add_block,
     build_frame,
     compute_cached_rows,
@@ -94,8 +93,7 @@ def test_the_name_of_a_column_says_its_type_also_for_missing_values_and_without_
     assert found.isna().to_numpy().tolist() == [[False, True, False, True], [True, True, True, True]]
     assert list(build_frame(["card", "threads"], []).columns) == ["card", "threads"]
     columns = ("card", "latency_p90_ms", "top1_percent", "size_bytes", "threads", "meets_budget")
-    kinds = [jsonfile.TEXT, jsonfile.NUMBER, jsonfile.NUMBER, jsonfile.COUNT, jsonfile.COUNT, jsonfile.FLAG]
-    assert [type_of(column) for column in columns] == kinds
+    assert list(map(type_of, columns)) == ["str", "float64", "float64", "Int64", "Int64", "boolean"]
 
 
 @settings(max_examples=15)

@@ -128,7 +128,6 @@ def _two_inputs() -> bytes:
         (partial(_detector, repeat_last_operator), False, f"has 2 operators {OPERATOR}, and a detector has 1"),
         (partial(_detector, relu_on_scores), False, f"does not end in {OPERATOR}: RELU reads its output"),
     ],
-    ids=["two inputs", "no file", "cut", "custom operator", "newer operator", "uint8", "two ends", "another end"],
 )
 def test_what_cannot_take_part_is_left(tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str) -> None:
     must_fail(UsageError, reason, brought, kept(tmp_path, make(), None), finished, mean=(0.0,), std=(1.0,))
