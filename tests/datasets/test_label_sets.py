@@ -53,12 +53,7 @@ def test_lines_of_json_have_lists(images: Path) -> None:
         ("path,r,g,b", lambda _: ",,-1", "has no label that 3 images have and 3 lack", "write 1 or 0"),
         ("path,labels", lambda number: "one" if number == 5 else "", r"'one' \(1\)", "add images"),
         ("path,labels", lambda _: "all", r"too few images lack them: 'all' \(60\)", "add images"),
-        (
-            "labels,path",
-            lambda number: f"no/{number}.png",
-            "names 60 images, and none can be used",
-            "correct the paths",
-        ),
+        ("labels,path", lambda n: f"no/x{n}.png", "names 60 images, and none can be used", "correct the paths"),
         ("path,width", lambda number: str(100 + number), "has no column of labels, and none of 1 and 0", "give a CSV"),
         ("path,r", lambda n: "perhaps" if n == 5 else str(n % 2), "row 7 of .* has 'perhaps' in the column", ""),
         ("path,labels", lambda n: "|".join(map(str, range(n * 20, n * 20 + 20))), "has 1,200 labels", "1,000"),

@@ -193,8 +193,8 @@ def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
     for row in cells:
         for column in columns:
             values.add(row[column].strip().casefold())
-    # Tables of attributes have 1 and -1, and no 0; elsewhere -1 says that nobody knows.
-    minus_is_no = bool(values & MINUS) and not values & FALSE_WORDS
+    # Tables of attributes have 1 and -1, and no 0; elsewhere, and without a 1, -1 says that nobody knows.
+    minus_is_no = bool(values & MINUS) and bool(values & TRUE_WORDS) and not values & FALSE_WORDS
     entries = []
     rejected = []
     for path, of_image in rows.items():
