@@ -49,7 +49,7 @@ class ShipOn(StrEnum):
 
 
 class Sampler(StrEnum):
-    """What orders a search, as ``--sampler`` takes it: the advisor's own rule, or a sampler of Optuna."""
+    """Order of a search, as ``--sampler`` takes it: that of the advisor's own rule, or of a sampler of Optuna."""
 
     ADVISOR = "advisor"
     TPE = "tpe"

@@ -101,10 +101,10 @@ def _direction(ratio: Ratio) -> str:
     return "slower" if ratio.ratio > 1 else "faster"
 
 
-def list_timings(found: Benchmark) -> tuple[FileTiming, ...]:
+def list_timings(benchmark: Benchmark) -> tuple[FileTiming, ...]:
     """Return every file at every thread count."""
     rows = list[FileTiming]()
-    for file in found.files:
+    for file in benchmark.files:
         results = file.timing.results if file.timing else (None,)
         rows += [(file, result) for result in results]
     return tuple(rows)

@@ -68,7 +68,7 @@ class Reserve:
 
 
 class _Load:
-    """How many times longer than planned the work of this process takes now; recent seconds count most."""
+    """Measures how many times longer than planned the work of this process takes; recent seconds count most."""
 
     def __init__(self, planned_wall_s: float) -> None:
         self._planned_wall_s = planned_wall_s

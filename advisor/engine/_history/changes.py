@@ -90,8 +90,8 @@ class Changes:
     @cached_property
     def environment(self) -> str:
         """Hash of what the figures would depend on now."""
-        here = sha256_json([list_versions(RUNTIME), host.describe().fingerprint])
-        return sha256_json([here, dict(self.cards.hashes), dict(self.environments)])
+        machine = sha256_json([list_versions(RUNTIME), host.describe().fingerprint])
+        return sha256_json([machine, dict(self.cards.hashes), dict(self.environments)])
 
     @property
     def manifest(self) -> dict[str, object]:

@@ -344,7 +344,7 @@ class CostCalibration:
 
     @property
     def _planned_slowdown(self) -> float:
-        """What plans take for :attr:`slowdown`.
+        """The :attr:`slowdown` that plans reckon with.
 
         Other programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
         """
