@@ -278,14 +278,19 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
 
 def watched(parts: Parts) -> Any:
     """Return the class of a fine-tuning that also scores the test images after every epoch, outside its seconds."""
+    from advisor.training import TrainingTime
     from advisor.training._features import Batches
     from advisor.training._finetune.finetune import _Session
     from advisor.training._finetune.maps import MapBatches, halve_network
 
     class Watched(_Session):
         def __init__(self, backbone: Any, data: Any, hyperparameters: Any, folder: Path) -> None:
-            self._clock, self._spent, self.seen = Clock(0.0), 0.0, list[tuple[float, float, float]]()
-            super().__init__(backbone, data, hyperparameters, folder / "tuning", None, folder / "maps")
+            self._clock = Clock(0.0)
+            self._spent = 0.0
+            self.seen = list[tuple[float, float, float]]()
+            for name in ("tuning", "maps", "unseen"):
+                (folder / name).mkdir(exist_ok=True)
+            super().__init__(backbone, data, hyperparameters, folder / "tuning", None, folder / "maps", TrainingTime())
             self._spent += self._clock()
             images = Batches([path for path, _ in parts.test], parts.labels(parts.test), self._size, None)
             lower = halve_network(
