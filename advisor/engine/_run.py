@@ -238,9 +238,7 @@ class _Search:
         materials = replace(
             self._resolved.materials(candidates, plan, executor.host),
             cache=self._cache,
-            training_left_s=search_loop.training_left_s,
-            reserve=search_loop.reserve_after,
-            training_share=search_loop.training_share,
+            budget_training=search_loop.budget_training,
         )
         trainers = self._trainers()
         if trainers is not None:

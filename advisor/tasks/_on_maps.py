@@ -84,7 +84,8 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
         from advisor.training import TrainingStart
 
         seconds = materials.limit_s(scope, to_come)
-        reserve = None if seconds is None else materials.reserve(scope.card, scope.training)
+        budget = None if seconds is None else materials.budget_training(scope.card, scope.training)
+        reserve = budget.reserve if budget else None
         start = TrainingStart(results[earlier].path if earlier else None, layers, goes_on, seconds, reserve)
         return task.job(card, materials, materials.part(role), folders, start)
 

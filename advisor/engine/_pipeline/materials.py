@@ -307,6 +307,26 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class TrainingBudget:
+    """What a time limit leaves for the trainings of a recipe on a card.
+
+    Attributes:
+        seconds: what is left for them.
+        share: the same over the seconds (by the clock) that all of them take, at most 1.
+        reserve: what is kept for the work after them, if that is known.
+    """
+
+    seconds: float
+    share: float = 1.0
+    reserve: Reserve | None = None
+
+    @property
+    def alone_s(self) -> float:
+        """The time limit in seconds of a training after which none follows."""
+        return max(0.0, self.seconds - IMPORTS_S)
+
+
+@dataclass(frozen=True)
 class Materials:
     """Inputs that the stages of a search share."""
 
@@ -316,12 +336,8 @@ class Materials:
     host: Host  # the machine that measures
     question: Question = field(default_factory=Question)
     effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`
-    # returns the seconds that are left for a training recipe of the card of this name; None for no limit
-    training_left_s: Callable[[str, str], float | None] = lambda *_: None
-    # returns what is kept for the work after a training recipe of the card of this name; None for no limit
-    reserve: Callable[[str, str], Reserve | None] = lambda *_: None
-    # returns which share (0-1) of the seconds of a training recipe of the card of this name is left; 1 for no limit
-    training_share: Callable[[str, str], float] = lambda *_: 1.0
+    # returns what a time limit leaves for a training recipe of the card of this name; None for no limit
+    budget_training: Callable[[str, str], TrainingBudget | None] = lambda *_: None
 
     def require_images(self) -> Images:
         """Return the images; stages that need them are in no graph without."""
@@ -339,15 +355,11 @@ class Materials:
         start. ``to_come`` are the epochs that follow, over those of this training; None for a training after the
         search, which ends it in time itself.
         """
-        if to_come is None or (left_s := self.training_left_s(scope.card, scope.training)) is None:
+        budget = None if to_come is None else self.budget_training(scope.card, scope.training)
+        if budget is None or to_come is None:
             return None
         starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
-        return max(0.0, (left_s - starts_s) / (1 + to_come))
-
-    def alone_s(self, scope: Scope) -> float | None:
-        """Return the time limit in seconds of a training after which none follows on the card; None for no limit."""
-        left_s = self.training_left_s(scope.card, scope.training)
-        return None if left_s is None else max(0.0, left_s - IMPORTS_S)
+        return max(0.0, (budget.seconds - starts_s) / (1 + to_come))
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

@@ -14,6 +14,7 @@ from advisor.engine._decide import FLOAT, decide_run
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
 from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._pipeline.materials import TrainingBudget
 from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._question import Request
@@ -344,29 +345,21 @@ class SearchLoop:
         margin = MEASURED_MARGIN if self.judging.has_run(card) else JUDGING_MARGIN
         return margin * self.judging.seconds(card, FLOAT, images)
 
-    def training_left_s(self, card: str, training: str) -> float | None:
-        """Return the seconds in which a card must be trained, so that its forms have results; None for no limit."""
+    def budget_training(self, card: str, training: str) -> TrainingBudget | None:
+        """Return what the time limit leaves for a training, so that the forms of its network have results."""
         left_s = self._evaluating_left()
         if left_s is None or self._rule is None:
             return None
+        network = CardTraining(card, training)
         left_s -= WRITING_S * self._slowdown()
-        return max(0.0, left_s - self._rule.finishing_s_within(CardTraining(card, training), left_s))
-
-    def reserve_after(self, card: str, training: str) -> Reserve | None:
-        """Return what is kept for the forms of a card after its training; None for no limit."""
-        left_s = self._evaluating_left()
-        if left_s is None or self._rule is None or self._calibration is None:
-            return None
-        seconds = self._rule.finishing_s_within(CardTraining(card, training), left_s)
-        return Reserve(seconds, self._calibration.training_wall_s(StageName(training)))
-
-    def training_share(self, card: str, training: str) -> float:
-        """Return which share (0-1) of the seconds of all trainings of a card's recipe is left; 1 for no limit."""
-        left_s = self.training_left_s(card, training)
-        if left_s is None or self._rule is None:
-            return 1.0
-        whole_s = self._rule.prices.training_s(CardTraining(card, training))
-        return min(1.0, left_s / whole_s) if whole_s else 1.0
+        forms_s = self._rule.finishing_s_within(network, left_s)
+        training_s = max(0.0, left_s - forms_s)
+        whole_s = self._rule.prices.training_s(network)
+        share = min(1.0, training_s / whole_s) if whole_s else 1.0
+        if self._calibration is None:
+            return TrainingBudget(training_s, share)
+        wall_s = self._calibration.training_wall_s(StageName(training))
+        return TrainingBudget(training_s, share, Reserve(forms_s, wall_s))
 
     def _slowdown(self) -> float:
         """Return the seconds that jobs take now over those on a quiet machine."""

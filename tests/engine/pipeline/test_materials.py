@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.engine import Role, Scope
-from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S
+from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, TrainingBudget
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 
@@ -24,7 +24,7 @@ def test_a_part_of_the_hold_out_has_its_share_of_the_classes_and_is_in_every_lar
 
 
 def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
-    given = replace(materials(tmp_path), training_left_s=lambda *_: 1080.0)
+    given = replace(materials(tmp_path), budget_training=lambda *_: TrainingBudget(1080.0))
     alone, followed = (given.limit_s(SCOPE, to_come) for to_come in (0.0, 0.25))
     assert alone == pytest.approx(1080 - NEXT_IMPORTS_S)
     assert followed == pytest.approx((1080 - IMPORTS_S - NEXT_START_S) / 1.25)

@@ -205,7 +205,8 @@ def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -
     assert list(search.run.evaluations()) == []
 
 
-def test_a_search_whose_rest_does_not_fit_into_its_limit_ends_before_it_and_says_so(tmp_path: Path) -> None:
+def test_a_search_ends_before_a_limit_if_its_rest_is_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_clock(monkeypatch)
     stop = asyncio.run(Search(tmp_path, plan(), time_limit="12s").evaluate_all(MadeUp()))
     assert (stop.why, stop.left) == ("time_limit", 3)
     assert stop.reason == "stopped because the rest does not fit into the time limit of 12s"
@@ -352,9 +353,10 @@ def test_where_all_images_do_not_fit_the_pick_is_judged_on_a_part_and_later_on_m
 
 
 def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no time pass from now on: what is left of a limit is asked more than once, and then compared."""
+    """Let no time pass from now on, on a machine without other programs: what is left of a limit is compared later."""
     now = time.monotonic()
     monkeypatch.setattr("advisor.engine._scheduling.search_loop.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("advisor.engine._scheduling.search_loop.waiting_factor", lambda: 1.0)
 
 
 def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,9 +473,10 @@ def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path, monkeypatch
     loop = SearchLoop(search.request, search.run, search.progress, time.monotonic(), 2, pace)
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
     stop_clock(monkeypatch)
-    left_s, training_s = present(loop._evaluating_left()), present(loop.training_left_s(BEST, "finetune_cached"))
-    reserve = present(loop.reserve_after(BEST, "finetune_cached"))
-    assert reserve.seconds == pytest.approx(left_s - training_s - WRITING_S, abs=0.1)
+    left_s, budget = present(loop._evaluating_left()), present(loop.budget_training(BEST, "finetune_cached"))
+    reserve = present(budget.reserve)
+    assert reserve.seconds == pytest.approx(left_s - budget.seconds - WRITING_S, abs=0.1)
     assert reserve.wall_s == TRAINING_WALL
     assert 1.0 < reserve.seconds < 120.0
-    assert Search(tmp_path, plan()).loop().training_left_s(BEST, "finetune_cached") is None
+    assert budget.share == 1.0
+    assert Search(tmp_path, plan()).loop().budget_training(BEST, "finetune_cached") is None

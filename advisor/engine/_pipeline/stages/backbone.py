@@ -205,7 +205,7 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         known = blocks(materials, results)
         # A time limit makes a pass over the images dear; without one, equal searches shall give equal networks.
         cached = [training for training in materials.question.trainings if recipe_of(training).cached]
-        limited = any(materials.training_left_s(card.name, training) is not None for training in cached)
+        limited = any(materials.budget_training(card.name, training) is not None for training in cached)
         maps = limited and seen == AS_IT_IS and not card.is_finished
         return partial(
             jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out, maps

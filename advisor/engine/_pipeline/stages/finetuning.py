@@ -252,16 +252,17 @@ def _within_limit(
 
     The model that ships trains the layers of the ``compared`` one, whose maps it reads.
     """
-    reserve = materials.reserve(scope.card, scope.training)
+    budget = materials.budget_training(scope.card, scope.training)
+    reserve = budget.reserve if budget else None
     if compared is not None:
         result = read_result(compared.path.parent)
         trained = result.get("trained", values.trained)
         same_layers = replace(values, trained=trained, judged_copies=trained == values.trained)
         return same_layers, TrainingTime(fitted=bool(result.get("shortened")), reserve=reserve)
-    if scope.purpose != Purpose.COMPARE:
+    if scope.purpose != Purpose.COMPARE or budget is None:
         return values, TrainingTime()
-    fitted = values.shorten_to(materials.training_share(scope.card, scope.training))
-    return fitted, TrainingTime(materials.alone_s(scope), fitted != values, reserve)
+    fitted = values.shorten_to(budget.share)
+    return fitted, TrainingTime(budget.alone_s, fitted != values, reserve)
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:

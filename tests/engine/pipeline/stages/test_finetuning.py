@@ -14,6 +14,7 @@ from advisor.core import FINETUNE_CACHED, HEAD
 from advisor.datasets import survey
 from advisor.datasets._split import draw_split
 from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, input_spec
+from advisor.engine._pipeline.materials import TrainingBudget
 from advisor.engine._pipeline.stage import RESULT
 from advisor.engine._pipeline.stages import finetuning as stages
 from advisor.isolation import ChildPool, Children, Trainers
@@ -55,7 +56,8 @@ def _tuned(
 ) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
-    given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda *_: limit_s)
+    budget = None if limit_s is None else TrainingBudget(limit_s)
+    given = replace(materials(cache, images, weights={CARD.name: None}), budget_training=lambda *_: budget)
     both = [stages.finetune_card(CARD, TRAINING, purpose, workload) for purpose in (Purpose.COMPARE, Purpose.SHIP)]
     compared, ships = walk_all(both, given, pool)
     return compared, ships
@@ -89,7 +91,7 @@ def test_learning_from_all_images_has_no_limit(
     given = materials(tmp_path, images, weights={CARD.name: None})
     before = walk(compared, given, training)
     with Trainers(tmp_path / "log.txt") as another_search:
-        after = walk(learns, replace(given, training_left_s=lambda *_: 0.0), another_search)
+        after = walk(learns, replace(given, budget_training=lambda *_: TrainingBudget(0.0)), another_search)
     told = _told(after)
     assert (len(told["history"]), told["out_of_time"]) == (KNOBS.going_on().epochs, False)
     assert after.sha256 != before.sha256
@@ -133,7 +135,7 @@ def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, 
 @pytest.mark.parametrize(("share", "layers"), [(1.0, 0.61), (0.9, 0.5), (0.7, 0.35), (0.3, 0.2)])
 def test_in_part_of_its_time_fewer_layers_train_also_of_what_ships(tmp_path: Path, share: float, layers: float) -> None:
     scope = Scope(CARD.name, FINETUNE_CACHED, purpose=Purpose.COMPARE)
-    given = replace(materials(tmp_path), training_share=lambda *_: share)
+    given = replace(materials(tmp_path), budget_training=lambda *_: TrainingBudget(100.0, share))
     fitted, time = stages._within_limit(CACHED, None, given, scope)
     assert (fitted.trained, time.fitted) == (layers, share < 1.0)
     (tmp_path / RESULT).write_text(json.dumps({"trained": layers, "shortened": time.fitted}))
