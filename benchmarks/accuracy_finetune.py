@@ -23,7 +23,7 @@ from advisor.catalog import fetch_weights, load_catalogue
 from advisor.compression import CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED
 from advisor.datasets import Dataset, InputSpec, survey
-from advisor.datasets._split import split
+from advisor.datasets._split import draw_split
 from advisor.training import FINETUNING, Finetuning
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import FOLDERS, image_features
@@ -84,7 +84,7 @@ def main(options: Sequence[str] = ()) -> None:
 
 def _case(name: str, seed: int) -> Case:
     found = survey(FOLDERS[name])
-    parts = split(found.dataset, seed, given=[image.part or None for image in found.dataset.images])
+    parts = draw_split(found.dataset, seed, given=[image.part or None for image in found.dataset.images])
     known = sorted((*parts.train, *parts.validation))
 
     def part(indices: Sequence[int]) -> Part:

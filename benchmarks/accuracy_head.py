@@ -111,8 +111,8 @@ def main(options: Sequence[str] = ()) -> None:
             cases = []
             for seed, division in divisions.items():
                 parts = division.split
-                indices = (np.array(part) for part in (parts.train, parts.learnt, parts.holdout))
-                cases.append(Case(*indices, features, labels, division.groups, last, seed))
+                train, learnt, holdout = (np.array(part) for part in (parts.train, parts.learnt, parts.holdout))
+                cases.append(Case(train, learnt, holdout, features, labels, division.groups, last, seed))
             if chosen.int8:
                 rows += [_in_int8(name, card, backbone, found.dataset, case) for case in cases]
             else:

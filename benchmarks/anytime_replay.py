@@ -110,12 +110,17 @@ class Recorded:
         elif step.form == INT8:
             found = _made(one[table.TUNED_INT8])
         else:
-            epochs, spent, best = [row for row in rows if row.step == table.TUNED], 0.0, None
+            epochs = [row for row in rows if row.step == table.TUNED]
+            spent = 0.0
+            best: table.Step | None = None
             for row in epochs:
                 spent += SHIPS * row.cpu_s
-                better = best is None or row.validation > best.validation
-                if spent <= left_s and (better or (best.epoch and row.validation == best.validation)):
-                    best = row  # of equal epochs the later one, of equals the start
+                if spent > left_s:
+                    continue
+                # Of equal epochs the later one counts, of equals the start.
+                is_equal = best is not None and best.epoch > 0 and row.validation == best.validation
+                if best is None or row.validation > best.validation or is_equal:
+                    best = row
             if best is None:
                 return None
             found = Made(min(spent, left_s), best.validation, best.test, last.latency_1_ms, last.size_bytes)

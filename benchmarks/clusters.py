@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import yaml
@@ -137,10 +138,10 @@ class _Counted(CallFolder):
 
     calls, sent, returned = Counter[str](), 0, 0
 
-    def put(self, queue: str, name: str, call: Call) -> None:
+    def put_call(self, queue: str, name: str, call: Call) -> None:
         _Counted.calls[call.function] += 1
         _Counted.sent += len(pickle.dumps(call))
-        super().put(queue, name, call)
+        super().put_call(queue, name, call)
 
     def take_answer(self, name: str) -> CallAnswer | None:
         found = super().take_answer(name)
@@ -199,7 +200,7 @@ def _search_for_real(folder: Path, cards: int, tried: Sequence[int], share: floa
             (photos / group.name / file.name).write_bytes(file.read_bytes())
     (folder / "small.yaml").write_text(yaml.safe_dump(_small_cards(cards)))
     _settings(folder)
-    slurm.CallFolder = _Counted  # type: ignore[misc]
+    patch.object(slurm, "CallFolder", _Counted).start()
     own, rows, seconds = _searched(folder, photos, 0), list[Row](), list[float]()
     for jobs in tried:
         _Counted.calls, _Counted.sent, _Counted.returned = Counter(), 0, 0

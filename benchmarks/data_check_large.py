@@ -63,8 +63,8 @@ def write_manifest(path: Path, rows: int) -> None:
 def list_and_split(manifest: Path) -> None:
     """Do what a search does with a manifest besides reading its pictures."""
     from advisor.datasets import Dataset, LabelledImage, list_files
-    from advisor.datasets._dataset import fingerprint
-    from advisor.datasets._split import split
+    from advisor.datasets._dataset import compute_fingerprint
+    from advisor.datasets._split import draw_split
 
     entries = list_files(manifest).entries
     classes = tuple(sorted({entry.label for entry in entries}))
@@ -74,7 +74,7 @@ def list_and_split(manifest: Path) -> None:
         )
         for entry in entries
     )
-    parts = split(Dataset(manifest.parent, classes, images, (), fingerprint(classes, images)), 0)
+    parts = draw_split(Dataset(manifest.parent, classes, images, (), compute_fingerprint(classes, images)), 0)
     assert len(parts.train) + len(parts.validation) + len(parts.holdout) == len(entries)
 
 

@@ -198,14 +198,14 @@ def fit_head(_folder: Path, count: int, _: int) -> int:
 def report_classes(_folder: Path, count: int, _: int) -> int:
     """Make what a report shows of classes."""
     from advisor.core import ImageAnswers
-    from advisor.reporting._classes import list_confused_pairs, recalls, weakest
+    from advisor.reporting._classes import compute_recalls, find_weakest, list_confused_pairs
 
     draw, true = np.random.default_rng(0), np.arange(IMAGES) % count
     table = np.zeros((count, count), dtype=int)
     np.add.at(table, (true, np.where(draw.random(IMAGES) < 0.8, true, draw.integers(0, count, IMAGES))), 1)
     answers = ImageAnswers(confusion=tuple(map(tuple, table.tolist())))
     labels = [f"class {place}" for place in range(count)]
-    weakest(recalls(answers, labels))
+    find_weakest(compute_recalls(answers, labels))
     list_confused_pairs(answers, labels)
     return 0
 

@@ -26,6 +26,7 @@ from advisor.tasks._on_maps import train
 from advisor.tasks._task import HeadOnMaps
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
+from advisor.training._on_maps.train import NEW
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "other_conditions"
@@ -66,7 +67,7 @@ def measured(task: HeadOnMaps, seed: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         model, found = Path(folder) / "model.tflite", Path(folder) / task.functions.answers
         pairs = list(zip(learnt.paths, learnt.objects, strict=True))
-        train(card, fetch_weights(card), pairs, len(classes), task.name, seed, model, model.parent)
+        train(card, fetch_weights(card), pairs, len(classes), task.name, seed, model, model.parent, NEW)
         figures = []
         for role in (Role.HOLDOUT, Role.VALIDATION):
             answer(False, model, images.part(role).paths, input_spec(card), found, classes)

@@ -114,7 +114,8 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     built = build_model(card, None)
     backbone = keras.Model(built.inputs[0], built.get_layer("features").output)
     width, classes = int(backbone.outputs[0].shape[-1]), max(labels) + 1
-    start = Start(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32))
+    kernel = np.zeros((width, classes), np.float32)
+    start = Start(kernel, np.zeros(classes, np.float32), np.zeros(width, np.float32), np.ones(width, np.float32))
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)

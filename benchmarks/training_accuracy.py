@@ -21,7 +21,7 @@ import numpy as np
 
 from advisor.catalog import CONVERT_VERSION, fetch_weights, load_catalogue
 from advisor.datasets import InputSpec, survey
-from advisor.datasets._split import split
+from advisor.datasets._split import draw_split
 from advisor.store import cache_root, write_atomically
 from advisor.tflite import LEVELS_VERSION
 from advisor.training import FINETUNE_VERSION
@@ -128,7 +128,7 @@ class Steps:
 
     @cached_property
     def _parts(self) -> Any:
-        return split(self._dataset, SEED)
+        return draw_split(self._dataset, SEED)
 
     @cached_property
     def _known(self) -> list[int]:

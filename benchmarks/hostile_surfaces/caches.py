@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from advisor.store import ArtifactCache
+from benchmarks.hostile_surfaces.attempts import HANG
 from benchmarks.hostile_surfaces.damages import WHOLE, Damage, flip_bits
-from benchmarks.hostile_surfaces.ground import HANG, WRONG, Case, Ground, found
+from benchmarks.hostile_surfaces.ground import WRONG, Case, Ground, found
 
 COMMANDS = (
     ("catalog", "list", "--json"),

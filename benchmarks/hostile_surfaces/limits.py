@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from benchmarks.hostile_surfaces.ground import HANG, Case, Ground, found
+from benchmarks.hostile_surfaces.attempts import HANG
+from benchmarks.hostile_surfaces.ground import Case, Ground, found
 from tests.run_folders import images, write_run
 
 COMMANDS = {

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from benchmarks.hostile_surfaces.attacks import Case as Attack, build, read_cases, wrong
-from benchmarks.hostile_surfaces.ground import HANG, WRONG, Case, Ground, found
+from benchmarks.hostile_surfaces.attempts import HANG
+from benchmarks.hostile_surfaces.ground import WRONG, Case, Ground, found
 
 FILES = ("commands.yaml", "places.yaml")
 

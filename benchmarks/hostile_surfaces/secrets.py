@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from benchmarks.hostile_surfaces.ground import HANG, SECRET, Case, Ground, found
+from benchmarks.hostile_surfaces.attempts import HANG
+from benchmarks.hostile_surfaces.ground import SECRET, Case, Ground, found
 
 HUSH = "Hush4"
 FORMS = (

@@ -162,9 +162,9 @@ def _summary(group: str, condition: str, tried: list[_Tried]) -> Picks:
     true = np.concatenate([each.truth <= each.budget for each in tried])
     bins = np.minimum((chances * 10).astype(int), 9)
     distances = [abs(chances[bins == b].mean() - true[bins == b].mean()) for b in np.unique(bins)]
-    means = [float(np.mean(each)) for each in (stated, lost)]
     low, high = _interval([np.array(each, dtype=float) for each in of_silicon.values()])
-    return Picks(group, condition, possible, len(met), float(np.mean(met)), low, high, *means, float(max(distances)))
+    shares = (float(np.mean(met)), low, high, float(np.mean(stated)))
+    return Picks(group, condition, possible, len(met), *shares, float(np.mean(lost)), float(max(distances)))
 
 
 def _interval(groups: list[Floats]) -> tuple[float, float]:
