@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from advisor.api._caches import cache, clean_cache, keep_run
     from advisor.api._models import (
+        accelerators_of,
         benchmark,
         benchmark_device,
         card_front,
@@ -48,6 +49,7 @@ __all__ = [
     "Run",
     "State",
     "Update",
+    "accelerators_of",
     "benchmark",
     "benchmark_device",
     "cache",

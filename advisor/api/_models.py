@@ -24,8 +24,9 @@ Tell = Callable[[str], None]
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow
     from advisor.compression import Diagnosis
+    from advisor.devices import DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
-    from advisor.measurement import Benchmark, DeviceBenchmark, Profile
+    from advisor.measurement import Accelerator, Benchmark, DeviceBenchmark, Profile
 
 
 @takes_options(CompressKeywords, stated=True)
@@ -330,3 +331,10 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     from advisor.isolation import usable_cores
 
     return tuple(usable_cores() if given == "all" else parse_count("threads", given) for given in threads)
+
+
+def accelerators_of(target: DeviceTarget) -> tuple[Accelerator, ...]:
+    """Return the accelerators that a target of a device uses; none for a CPU, which runs every operator."""
+    from advisor.measurement import find_serving
+
+    return () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)

@@ -62,7 +62,7 @@ def list_cards(
     Example: advisor catalog list --front raspberry-pi-5
     """
     from advisor import api, catalog as cards
-    from advisor.reporting import CARDS, print_cards
+    from advisor.cli._card_output import CARDS, print_cards
 
     selected = CARDS.select(sort, only)
     with progress("reading the catalogue") as tell:
@@ -89,7 +89,7 @@ def show_card(
     """
     from advisor import catalog as cards
     from advisor.catalog import listing
-    from advisor.reporting import print_card
+    from advisor.cli._card_output import print_card
 
     card = cards.show(name, catalog=catalog or ())
     on_disk = listing.is_here(card)
@@ -118,7 +118,7 @@ def fetch(
     Example: advisor catalog fetch mobilenet_v2 'efficientnet_lite*'
     """
     from advisor import catalog as cards
-    from advisor.reporting import print_fetched
+    from advisor.cli._card_output import print_fetched
 
     wanted = split(names) or ()
     files = catalog or ()
@@ -150,7 +150,7 @@ def check(
     Example: advisor catalog check --catalog team.yaml
     """
     from advisor import catalog as cards
-    from advisor.reporting import print_checked_cards
+    from advisor.cli._card_output import print_checked_cards
 
     with progress("checking the cards") as tell:
         checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
@@ -212,8 +212,8 @@ def add_card(
     from advisor import catalog as cards
     from advisor.api import judge, warn_of_input
     from advisor.catalog import listing
+    from advisor.cli._card_output import print_added_card, print_judged
     from advisor.core import parse_percent, visible
-    from advisor.reporting import print_added_card, print_judged
 
     def ask(value: str) -> str:
         return str(typer.prompt(QUESTIONS[value], err=True))
@@ -242,7 +242,8 @@ def add_card(
         card = listing.card_json(added.card)
         print_document(card=card, catalogue=catalogue, model=str(added.model), accuracy=accuracy, warning=warning)
     elif judged:
-        print_judged(added.card, *judged)
+        images, agreement = judged
+        print_judged(added.card, images, agreement.accuracy)
 
 
 DeviceName = Annotated[
@@ -268,8 +269,8 @@ def list_devices(
     Example: advisor devices list --cloud aihub
     """
     from advisor import devices
+    from advisor.cli._device_output import DEVICES, print_devices
     from advisor.devices import listing
-    from advisor.reporting import DEVICES, print_devices
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
@@ -287,8 +288,8 @@ def show_device(name: DeviceName, profiles: options.ProfileFolders = None, as_js
     Example: advisor devices show raspberry-pi-4
     """
     from advisor import devices
+    from advisor.cli._device_output import print_device
     from advisor.devices import listing
-    from advisor.reporting import print_device
 
     profile = devices.show(name, profiles=profiles or ())
     if as_json:
@@ -318,7 +319,7 @@ def add_device(
     Example: advisor devices add --usb
     """
     from advisor import devices
-    from advisor.reporting import print_added_device
+    from advisor.cli._device_output import print_added_device
 
     given = {setting: value for setting, value in attached.items() if value}
     if file is not None:
@@ -390,7 +391,7 @@ def calibrate(
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
     from advisor import devices
-    from advisor.reporting import print_calibrated
+    from advisor.cli._device_output import print_calibrated
 
     given = {setting: value for setting, value in reached.items() if value}
     chosen = split(candidates) or ()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         _label_precision as label_precision,
         _label_thresholds as label_thresholds,
     )
-    from advisor.measurement._accelerators import find_accelerator, find_serving
+    from advisor.measurement._accelerators import Accelerator, find_accelerator, find_serving
     from advisor.measurement._accuracy import (
         NEAR,
         RESAMPLES,
@@ -92,6 +92,7 @@ __all__ = [
     "FIRST_CLASSES",
     "NEAR",
     "RESAMPLES",
+    "Accelerator",
     "Benchmark",
     "BoxAnswers",
     "CentreFinder",

@@ -45,22 +45,15 @@ if TYPE_CHECKING:
         write_at,
         write_own,
     )
-    from advisor.reporting._frames import AnswerRows, evaluations_frame, make_answer_rows, make_candidate_rows, rows_of
-    from advisor.reporting._html import summary_html
-    from advisor.reporting._listings import (
-        CARDS,
-        DEVICES,
-        print_added_card,
-        print_added_device,
-        print_calibrated,
-        print_card,
-        print_cards,
-        print_checked_cards,
-        print_device,
-        print_devices,
-        print_fetched,
-        print_judged,
+    from advisor.reporting._frames import (
+        AnswerRows,
+        Rows,
+        evaluations_frame,
+        make_answer_rows,
+        make_candidate_rows,
+        rows_of,
     )
+    from advisor.reporting._html import summary_html
     from advisor.reporting._notebook import cell
     from advisor.reporting._pages import content_policy, environment, json_for_script, trust_content
     from advisor.reporting._phrases import so_far
@@ -85,8 +78,6 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "CARDS",
-    "DEVICES",
     "DEVICE_ROWS",
     "FAULTS",
     "FIGURES",
@@ -101,6 +92,7 @@ __all__ = [
     "TIMINGS",
     "AnswerRows",
     "Risk",
+    "Rows",
     "RunRow",
     "RunState",
     "RunView",
@@ -129,22 +121,12 @@ __all__ = [
     "map_sorts",
     "on_all_images",
     "prepare_files",
-    "print_added_card",
-    "print_added_device",
     "print_answer",
     "print_benchmark",
     "print_cache",
-    "print_calibrated",
-    "print_card",
-    "print_cards",
-    "print_checked_cards",
     "print_compression",
     "print_data_check",
-    "print_device",
     "print_device_benchmark",
-    "print_devices",
-    "print_fetched",
-    "print_judged",
     "print_plan",
     "print_profile",
     "print_runs",

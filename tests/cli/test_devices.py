@@ -1,19 +1,26 @@
 """``advisor devices`` as a user runs it."""
 
 import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from advisor.devices import find_shipped_profiles, local_runtimes
+from advisor.cli._device_output import DEVICES, print_calibrated, print_device
+from advisor.devices import Calibrated, Timing, find_shipped_profiles, host_profile, local_runtimes
+from advisor.devices._calibration import CalibrationReport, Key, MeasuredNetworks
 from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.measurements import Kernel
 from advisor.devices._profiles.runtimes import CORES_FILE
-from advisor.reporting import DEVICES, print_device
+from advisor.tflite import Work
 from tests.makers.commands import Advisor, Said, ended, refused
 from tests.tables import read_table, with_cases
 
 BOARD = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 ROWS = read_table(__file__, "texts.yaml")["rows"]
+OURS = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
 
 
 @pytest.fixture
@@ -236,3 +243,42 @@ def test_a_folder_with_an_escape_sequence_is_shown_with_it_escaped(alone: Adviso
     assert "\x1b" not in said.out
     assert "kept in " in said.out
     assert list(folder.iterdir())
+
+
+def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_device(OURS)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "0 measured" in line]
+    assert ["1 kernel timed" in line for line in lines] == ["cpu-x1:" in line for line in lines]
+    assert any("cpu-x1:" in line for line in lines)
+
+
+def measured(latency_ms: Mapping[Key, float]) -> MeasuredNetworks:
+    """Return networks that were measured at one thread."""
+    return MeasuredNetworks(
+        {key: Timing(Path("a"), 1, ms, 8, ms, ms, "tflite", cpu_ms=ms) for key, ms in latency_ms.items()}, ()
+    )
+
+
+def test_a_calibration_shows_each_form_its_errors_and_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    reports = (
+        CalibrationReport("float32", ("small",), (0.5,), (), 0.3, 0.1),
+        CalibrationReport("int8", ("small",), (-0.25,), (), 0.4, math.nan),
+    )
+    networks = measured({("small", "float32"): 6.5, ("small", "int8"): 2.5})
+    networks = replace(networks, left_out=("vit int8: its threads waited 20% of the time for a processor",))
+    kernels = ("ADD 4 x 4, int8: too long",)
+    print_calibrated(Calibrated(OURS, OURS.target("cpu-x1"), networks, reports, Path("a.yaml"), kernels))
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    assert lines[0] == "our-board:cpu-x1, measured with tflite"
+    assert ["predicted +50% before" in lines[2], "predicted -25% before" in lines[6]] == [True, True]
+    assert "expected median error of models that were not measured: 30% before, 10% after" in lines[4]
+    assert "left out: vit int8: its threads waited 20% of the time for a processor; close other" in shown
+    assert lines[10:] == ["1 kernel timed, 1 left out", "  left out: ADD 4 x 4, int8: too long", "kept in a.yaml"]
+
+
+def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    report = CalibrationReport("float32", ("small",), (3.0,), (), math.nan, math.nan, {"small": 2.0})
+    networks = measured({("small", "float32"): 8.0})
+    print_calibrated(Calibrated(OURS, OURS.target("cpu-x1"), networks, (report,), Path("a.yaml")))
+    assert "\n  small contradicts the others, which expect 2.00 ms: measure it again\n" in capsys.readouterr().out

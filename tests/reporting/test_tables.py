@@ -1,9 +1,7 @@
-"""What the terminal shows of a card, a calibration and the plan of a search."""
+"""What the terminal shows of the plan of a search."""
 
 import io
-import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,75 +9,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from advisor.catalog import Conversion, load_catalogue
 from advisor.core import show_seconds
-from advisor.devices import Calibrated, Timing, host_profile
-from advisor.devices._calibration import CalibrationReport, Key, MeasuredNetworks
-from advisor.devices._profiles.measurements import Kernel
 from advisor.engine import PlanView, preview, resolve
-from advisor.reporting import PLAN, print_calibrated, print_card, print_device, print_plan
+from advisor.reporting import PLAN, print_plan
 from advisor.reporting._plan_table import sentences
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import Work
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
 from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 
-BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
 LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
-
-
-@with_cases
-def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[str], transposes: int, left: str) -> None:
-    conversion = Conversion("onnx2tf 2.6.9", "onnxruntime 1.31.1", 32, 5.8e-6, 1.0, transposes, 0.125)
-    print_card(replace(load_catalogue().card("mobilenet_v2_1.0_224"), conversion=conversion), here=False)
-    shown = capsys.readouterr().out
-    assert (
-        "by onnx2tf 2.6.9; against onnxruntime 1.31.1 on 32 images: the same class on top in 100 %, "
-        f"largest difference 6e-06 of the largest score; {left}\n"
-    ) in shown
-
-
-def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureFixture[str]) -> None:
-    print_device(BOARD)
-    lines = [line for line in capsys.readouterr().out.splitlines() if "0 measured" in line]
-    assert ["1 kernel timed" in line for line in lines] == ["cpu-x1:" in line for line in lines]
-    assert any("cpu-x1:" in line for line in lines)
-
-
-def measured(latency_ms: Mapping[Key, float]) -> MeasuredNetworks:
-    """Return networks that were measured at one thread."""
-    return MeasuredNetworks(
-        {key: Timing(Path("a"), 1, ms, 8, ms, ms, "tflite", cpu_ms=ms) for key, ms in latency_ms.items()}, ()
-    )
-
-
-def test_a_calibration_shows_each_form_its_errors_and_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    reports = (
-        CalibrationReport("float32", ("small",), (0.5,), (), 0.3, 0.1),
-        CalibrationReport("int8", ("small",), (-0.25,), (), 0.4, math.nan),
-    )
-    networks = measured({("small", "float32"): 6.5, ("small", "int8"): 2.5})
-    networks = replace(networks, left_out=("vit int8: its threads waited 20% of the time for a processor",))
-    kernels = ("ADD 4 x 4, int8: too long",)
-    print_calibrated(Calibrated(BOARD, BOARD.target("cpu-x1"), networks, reports, Path("a.yaml"), kernels))
-    shown = capsys.readouterr().out
-    lines = shown.splitlines()
-    assert lines[0] == "our-board:cpu-x1, measured with tflite"
-    assert ["predicted +50% before" in lines[2], "predicted -25% before" in lines[6]] == [True, True]
-    assert "expected median error of models that were not measured: 30% before, 10% after" in lines[4]
-    assert "left out: vit int8: its threads waited 20% of the time for a processor; close other" in shown
-    assert lines[10:] == ["1 kernel timed, 1 left out", "  left out: ADD 4 x 4, int8: too long", "kept in a.yaml"]
-
-
-def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    report = CalibrationReport("float32", ("small",), (3.0,), (), math.nan, math.nan, {"small": 2.0})
-    networks = measured({("small", "float32"): 8.0})
-    print_calibrated(Calibrated(BOARD, BOARD.target("cpu-x1"), networks, (report,), Path("a.yaml")))
-    assert "\n  small contradicts the others, which expect 2.00 ms: measure it again\n" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

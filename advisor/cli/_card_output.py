@@ -1,0 +1,224 @@
+"""Print the catalogue: the table of cards, one card, and what was checked, fetched or added."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import typer
+
+from advisor.catalog import listing, own_files_of, user_catalogue_file
+from advisor.core import TASKS, plain, plural, show_bytes, show_latency
+from advisor.reporting import Rows, blocks, text
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
+    from advisor.core import Interval
+
+CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
+"""Cards of the catalogue."""
+
+RICH_ROWS = 300
+"""Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
+
+CARD_LATENCY = blocks.TableColumn[listing.CardRow](
+    "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
+)
+
+
+def _show_percent(value: float | None) -> str:
+    return text.MISSING if value is None else f"{value:.1f}"
+
+
+def _show_int8(row: CardRow) -> str:
+    """Return the published accuracy as int8, marked if it belongs to other weights."""
+    if row.top1_int8_qat and not row.top1_int8:
+        return f"{_show_percent(row.top1_int8_qat)}*"
+    return _show_percent(row.top1_int8)
+
+
+@cache
+def _list_card_columns() -> tuple[blocks.TableColumn[CardRow], ...]:
+    """Return the columns of the cards."""
+    return (
+        blocks.TableColumn("card", lambda row: row.card.name, left=True, whole=True),
+        blocks.TableColumn("top-1 %", lambda row: _show_percent(row.top1)),
+        CARD_LATENCY,
+        blocks.TableColumn("int8 %", _show_int8),
+        blocks.TableColumn("params M", lambda row: f"{row.card.params / 1e6:.2f}"),
+        blocks.TableColumn("MACs M", lambda row: f"{row.card.macs / 1e6:,.0f}"),
+        blocks.TableColumn("~MB", lambda row: f"{row.size_bytes / 1e6:.1f}", width=90),
+        blocks.TableColumn("licence", lambda row: row.card.licence, left=True, width=blocks.WIDE),
+        blocks.TableColumn("here", lambda row: "yes" if row.here else "", left=True),
+        blocks.TableColumn(
+            "weights from", lambda row: ", ".join(dict.fromkeys(row.weights)) or "no known source", left=True, width=150
+        ),
+    )
+
+
+def print_cards(rows: Sequence[CardRow]) -> None:
+    """Print the table of cards, and a legend."""
+    if not rows:
+        typer.echo("no card passes these filters")
+        return
+    timed = any(row.latency for row in rows)
+    columns = []
+    for column in _list_card_columns():
+        if timed or column is not CARD_LATENCY:
+            columns.append(column)
+    shown = blocks.table_of(columns, rows)
+    if len(rows) <= RICH_ROWS:
+        blocks.show([shown])
+    else:
+        cells = [[column.title for column in columns]]
+        cells += [list(map(plain, row)) for row in shown.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        sides = ["<" if column.left else ">" for column in columns]
+        for line in cells:
+            padded = (f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True))
+            typer.echo("  ".join(padded).rstrip())
+    on_disk = sum(row.here for row in rows)
+    count = f"{plural(len(rows), 'card')}, the weights of {on_disk} on this machine"
+    typer.echo(f"{count}; details: advisor catalog show NAME")
+    typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
+
+
+def print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> None:
+    """Print the facts that are known, below a name."""
+    typer.secho(plain(name), bold=True)
+    for key, value in facts:
+        if value:
+            typer.echo(f"  {key:<{width}} {plain(value)}")
+
+
+def print_card(card: Card, here: bool) -> None:
+    """Print the content of a card, with its sources."""
+    mean = ", ".join(f"{value:g}" for value in card.preprocessing.mean)
+    std = ", ".join(f"{value:g}" for value in card.preprocessing.std)
+    facts = (
+        ("family", card.family),
+        ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
+        ("mean", mean),
+        ("std", std),
+        ("classes", f"{card.classes}" + (", label 0 is the background" if card.label_offset else "")),
+        ("parameters", f"{card.params:,}"),
+        ("MACs", f"{card.macs:,}"),
+        ("licence", card.licence),
+        ("paper", card.paper),
+        ("graph", " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)])),
+        ("conversion", _describe_conversion(card.conversion) if card.conversion else ""),
+        ("note", card.note),
+    )
+    print_facts(card.name, facts, 11)
+    typer.secho("published", bold=True)
+    for record in card.published:
+        figures = (
+            f"{record.precision:<9}",
+            record.top1 is not None and f"top-1 {record.top1:g} %",
+            record.top5 is not None and f"top-5 {record.top5:g} %",
+            record.map is not None and f"COCO's mAP {record.map:g} %",
+            record.params is not None and f"{record.params:,} parameters",
+            record.macs is not None and f"{record.macs:,} MACs",
+        )
+        typer.echo(f"  {'  '.join(figure for figure in figures if figure)}")
+        typer.echo(f"    {plain(record.source)}" + (f" ({plain(record.note)})" if record.note else ""))
+    if not card.published:
+        typer.echo("  nothing")
+    typer.secho("weights" + (" (on this machine)" if here else " (not on this machine)"), bold=True)
+    for source in card.weights:
+        typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
+        if source.archive:
+            typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
+        for member in source.members:
+            size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
+            known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
+            typer.echo(f"    {source.format}  {plain(member.path)}  {size}{known or 'no hash: use your own copy'}")
+    if not card.weights:
+        typer.echo("  no source is known: latency, size and memory can be measured; shipping needs your own file")
+
+
+def print_checked_cards(checked: Checked, build: bool) -> None:
+    """Print every error, the notes by kind, and the outcome; ``build``: graphs were to be built as well."""
+    for finding in checked.errors:
+        name = f"{finding.card}: " if finding.card else ""
+        typer.secho(f"{plain(finding.place)}: {name}{plain(finding.text)}", err=True)
+    notes = Counter(finding.text for finding in checked.findings if finding.level.value == "note")
+    for note, count in notes.most_common():
+        typer.echo(f"note: {count} x {plain(note)}")
+    verified = checked.verified
+    typer.echo(f"compared with: the schema, each other's names, {plural(verified.counts, 'published count')}")
+    hashes = f"{verified.strong} by SHA-256 or SHA-384, {verified.weak} by MD5 or first digits of a hash"
+    typer.echo(f"sources of weights: {hashes}, {verified.unknown} without a hash (never downloaded)")
+    typer.echo(f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as stated")
+    if verified.sourceless:
+        typer.echo(f"no source that can be checked (see their notes): {', '.join(verified.sourceless)}")
+    graphs = f", {checked.built or 'no'} graphs built" if build else ""
+    outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
+    typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
+
+
+def print_fetched(fetched: Sequence[Fetched]) -> None:
+    """Print the fetched weights, and for the cards without weights the reasons, without the addresses tried."""
+    there = [entry for entry in fetched if entry.cached]
+    new = [entry for entry in there if entry.source != "cache"]
+    for entry in new:
+        typer.echo(f"{entry.card}: from {plain(entry.source)}")
+    lacking = [entry for entry in fetched if not entry.cached]
+    by_reason: dict[str, list[str]] = {}
+    for entry in lacking:
+        first, *tried = entry.reason.splitlines()
+        # Cards lack weights for the same few reasons; with the addresses, each would be a reason of its own.
+        reasons = [line.strip().partition(": ")[2] for line in tried] or [first.partition(" for '")[0]]
+        by_reason.setdefault(plain("; ".join(dict.fromkeys(reasons))), []).append(entry.card)
+    for reason, cards in by_reason.items():
+        typer.echo(f"not fetched: {', '.join(cards)}\n  {reason}")
+    hints = dict.fromkeys(entry.hint for entry in lacking if entry.hint)
+    for hint in list(hints)[:2]:
+        typer.echo(f"hint: {plain(hint)}")
+    typer.echo(f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them new.")
+
+
+def print_added_card(added: ImportedModel) -> None:
+    """Print the new card, its answers on photographs, and the next command."""
+    card = added.card
+    typer.echo(
+        f"{card.name}: input {card.input_size} x {card.input_size}, {card.classes} classes, "
+        f"{card.params:,} parameters, {card.macs:,} MACs"
+    )
+    if card.conversion:
+        typer.echo(f"  {_describe_conversion(card.conversion)}")
+    for photograph, label, probability in added.seen:
+        typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
+    files = own_files_of(card.task)
+    if card.form:
+        typer.echo(f"  it keeps its form ({card.form}): a search measures and judges it as it is")
+    for remark in files.remarks(added):
+        typer.echo(f"  {remark}")
+    typer.echo(f"kept in {added.catalogue} and {added.model}")
+    named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
+    typer.echo(f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}")
+
+
+def _describe_conversion(conversion: Conversion) -> str:
+    """Return how a conversion went: against what, how far apart, and the transposes that it left."""
+    left = "no transposes left"
+    if conversion.transposes:
+        moved = f"{100 * conversion.transposed:.1f} % of the values that operators read and write"
+        left = f"{plural(conversion.transposes, 'transpose')} left, with {moved}"
+    return (
+        f"by {conversion.converter}; against {conversion.runtime} on {conversion.images} images: the same class on top "
+        f"in {100 * conversion.agreement:.0f} %, largest difference {conversion.difference:.1g} of the largest score; "
+        f"{left}"
+    )
+
+
+def print_judged(card: Card, images: str, accuracy: Interval | None) -> None:
+    """Print the accuracy of a user's own file on the user's images."""
+    assert accuracy is not None, "the images were labelled"
+    low = 100 * accuracy.low
+    high = 100 * accuracy.high
+    metric = TASKS[card.task].metric
+    typer.echo(f"{metric} on {images}: {100 * accuracy.value:.1f} % (95 %: {low:.1f} to {high:.1f})")

@@ -1,0 +1,200 @@
+"""Print the devices: their table, one device, and what was added or calibrated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import typer
+
+from advisor.api import accelerators_of
+from advisor.cli._card_output import print_facts
+from advisor.core import HOST, plain, plural, show_bytes, show_ms
+from advisor.devices import QUIET_HINT, LocalRuntime, listing, local_runtimes
+from advisor.reporting import Rows, blocks
+
+if TYPE_CHECKING:
+    from advisor.devices import AddedPhone, Calibrated, DeviceProfile, DeviceTarget, NewDevice, UnitTiming
+
+DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
+"""Devices, one row each."""
+
+
+def _describe_versions(runtime: LocalRuntime) -> str:
+    """Return the versions of what a runtime of this machine needs, or what is not installed; nothing is fetched."""
+    versions = runtime.versions(runtime.profile().target())
+    absent = [name for name, version in versions.items() if not version]
+    return f"not installed: {', '.join(absent)}" if absent else ", ".join(map(" ".join, versions.items()))
+
+
+def _describe_source(profile: DeviceProfile) -> str:
+    runtime = local_runtimes().get(profile.name)
+    lacks = runtime is not None and _describe_versions(runtime).startswith("not installed")
+    return listing.find_provenance(profile) + ("; not installed" if lacks else "")
+
+
+@cache
+def _list_device_columns() -> tuple[blocks.TableColumn[DeviceProfile], ...]:
+    """Return the columns of the listing."""
+    return (
+        blocks.TableColumn("device", lambda profile: profile.name, left=True, whole=True),
+        blocks.TableColumn("kind", lambda profile: profile.kind, left=True, whole=True),
+        blocks.TableColumn("SoC", lambda profile: profile.soc, left=True),
+        blocks.TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
+        blocks.TableColumn("targets", lambda profile: len(profile.targets), width=100),
+        blocks.TableColumn("measurements", listing.count_measured, short="known"),
+        blocks.TableColumn("from", _describe_source, left=True, width=130),
+    )
+
+
+def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> None:
+    """Print the devices, ``by_kind`` in one table each, and their number."""
+    if not profiles:
+        typer.echo("no device passes these filters")
+        return
+    groups: dict[str, list[DeviceProfile]] = {}
+    for profile in profiles:
+        groups.setdefault(profile.kind if by_kind else "", []).append(profile)
+    blocks.show([blocks.table_of(_list_device_columns(), group) for group in groups.values()])
+    known = sum(map(listing.count_measured, profiles))
+    count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
+    typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
+
+
+def print_device(profile: DeviceProfile) -> None:
+    """Print the content of a profile; for its measurements, the number and the sources."""
+    limits = profile.limits
+    reach = profile.connection
+    sizes = {
+        "memory": profile.memory_bytes,
+        "storage": profile.storage_bytes,
+        "max arena": limits.arena_bytes,
+        "max flash": limits.flash_bytes,
+        "max app": limits.package_bytes,
+    }
+    clusters = ((cluster, f" at {cluster.max_mhz} MHz" if cluster.max_mhz else "") for cluster in profile.cores)
+    facts = (
+        ("title", profile.title),
+        ("kind", profile.kind),
+        ("SoC", profile.soc),
+        ("ISA", profile.isa),
+        ("cores", ", ".join(f"{cluster.count} x {cluster.core}{clock}" for cluster, clock in clusters)),
+        *(("note", remark) for remark in listing.list_remarks(profile)),
+        ("NPU", profile.npu),
+        *((name, "" if size is None else show_bytes(size)) for name, size in sizes.items()),
+        ("reached", "" if reach is None else f"{reach.way} {reach.address}"),
+        ("profile", str(profile.origin or listing.THIS_MACHINE)),
+    )
+    print_facts(profile.name, facts, 10)
+    typer.secho("targets", bold=True)
+    for target in profile.targets:
+        _print_target(profile, target)
+    if profile.name == HOST:
+        typer.secho("other runtimes here", bold=True)
+        for name, runtime in local_runtimes().items():
+            typer.echo(f"  {name}: {plain(runtime.title)}; {_describe_versions(runtime)}")
+    typer.secho("measurements", bold=True)
+    unused = listing.count_flagged(profile)
+    typer.echo(f"  {listing.count_measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
+    for source, count in listing.measurement_sources(profile).items():
+        typer.echo(f"  {count:,} from {plain(source)}")
+    typer.secho("sources", bold=True)
+    for source in profile.sources or ("not stated",):
+        typer.echo(f"  {plain(source)}")
+
+
+def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Print one target of a device: what it runs, what is known of it, and accelerators that serve it."""
+    kernels = sum(kernel.target == target.name for kernel in profile.kernels)
+    parts = (
+        " ".join(part for part in (target.runtime, target.version) if part),
+        f"cpu, {plural(target.threads, 'thread')}" if target.accelerator == "cpu" else target.accelerator,
+        "/".join(target.precisions),
+        f"{listing.count_measured(profile, target):,} measured",
+        f"{plural(kernels, 'kernel')} timed" if kernels else "",
+        "default" if target.name == profile.default_target else "",
+    )
+    typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
+    if target.operators:
+        typer.echo(f"    operators: {plain(', '.join(target.operators))}")
+    for accelerator in accelerators_of(target):
+        takes = f"supports {plural(len(accelerator.supported), 'kind')} of operators, {accelerator.about}"
+        typer.echo(f"    {plain(accelerator.title)}: {plain(takes)}")
+        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {accelerator.name}")
+
+
+def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> None:
+    """Print the stored profile and what to do next; of an attached ``phone`` also its facts and first timings."""
+    profile = added.profile
+    if phone is not None:
+        _print_phone(phone)
+    targets = plural(len(profile.targets), "target")
+    typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
+    typer.echo(f"{'replaced' if added.replaced else 'kept in'} {plain(str(added.path))}")
+    if added.hides_shipped:
+        typer.echo("it is used instead of the shipped profile of this name")
+    if phone is None:
+        typer.echo(f"next: advisor devices show {profile.name}")
+        return
+    typer.echo(f"next: advisor search --data photos/ --budget 50ms --device {profile.name}")
+    typer.echo(f"      advisor reevaluate runs/latest --device {profile.name}")
+
+
+def _print_phone(added: AddedPhone) -> None:
+    """Print what a phone says of itself, the tool that measured, and a row for each unit."""
+    phone = added.phone
+    profile = added.device.profile
+    cores = ", ".join(f"{cluster.count}x {cluster.core}" for cluster in profile.cores)
+    typer.secho(plain(f"{profile.title}, {profile.soc}"), bold=True)
+    facts = [f"Android {phone.android}" if phone.android else "", cores]
+    if phone.memory_bytes and phone.free_memory_bytes:
+        facts.append(f"{show_bytes(phone.memory_bytes)} memory, {show_bytes(phone.free_memory_bytes)} of it free")
+    typer.echo(plain("; ".join(filter(None, facts))))
+    typer.echo(plain(f"measured with benchmark_model: {added.tool}"))
+    blocks.show([blocks.table_of(_list_unit_columns(), added.timings)])
+
+
+def _list_unit_columns() -> tuple[blocks.TableColumn[UnitTiming], ...]:
+    return (
+        blocks.TableColumn("target", lambda row: row.target, left=True),
+        blocks.TableColumn("form", lambda row: row.form, left=True),
+        blocks.TableColumn("ms", lambda row: row.latency_ms),
+        blocks.TableColumn("start ms", lambda row: row.start_ms),
+        blocks.TableColumn("", lambda row: row.failure or row.placement, left=True),
+    )
+
+
+def print_calibrated(found: Calibrated) -> None:
+    """Print each model's latency with the prediction error before and after, and the path of the profile."""
+    typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
+    for report in found.reports:
+        typer.secho(report.form, bold=True)
+        after = report.after or (None,) * len(report.models)
+        for model, before, later in zip(report.models, report.before, after, strict=True):
+            left_out = "" if later is None else f", {later:+.0%} from the others"
+            latency = show_ms(found.latency_ms[model, report.form])
+            typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
+        for model, expected_ms in report.contradicting.items():
+            expects = f"the others, which expect {show_ms(expected_ms)}"
+            typer.echo(f"  {plain(model)} contradicts {expects}: measure it again")
+        line = f"  median error {report.median_before:.0%} before"
+        typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
+        if not math.isnan(report.expected_after):
+            expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
+            typer.echo(f"  expected median error of models that were not measured: {expected}")
+    if found.networks.clock:
+        typer.echo(plain(found.networks.clock))
+    if found.pick:
+        typer.echo(plain(found.pick))
+    if found.networks.governor:
+        typer.echo(f"frequency governor of the device: {plain(found.networks.governor)}; others give other latencies")
+    for line in found.networks.left_out:
+        typer.echo(f"left out: {plain(line)}; {QUIET_HINT}, then calibrate again")
+    kernels = sum(kernel.target == found.target.name for kernel in found.profile.kernels)
+    if kernels:
+        typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))
+    for line in found.left_out:
+        typer.echo(f"  left out: {plain(line)}")
+    typer.echo(f"kept in {plain(str(found.path))}")
