@@ -29,6 +29,9 @@ PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml",
 
 PAGE = "web/index.html"
 
+FORMATS = ("text", "markdown", "json")
+"""Formats of what ``advisor compare`` and ``advisor reevaluate`` print."""
+
 
 @takes(annotations_of(LIMITS, defaults=False))
 def report(
@@ -258,7 +261,7 @@ def compare(
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
     from advisor import api
-    from advisor.reporting import FIGURES, comparison_json, render_comparison
+    from advisor.reporting import FIGURES, render_comparison
 
     # Before the runs are read, so that a wrong option costs no time.
     form = _format(form, as_json)
@@ -270,7 +273,7 @@ def compare(
     # Only the table is filtered. The exit code below depends on all figures.
     comparison = replace(comparison, figures=rows.of(comparison.figures))
     if form == "json":
-        print_json(comparison_json(comparison))
+        print_json(comparison.to_json())
     else:
         write_sentences(render_comparison(comparison, form).removesuffix("\n"))
     if comparison.recommends_otherwise:
@@ -356,7 +359,7 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.reporting import RESULTS, reevaluations_json, render_reevaluations
+    from advisor.reporting import RESULTS, render_reevaluations
 
     form = _format(asked.form, asked.as_json)
     rows = RESULTS.select(asked.sort, asked.only)
@@ -379,7 +382,8 @@ def reevaluate(
         )
     shown = rows.of(results)
     if form == "json":
-        print_json(reevaluations_json(shown))
+        changed = sum(result.changed for result in shown)
+        print_document(changed=changed, results=[result.to_json() for result in shown])
     else:
         write_sentences(render_reevaluations(shown, form).removesuffix("\n"))
     if any(result.changed for result in results):
@@ -439,8 +443,6 @@ def verify(
 
 def _format(form: str, as_json: bool) -> str:
     """Return the output format; ``--json`` is short for ``--format json``. Raises UsageError: an unknown name."""
-    from advisor.reporting import FORMATS
-
     if form not in FORMATS:
         raise UsageError(f"--format: unknown '{form}'{nearest(form, FORMATS)}", f"one of: {', '.join(FORMATS)}")
     return "json" if as_json else form

@@ -26,7 +26,7 @@ def show(context: typer.Context, as_json: AsJson = False, quiet: Quiet = False) 
     if context.invoked_subcommand is not None:
         return
     from advisor import api
-    from advisor.reporting import cache_json, print_cache
+    from advisor.reporting import print_cache
 
     if quiet:
         contents = api.cache()
@@ -34,7 +34,7 @@ def show(context: typer.Context, as_json: AsJson = False, quiet: Quiet = False) 
         with progress("reading the cache"):
             contents = api.cache()
     if as_json:
-        print_document(**cache_json(contents))
+        print_document(**contents.to_json())
     else:
         print_cache(contents)
 

@@ -64,7 +64,7 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
     """Measure on this machine's CPU. Raises typer.Exit: a file could not be measured."""
     from advisor import api
     from advisor.core import parse_seconds
-    from advisor.reporting import TIMINGS, list_timings, print_benchmark, with_timings
+    from advisor.reporting import TIMINGS, print_benchmark
 
     rows = TIMINGS.select(asked.sort, asked.only)
     sustained_s = parse_seconds(asked.sustained, "--sustained") if asked.sustained else None
@@ -78,9 +78,9 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
             tell=tell,
             **{name: given[name] for name in HERE},
         )
-    shown = rows.of(list_timings(file_benchmark))
+    shown = rows.of(file_benchmark.timings)
     if asked.as_json:
-        print_json(with_timings(file_benchmark, shown).to_json())
+        print_json(file_benchmark.select_timings(shown).to_json())
         _complain(file.failure for file in file_benchmark.failed)
     else:
         print_benchmark(file_benchmark, timed=shown)

@@ -103,9 +103,9 @@ def doctor(
 
 def complete_terms(incomplete: str) -> list[str]:
     """Return the names of terms that begin so, for the completion of a shell."""
-    from advisor.reporting import terms
+    from advisor.reporting import text as glossary
 
-    return [entry.name for entry in terms() if entry.name.startswith(incomplete)]
+    return [entry.name for entry in glossary.terms() if entry.name.startswith(incomplete)]
 
 
 def explain(

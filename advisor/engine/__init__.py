@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from advisor.engine._execution import Executor, Machine
     from advisor.engine._history.changes import Child, read_origin, write_child
-    from advisor.engine._history.compare import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation, compare
+    from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
     from advisor.engine._history.insights import (
         DIAGNOSES,
         Disagreements,
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from advisor.engine._question.values import Execution, Question, Request
     from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
-    from advisor.engine._space.forecast import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
+    from advisor.engine._space.forecast import CardForecast, Forecast, PlanView
     from advisor.engine._space.question_images import Say, divide_images, hold_out_all
     from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
@@ -97,17 +97,13 @@ if TYPE_CHECKING:
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
     from advisor.engine._task import SearchTask
-    from advisor.tflite import FEATURES
 else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
     "ANY_TASK",
     "CHECK_SEED",
-    "COMPARISON_COLUMNS",
     "DIAGNOSES",
-    "FEATURES",
-    "FORECAST_COLUMNS",
     "KEPT_SHARE",
     "PROBABILITIES",
     "STARTING",

@@ -16,20 +16,15 @@ if TYPE_CHECKING:
     from advisor.reporting._benchmark import (
         DEVICE_ROWS,
         TIMINGS,
-        list_timings,
         print_benchmark,
         print_device_benchmark,
-        with_timings,
     )
-    from advisor.reporting._cache_table import cache_json, print_cache
+    from advisor.reporting._cache_table import print_cache
     from advisor.reporting._comparisons import (
         FIGURES,
-        FORMATS,
         RESULTS,
         SHOWN,
         changes,
-        comparison_json,
-        reevaluations_json,
         render_comparison,
         render_reevaluations,
     )
@@ -72,7 +67,7 @@ if TYPE_CHECKING:
         print_runs,
     )
     from advisor.reporting._steps import continue_command
-    from advisor.reporting._text import finite, terms
+    from advisor.reporting._text import finite
     from advisor.reporting._view import RunView, load_view, make_typed_path, summary_of, view_of
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -81,7 +76,6 @@ __all__ = [
     "DEVICE_ROWS",
     "FAULTS",
     "FIGURES",
-    "FORMATS",
     "FORMS",
     "PLAN",
     "REPORT",
@@ -100,10 +94,8 @@ __all__ = [
     "Writers",
     "app_growth",
     "blocks",
-    "cache_json",
     "cell",
     "changes",
-    "comparison_json",
     "content_policy",
     "continue_command",
     "describe_figures",
@@ -112,7 +104,6 @@ __all__ = [
     "figures",
     "finite",
     "json_for_script",
-    "list_timings",
     "load_view",
     "make_answer_rows",
     "make_candidate_rows",
@@ -131,7 +122,6 @@ __all__ = [
     "print_profile",
     "print_runs",
     "recommendation",
-    "reevaluations_json",
     "render",
     "render_comparison",
     "render_reevaluations",
@@ -141,11 +131,9 @@ __all__ = [
     "so_far",
     "summary_html",
     "summary_of",
-    "terms",
     "text",
     "trust_content",
     "view_of",
-    "with_timings",
     "write_all",
     "write_at",
     "write_files",

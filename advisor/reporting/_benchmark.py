@@ -1,7 +1,6 @@
 """The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices and accelerators."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -30,10 +29,7 @@ from advisor.reporting._text import figure, span
 LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
 DEVICE_LOOKS = {"failed": "strong bad", "throttled": "strong warn", "contended": "warn", "unstable": "warn"}
 
-FileTiming = tuple[FileBenchmark, LatencyResult | None]
-"""A file at one thread count; None if it could not be measured."""
-
-TIMINGS: Rows[FileTiming] = rows_of(
+TIMINGS: Rows[tuple[FileBenchmark, LatencyResult | None]] = rows_of(
     {
         "file": "0.model",
         "size_bytes": "0.size_bytes",
@@ -101,36 +97,16 @@ def _direction(ratio: Ratio) -> str:
     return "slower" if ratio.ratio > 1 else "faster"
 
 
-def list_timings(benchmark: Benchmark) -> tuple[FileTiming, ...]:
-    """Return every file at every thread count."""
-    rows = list[FileTiming]()
-    for file in benchmark.files:
-        results = file.timing.results if file.timing else (None,)
-        rows += [(file, result) for result in results]
-    return tuple(rows)
-
-
-def with_timings(found: Benchmark, shown: Sequence[FileTiming]) -> Benchmark:
-    """Return a benchmark with some of its timings: files in the order of their first one."""
-    by_file: dict[str, list[LatencyResult]] = {}
-    for file, row in shown:
-        by_file.setdefault(file.model, []).extend([row] if row else [])
-    known = {file.model: file for file in found.files}
-    files = []
-    for model, rows in by_file.items():
-        file = known[model]
-        files.append(replace(file, timing=file.timing and replace(file.timing, results=tuple(rows))))
-    return replace(found, files=tuple(files))
-
-
 def print_benchmark(
-    found: Benchmark, console: Console | None = None, timed: Sequence[FileTiming] | None = None
+    found: Benchmark,
+    console: Console | None = None,
+    timed: Sequence[tuple[FileBenchmark, LatencyResult | None]] | None = None,
 ) -> None:
     """Write the tables and sentences to the console; the first table has the latencies ``timed``, all if None."""
     # A, B, ..., Z, AA, AB, ...; a single file needs no name
     letters = ("",) if len(found.files) == 1 else map(_letters, range(len(found.files)))
     names = {file.model: letter for file, letter in zip(found.files, letters, strict=True)}
-    timed = list_timings(found) if timed is None else timed
+    timed = found.timings if timed is None else timed
     latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
     shown: list[Block] = [*_head(found, names), table_of(_list_timing_columns(), latencies), *_reasons(found, names)]
     if found.ratios:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
-from advisor.engine import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
+from advisor.engine import ChangedFigure, Comparison, Reevaluation
 from advisor.reporting._frames import Rows, rows_of
-from advisor.reporting._text import finite
 from advisor.reporting._view import make_typed_path
 
-FIGURES = Rows(COMPARISON_COLUMNS, ChangedFigure.to_row)
+FIGURES = Rows(ChangedFigure.columns, ChangedFigure.to_row)
 """Figures that differ between two runs."""
 
 RESULTS: Rows[Reevaluation] = rows_of(
@@ -18,14 +17,11 @@ RESULTS: Rows[Reevaluation] = rows_of(
 )
 """Results of re-evaluations."""
 
-SCHEMA_VERSION = 1
 SHOWN = 20
 """Number of differences of a topic, and of figures, that text and Markdown show at most."""
 
 MISSING = {"question": "not given", "candidates": "not considered"}
 """Words for a value that one of the runs lacks, by topic; ``none`` elsewhere."""
-
-FORMATS = ("text", "markdown", "json")
 
 
 def render_comparison(comparison: Comparison, form: str) -> str:
@@ -42,12 +38,6 @@ def render_comparison(comparison: Comparison, form: str) -> str:
         lines.append(heading)
         lines += (f"{item}{show(row)}" for row in _limit_rows(rows))
     return "\n".join(lines) + "\n"
-
-
-def comparison_json(comparison: Comparison) -> dict[str, object]:
-    """Return the comparison as plain values."""
-    value: dict[str, object] = finite(comparison.to_json())
-    return value
 
 
 @dataclass(frozen=True)
@@ -121,12 +111,6 @@ def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
     else:
         lines = [*map(plain, chain.from_iterable(map(_lines, found))), summary]
     return "\n".join(lines) + "\n"
-
-
-def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
-    """Return the results as plain values."""
-    results = [finite(result.to_json()) for result in found]
-    return {"schema_version": SCHEMA_VERSION, "changed": sum(result.changed for result in found), "results": results}
 
 
 def _lines(result: Reevaluation) -> list[str]:

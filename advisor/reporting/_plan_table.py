@@ -20,11 +20,11 @@ from advisor.core import (
     show_ms,
     show_seconds,
 )
-from advisor.engine import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
+from advisor.engine import CardForecast, Forecast, PlanView
 from advisor.reporting._blocks import WIDE, DataTable, Paragraph, Span, TableColumn, Words, show
 from advisor.reporting._frames import Rows
 
-PLAN = Rows(tuple(FORECAST_COLUMNS), Forecast.to_row)
+PLAN = Rows(tuple(Forecast.columns), Forecast.to_row)
 """Configurations of a plan."""
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}

@@ -50,14 +50,13 @@ if TYPE_CHECKING:
     from advisor.store._labelfile import labels_in, read_labels
     from advisor.store._limit import (
         CacheContents,
-        CacheEntry,
+        CacheShare,
         CacheUse,
         Evicted,
         entries_of,
         evict_results,
         keep_run,
         limit_bytes,
-        sum_bytes,
         uses_of,
     )
     from advisor.store._packages import Packages, install_package
@@ -80,7 +79,7 @@ __all__ = [
     "UNREADABLE_ZIP",
     "ArtifactCache",
     "CacheContents",
-    "CacheEntry",
+    "CacheShare",
     "CacheUse",
     "ColumnType",
     "Evicted",
@@ -126,7 +125,6 @@ __all__ = [
     "sha256_file",
     "sha256_json",
     "shipped_folder",
-    "sum_bytes",
     "type_cell",
     "type_of",
     "uses_of",

@@ -15,6 +15,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -74,6 +75,12 @@ class CacheUse:
     keys: frozenset[str]
     live: bool  # the process still works
     kept: bool  # the user keeps the results
+
+    @property
+    def state(self) -> str:
+        """Whether the run is running, kept or gone, joined by commas; empty for a finished one."""
+        words = {"running": self.live, "kept": self.kept, "gone": not Path(self.run).is_dir()}
+        return ", ".join(word for word, holds in words.items() if holds)
 
 
 @dataclass(frozen=True)
@@ -370,6 +377,38 @@ def _remove(path: Path) -> None:
 
 
 @dataclass(frozen=True)
+class CacheShare:
+    """The entries of one kind, or those that one run used."""
+
+    name: str
+    entries: tuple[CacheEntry, ...]
+    state: str = ""  # of a run: running, kept or gone
+    alone: tuple[CacheEntry, ...] = ()  # entries that no other run used
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the entries."""
+        return sum_bytes(self.entries)
+
+    @property
+    def alone_bytes(self) -> int:
+        """Size of the entries that no other run used."""
+        return sum_bytes(self.alone)
+
+    @property
+    def last_used(self) -> str:
+        """When one of the entries was last used, in local time; empty without entries."""
+        if not self.entries:
+            return ""
+        last = max(entry.used_s for entry in self.entries)
+        return datetime.fromtimestamp(last, UTC).astimezone().isoformat(" ", "minutes")[:16]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the number of entries, their size, and when they were last used."""
+        return {"entries": len(self.entries), "size_bytes": self.size_bytes, "last_used": self.last_used}
+
+
+@dataclass(frozen=True)
 class CacheContents:
     """What is in the cache."""
 
@@ -400,6 +439,34 @@ class CacheContents:
         """Return those that no other run used."""
         others = frozenset[str]().union(*(other.keys for other in self.uses if other is not use))
         return tuple(entry for entry in self.used_by(use) if entry.key not in others)
+
+    @property
+    def kinds(self) -> tuple[CacheShare, ...]:
+        """The entries by kind, the largest kind first."""
+        return tuple(CacheShare(kind, entries) for kind, entries in self.by_kind.items())
+
+    @property
+    def runs(self) -> tuple[CacheShare, ...]:
+        """The entries that each run used, by its folder."""
+        shares = []
+        for use in sorted(self.uses, key=lambda use: use.run):
+            # Uses without a folder are those of other processes.
+            if use.run:
+                shares.append(CacheShare(use.run, self.used_by(use), use.state, self.used_only_by(use)))
+        return tuple(shares)
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object; sizes are bytes."""
+        runs = []
+        for run in self.runs:
+            runs.append({"run": run.name, "state": run.state, **run.to_json(), "alone_bytes": run.alone_bytes})
+        return {
+            "root": str(self.root),
+            "size_bytes": self.size_bytes,
+            "limit_bytes": self.limit_bytes,
+            "kinds": [{"kind": kind.name, **kind.to_json()} for kind in self.kinds],
+            "runs": runs,
+        }
 
 
 def sum_bytes(entries: Iterable[CacheEntry]) -> int:

@@ -23,7 +23,7 @@ from advisor.compression import RECIPES
 from advisor.core import METRICS, list_choosable
 from advisor.engine import resolve
 from advisor.engine._question.values import REQUEST_OPTIONS
-from advisor.reporting import terms
+from advisor.reporting import text as glossary
 from advisor.reporting._text import Term, term
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
@@ -222,11 +222,11 @@ def test_a_term_is_explained_with_a_page_or_the_nearest_named_and_without_one_al
     assert "hand-held phone" in advisor("explain", "capture", "conditions").out
     refused(advisor("explain", "holdut"), "did you mean 'holdout'?")
     assert "p90, pick, predicted" in " ".join(advisor("explain").out.split())
-    assert len(advisor("explain", "--json").document["terms"]) == len(terms())
+    assert len(advisor("explain", "--json").document["terms"]) == len(glossary.terms())
     assert all(term(name).text for name in ("P90", "90th percentile", "Top_1", "DYNAMIC-INT8"))
 
 
-@pytest.mark.parametrize("explained", terms(), ids=lambda each: each.name)
+@pytest.mark.parametrize("explained", glossary.terms(), ids=lambda each: each.name)
 def test_each_has_two_to_four_sentences_and_a_heading_that_exists(explained: Term, project: Path) -> None:
     assert 2 <= len(re.findall(r"\.(?:\s|$)", explained.text)) <= 4
     page, _, anchor = explained.page.partition("#")

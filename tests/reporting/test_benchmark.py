@@ -6,7 +6,7 @@ from rich.console import Console
 
 from advisor.measurement import Benchmark, FileBenchmark, LatencyResult, ModelTiming, host, judge
 from advisor.measurement._host import Conditions
-from advisor.reporting import TIMINGS, list_timings, print_benchmark, with_timings
+from advisor.reporting import TIMINGS, print_benchmark
 from tests.measurement.latency.test_latency import QUIET, series
 
 
@@ -24,7 +24,7 @@ FOUND = Benchmark(FILES, (), "quick", "default", Conditions(2, 0.0), host.descri
 
 
 def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
-    shown = TIMINGS.select("latency").of(list_timings(FOUND))
+    shown = TIMINGS.select("latency").of(FOUND.timings)
     console = Console(file=io.StringIO(), width=80)
     print_benchmark(FOUND, console, shown)
     table = console.file.getvalue().partition("verdict")[2].partition("\n\n")[0]
@@ -34,8 +34,8 @@ def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
 
 
 def test_the_document_has_the_files_and_timings_that_pass_and_a_failed_file_can_be_selected() -> None:
-    shown = TIMINGS.select("latency", ["threads=1", "latency<8ms"]).of(list_timings(FOUND))
-    (file,) = with_timings(FOUND, shown).files
+    shown = TIMINGS.select("latency", ["threads=1", "latency<8ms"]).of(FOUND.timings)
+    (file,) = FOUND.select_timings(shown).files
     assert (file.model, [row.threads for row in file.timing.results]) == ("fast.tflite", [1])
-    shown = TIMINGS.select("", ["failure=*damaged*"]).of(list_timings(FOUND))
-    assert [file.model for file in with_timings(FOUND, shown).files] == ["broken.tflite"]
+    shown = TIMINGS.select("", ["failure=*damaged*"]).of(FOUND.timings)
+    assert [file.model for file in FOUND.select_timings(shown).files] == ["broken.tflite"]

@@ -12,7 +12,7 @@ import pytest
 
 from advisor.core import Guarantees, ImageAnswers, Provenance, Quantity, Shares
 from advisor.engine import Comparison, Incumbent, compare, load_run
-from advisor.reporting import SHOWN, RunView, comparison_json, print_answer, render_comparison
+from advisor.reporting import SHOWN, RunView, print_answer, render_comparison
 from advisor.reporting._blocks import default_console
 from advisor.reporting._explanation import LEARNT, explain_pick, incumbent_sentences
 from advisor.reporting._files import recommendation_json, render_markdown
@@ -47,7 +47,7 @@ def test_it_says_outcome_reason_and_cause_and_no_name_breaks_it(comparison: Comp
 
 
 def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> None:
-    document: Any = comparison_json(comparison)
+    document: Any = comparison.to_json()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["recommends_otherwise"] is True
     moved = {(row["key"], row["figure"]): row for row in document["figures"]}

@@ -1,6 +1,6 @@
 """The page that is made from the glossary."""
 
-from advisor.reporting import terms
+from advisor.reporting import text
 
 
 def glossary() -> str:
@@ -9,7 +9,7 @@ def glossary() -> str:
         "# Terms of the reports\n\n`advisor explain TERM` prints these texts. "
         "[Words](../words.md) has the words of the code.\n"
     ]
-    for term in terms():
+    for term in text.terms():
         also = f"Also: {', '.join(term.also)}. " if term.also else ""
         parts.append(f"## {term.name}\n\n{term.text}\n\n{also}[More](../{term.page}).\n")
     return "\n".join(parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from advisor.core import (
     Configuration,
@@ -41,9 +41,6 @@ OTHER_IMAGES = "The validation images differ, so accuracies are not compared."
 
 CHANGES_SHOWN = 3
 
-COMPARISON_COLUMNS: tuple[str, ...] = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
-"""Columns of :meth:`Comparison.to_frame`."""
-
 Deltas = Mapping[Configuration, tuple[Delta, ...]]
 """Changes of the figures of every configuration that both runs evaluated, as the later run has it."""
 
@@ -77,6 +74,9 @@ class ChangedFigure(Written):
         "why=delta.why",
     )
 
+    columns: ClassVar[tuple[str, ...]] = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
+    """Columns of :meth:`Comparison.to_frame`."""
+
     configuration: Configuration
     delta: Delta
 
@@ -86,14 +86,14 @@ class ChangedFigure(Written):
         return self.configuration.key
 
     def to_row(self) -> dict[str, object]:
-        """Return a row of a table, with the names of :data:`COMPARISON_COLUMNS`."""
+        """Return a row of a table, with the names of :attr:`columns`."""
         change = self.delta
         known = self.delta.before or self.delta.after
         unit = known.unit if known else None
-        values = (_value(change.before), _value(change.after))
-        return dict(
-            zip(COMPARISON_COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True)
-        )
+        before = _value(change.before)
+        after = _value(change.after)
+        cells = (self.key, change.figure, unit, before, after, change.counts, change.why)
+        return dict(zip(self.columns, cells, strict=True))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Comparison(Written):
         """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
         from advisor.store import build_frame
 
-        return build_frame(COMPARISON_COLUMNS, (changed.to_row() for changed in self.figures))
+        return build_frame(ChangedFigure.columns, (changed.to_row() for changed in self.figures))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from advisor.core import Configuration, Quantity, recipe_of
 from advisor.datasets import Overview
@@ -15,27 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
-
-FORECAST_COLUMNS: Mapping[str, str] = {
-    "key": "configuration.key",
-    "card": "configuration.card",
-    "training": "configuration.training",
-    "compression": "configuration.compression",
-    "device": "configuration.target.device",
-    "threads": "configuration.target.threads",
-    "latency_median_ms": "latency.value",
-    "latency_low_ms": "latency.low",
-    "latency_high_ms": "latency.high",
-    "latency_provenance": "latency.provenance",
-    "latency_budget_probability": "chance",
-    "size_bytes": "size.value",
-    "size_low_bytes": "size.low",
-    "size_provenance": "size.provenance",
-    "top1_percent": "accuracy.value",
-    "price_s": "price_s",
-    "skipped_because": "filtered",
-}
-"""Columns of :meth:`PlanView.to_frame`, and what of a forecast each shows."""
 
 IDENTITY = ("key", "card", "training", "compression")
 
@@ -55,6 +34,27 @@ class Forecast:
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
         filtered: why it would be skipped, or empty.
     """
+
+    columns: ClassVar[Mapping[str, str]] = {
+        "key": "configuration.key",
+        "card": "configuration.card",
+        "training": "configuration.training",
+        "compression": "configuration.compression",
+        "device": "configuration.target.device",
+        "threads": "configuration.target.threads",
+        "latency_median_ms": "latency.value",
+        "latency_low_ms": "latency.low",
+        "latency_high_ms": "latency.high",
+        "latency_provenance": "latency.provenance",
+        "latency_budget_probability": "chance",
+        "size_bytes": "size.value",
+        "size_low_bytes": "size.low",
+        "size_provenance": "size.provenance",
+        "top1_percent": "accuracy.value",
+        "price_s": "price_s",
+        "skipped_because": "filtered",
+    }
+    """Columns of :meth:`PlanView.to_frame`, and what of a forecast each shows."""
 
     configuration: Configuration
     latency: Quantity | None
@@ -78,10 +78,8 @@ class Forecast:
         }
 
     def to_row(self) -> dict[str, object]:
-        """Return a row of a table, with the names of :data:`FORECAST_COLUMNS`; sizes in whole bytes, no reason as
-        None.
-        """
-        row = {name: value_at(self, path) for name, path in FORECAST_COLUMNS.items()}
+        """Return a row of a table, with the names of :attr:`columns`; sizes in whole bytes, no reason as None."""
+        row = {name: value_at(self, path) for name, path in self.columns.items()}
         sizes = {name: None if row[name] is None else round(row[name]) for name in ("size_bytes", "size_low_bytes")}
         return {**row, **sizes, "skipped_because": self.filtered or None}
 
@@ -204,7 +202,7 @@ class PlanView:
 
     def to_frame(self) -> pd.DataFrame:
         """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
-        return build_frame(tuple(FORECAST_COLUMNS), (forecast.to_row() for forecast in self.forecasts))
+        return build_frame(tuple(Forecast.columns), (forecast.to_row() for forecast in self.forecasts))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -128,6 +128,10 @@ class FileBenchmark(Written):
         return (*sentences, *more)
 
 
+FileTiming = tuple[FileBenchmark, LatencyResult | None]
+"""A file at one thread count; None if it could not be measured."""
+
+
 @dataclass(frozen=True)
 class Benchmark(Written):
     """One run of ``advisor benchmark``."""
@@ -162,6 +166,28 @@ class Benchmark(Written):
     def runtime(self) -> str:
         """Package and version of the runtime, empty if nothing ran."""
         return next((file.timing.runtime for file in self.files if file.timing), "")
+
+    @property
+    def timings(self) -> tuple[FileTiming, ...]:
+        """Every file at every thread count."""
+        timings = list[FileTiming]()
+        for file in self.files:
+            results = file.timing.results if file.timing else (None,)
+            timings += [(file, result) for result in results]
+        return tuple(timings)
+
+    def select_timings(self, timings: Sequence[FileTiming]) -> "Benchmark":
+        """Return the benchmark with some of its timings: files in the order of their first one."""
+        by_file: dict[str, list[LatencyResult]] = {}
+        for file, result in timings:
+            by_file.setdefault(file.model, []).extend([result] if result else [])
+        files_by_model = {file.model: file for file in self.files}
+        files = []
+        for model, results in by_file.items():
+            file = files_by_model[model]
+            timing = file.timing and replace(file.timing, results=tuple(results))
+            files.append(replace(file, timing=timing))
+        return replace(self, files=tuple(files))
 
 
 Tell = Callable[[str], None]
