@@ -97,7 +97,7 @@ def _option_json(option: FleetOption, share_kept: float) -> dict[str, object]:
 
 def _answer(view: RunView) -> FleetAnswer | None:
     """Return the answer; None without a fleet, or while the search runs, whose files change all the time."""
-    if not view.request.question.fleet or view.unfinished or not view.ok:
+    if not view.request.question.fleet or view.insights.unfinished or not view.ok:
         return None
     from advisor.fleet._answer import fleet_answer
 

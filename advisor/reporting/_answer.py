@@ -189,7 +189,7 @@ def is_shippable(view: RunView) -> bool:
     if pick is None or not pick.artefact or not view.decision.feasible or is_worthless(view):
         return False
     says_how = view.next_command.startswith("advisor export")
-    return not view.unfinished and not view.demonstration and not says_how
+    return not view.insights.unfinished and not view.demonstration and not says_how
 
 
 def _last_label(view: RunView) -> str:
@@ -248,7 +248,7 @@ def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Label
 def make_headline(view: RunView) -> Iterator[Block]:
     """Yield the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
-    title = "no result yet" if view.unfinished else "no result"
+    title = "no result yet" if view.insights.unfinished else "no result"
     if decision.pick:
         title = text.name(decision.pick) if decision.feasible else "nothing meets the budget"
     yield blocks.Heading(f"advisor: {title}", "answer")
@@ -398,7 +398,7 @@ def _mark(view: RunView, key: str) -> str:
     # One mark a row: that it is the pick says more than that it ships today, and that more than a tie.
     if key == view.pick_key:
         return "▶"
-    if any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents):
+    if any(key == incumbent.evaluation.configuration.key for incumbent in view.insights.incumbents):
         return "○"
     return "≈" if key in view.tie_keys else ""
 

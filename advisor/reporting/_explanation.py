@@ -90,7 +90,7 @@ def _explain_compression(view: RunView, pick: Evaluation) -> str:
     failed = find_failed_int8(view, pick)
     if failed is not None:
         return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
-    if view.unfinished:
+    if view.insights.unfinished:
         return ""
     if lacks_int8(view, pick):
         return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
@@ -328,7 +328,7 @@ def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
     Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
     """
     pick = view.decision.pick
-    if pick is None or view.unfinished or not view.only_here:
+    if pick is None or view.insights.unfinished or not view.only_here:
         return {}
     return _on_phones(pick.configuration.target.threads)(pick)
 
@@ -398,7 +398,7 @@ def _other_things(pick: Evaluation) -> Iterator[str]:
 
 def incumbent_sentences(view: RunView) -> tuple[str, ...]:
     """Return a sentence about each file that the user ships: it is the pick, or what switching gains and costs."""
-    return tuple(_incumbent(view, incumbent) for incumbent in view.incumbents)
+    return tuple(_incumbent(view, incumbent) for incumbent in view.insights.incumbents)
 
 
 def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:

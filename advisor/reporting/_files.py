@@ -99,8 +99,8 @@ def _metrics(view: RunView) -> Iterable[blocks.Block]:
 
 
 def _losses(view: RunView) -> Iterator[blocks.Block]:
-    if view.disagreements is not None:
-        yield Labelled("What compression changes", view.disagreements.sentence)
+    if view.insights.disagreements is not None:
+        yield Labelled("What compression changes", view.insights.disagreements.sentence)
     for row, diagnosis in view.diagnosed:
         why = diagnosis.verdict[1] if len(diagnosis.verdict) > 1 else diagnosis.verdict[0]
         yield Labelled(f"Why {text.name(row)} loses {text.points(row.drop)} points", why)
@@ -154,7 +154,7 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     to import it takes longer than all else of an answer so far.
     """
     names: tuple[str, ...] = REPORT_FILES
-    if view.unfinished or not find_spec("fastparquet"):
+    if view.insights.unfinished or not find_spec("fastparquet"):
         names = tuple(name for name in REPORT_FILES if name != PARQUET)
         # A search that is continued has one of its earlier end.
         (folder / PARQUET).unlink(missing_ok=True)
@@ -227,10 +227,12 @@ def recommendation_json(view: RunView) -> str:
 def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, object]:
     """Return the answer as plain values; ``rows`` says which ones of the front, and in which order."""
     decision = view.decision
+    insights = view.insights
+    tuning = insights.tuning
     return {
         "schema_version": SCHEMA_VERSION,
         "run": view.name,
-        "unfinished": asdict(view.unfinished) if view.unfinished else None,
+        "unfinished": asdict(insights.unfinished) if insights.unfinished else None,
         "task": view.request.question.task,
         "metric": view.metric,
         "budget": asdict(view.limits),
@@ -250,17 +252,17 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
                 "switching_points": incumbent.points.to_json() if incumbent.points else None,
                 "switching_part": incumbent.part,
             }
-            for incumbent in view.incumbents
+            for incumbent in insights.incumbents
         ],
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
         "noise_points": decision.noise_points,
         "unjudged": decision.unjudged.configuration.key if decision.unjudged else None,
         "chances": decision.chances,
         **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
-        "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
+        "fine_tuning": {**asdict(tuning), "command": tuning.command(view.folder)} if tuning else None,
         "front": list(map(_brief, choose_rows(view, decision.front, rows))),
         "risks": list(map(asdict, list_risks(view, decision.pick))) if decision.pick else [],
-        "labels": asdict(view.labels) if view.labels else None,
+        "labels": asdict(insights.labels) if insights.labels else None,
         "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
         "devices": {device: _device(device_decision) for device, device_decision in view.by_device.items()},
         **{name: part.document(view) for name, part in report_parts().items()},

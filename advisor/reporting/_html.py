@@ -208,7 +208,7 @@ def _classes(view: RunView) -> Variables | None:
 
 def _images(view: RunView) -> Variables | None:
     labels = view.classes
-    changed = view.disagreements
+    changed = view.insights.disagreements
     mistakes = _mistakes(view)
     if not mistakes and changed is None:
         return None
@@ -254,7 +254,7 @@ def _operators(view: RunView) -> Variables | None:
 
 def _losses(view: RunView) -> Variables | None:
     losses = [(row, diagnosis, diagnosis_html(diagnosis)) for row, diagnosis in view.diagnosed]
-    return {"losses": losses} if view.diagnoses else None
+    return {"losses": losses} if view.insights.diagnoses else None
 
 
 def _evaluations(view: RunView) -> Variables | None:

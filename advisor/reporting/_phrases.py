@@ -168,7 +168,7 @@ def parts(dataset: DatasetSummary) -> str:
 
 def wrong_labels(view: RunView) -> Words:
     """Return how many labels are doubtful, the first of them, and the command that shows all; empty for none."""
-    checked = view.labels
+    checked = view.insights.labels
     if checked is None or not checked.found:
         return ""
     count = len(checked.found)
@@ -233,7 +233,7 @@ def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluatio
     """
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
-    shipped = (incumbent.evaluation for incumbent in view.incumbents if not incumbent.picked)
+    shipped = (incumbent.evaluation for incumbent in view.insights.incumbents if not incumbent.picked)
     chosen = {}
     for row in (decision.pick, *ties, *shipped):
         if row is not None:

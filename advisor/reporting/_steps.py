@@ -48,7 +48,7 @@ class NextStep:
 def next_steps(view: RunView) -> tuple[NextStep, ...]:
     """Return the steps that the user can take now; none before the search has ended, and without a pick."""
     pick = view.decision.pick
-    if pick is None or view.unfinished or not view.decision.feasible:
+    if pick is None or view.insights.unfinished or not view.decision.feasible:
         return ()
     return tuple(_steps(view, pick))
 
@@ -83,7 +83,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     if lacks_int8(view, pick):
         what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
         yield NextStep("a smaller file (int8)", what, continue_command(view.folder))
-    tuning = view.tuning
+    tuning = view.insights.tuning
     if tuning is not None:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
         what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
@@ -109,7 +109,7 @@ def list_rest(view: RunView) -> Iterator[NextStep]:
     left = count_configurations(view).unreached
     # An answer to another question than the run's ends in the command that ships its pick.
     answers_again = view.next_command.startswith("advisor export")
-    if stopped.get("why") in RAN_OUT and left and not (view.demonstration or view.unfinished or answers_again):
+    if stopped.get("why") in RAN_OUT and left and not (view.demonstration or view.insights.unfinished or answers_again):
         # The line of counts says how many these are.
         what = "the rest of the search, which its limit ended"
         yield NextStep("the rest of the search", what, continue_command(view.folder))

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from advisor.compression import Diagnosis
 from advisor.core import (
     HOST,
     METRICS,
@@ -28,30 +27,21 @@ from advisor.core import (
     is_floor,
     list_registered,
     load_integration,
-    parse,
 )
 from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
 from advisor.engine import (
-    DIAGNOSES,
-    CheckedLabels,
-    Disagreements,
-    ExpectedTuning,
-    Incumbent,
+    Insights,
     LoadedRun,
     Request,
-    Unfinished,
     continue_command,
-    expect_tuning_gain,
-    find_disagreements,
-    find_incumbents,
+    find_insights,
     images_folder,
     load_run,
-    read_label_check,
-    read_unfinished_search,
 )
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.compression import Diagnosis
     from advisor.reporting._blocks import Block
 
 REPORT_PARTS = "advisor.report_parts"
@@ -139,14 +129,9 @@ class RunView:
         folder: path of the run folder as the user would type it.
         next_topic: what to do next, in few words; empty for nothing.
         next_command: the command that does it; empty for none.
-        diagnoses: why a compressed file loses accuracy, by its configuration's key.
-        tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
-        unfinished: how far the search came; None if it has ended.
+        insights: what the run shows beside its decision.
         images: the folder that paths of images are relative to; None to show no image.
-        incumbents: the files that the user ships, beside the pick.
         problems: what of the run folder does not prove itself.
-        labels: the likely wrong labels; None if the search did not look for them.
-        disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
     """
 
     name: str
@@ -160,13 +145,8 @@ class RunView:
     folder: str = ""
     next_topic: str = ""
     next_command: str = ""
-    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
-    tuning: ExpectedTuning | None = None
-    unfinished: Unfinished | None = None
+    insights: Insights = field(default_factory=Insights)
     images: Path | None = None
-    disagreements: Disagreements | None = None
-    incumbents: tuple[Incumbent, ...] = ()
-    labels: CheckedLabels | None = None
     problems: tuple[str, ...] = ()
 
     @property
@@ -230,7 +210,8 @@ class RunView:
     @property
     def unfinished_sentence(self) -> str:
         """The share of the search that is done, in words; empty if it has ended."""
-        return self.unfinished.sentence(self.folder) if self.unfinished else ""
+        unfinished = self.insights.unfinished
+        return unfinished.sentence(self.folder) if unfinished else ""
 
     @property
     def ok(self) -> tuple[Evaluation, ...]:
@@ -269,7 +250,7 @@ class RunView:
     @property
     def diagnosed(self) -> tuple[tuple[Evaluation, Diagnosis], ...]:
         """The evaluations with a diagnosis of their file."""
-        pairs = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
+        pairs = ((row, self.insights.diagnoses.get(row.configuration.key)) for row in self.ok)
         return tuple((row, diagnosis) for row, diagnosis in pairs if diagnosis is not None)
 
 
@@ -302,7 +283,8 @@ def load_view(run: RunFolder, running: bool = False) -> RunView:
 def view_of(run: LoadedRun, running: bool = False) -> RunView:
     """Return the content of the reports of a run, whose search is ``running`` or not."""
     folder = make_typed_path(run.folder.path)
-    unfinished = read_unfinished_search(run, running)
+    insights = find_insights(run, running)
+    unfinished = insights.unfinished
     decision = run.decision
     if unfinished and decision.pick is None:
         decision = replace(decision, reason="No candidate has a result yet.")
@@ -321,14 +303,9 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         folder=folder,
         next_topic=topic,
         next_command=command,
-        diagnoses=_diagnoses(run.folder),
-        tuning=None if unfinished else expect_tuning_gain(run),
-        unfinished=unfinished,
+        insights=insights,
         images=images_folder(run.folder),
-        disagreements=find_disagreements(run.folder, run.evaluations, decision.pick),
-        labels=read_label_check(run.folder),
         problems=problems,
-        incumbents=find_incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 
 
@@ -337,15 +314,6 @@ def make_typed_path(path: Path) -> str:
     relative = os.path.relpath(path)
     # The shells of Windows take slashes, too, and the word needs no quotes then.
     return Path(path if relative.startswith("..") else relative).as_posix()
-
-
-def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
-    """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
-    try:
-        rows = folder.read_json(DIAGNOSES).get("forms") or []
-        return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
-    except (KeyError, TypeError, ValueError):
-        return {}
 
 
 def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:

@@ -148,7 +148,7 @@ def test_a_search_that_its_time_limit_ended_is_not_diagnosed_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, diagnosed: int
 ) -> None:
     run, asked = write_run(tmp_path), list[RunFolder]()
-    monkeypatch.setattr("advisor.engine._history.insights.diagnose_run", asked.append)
+    monkeypatch.setattr("advisor.engine._history.diagnoses.diagnose_run", asked.append)
     monkeypatch.setattr("advisor.engine._run.run_search", lambda *_: SearchResult(run, Stop(StopKind(why), "stopped")))
     assert search(quiet=True).report.is_file()
     assert len(asked) == diagnosed

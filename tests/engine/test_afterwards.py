@@ -27,10 +27,9 @@ from advisor.engine import (
     StageName,
     Workload,
     _afterwards as afterwards,
-    read_label_check,
 )
 from advisor.engine._afterwards import SHARE, affordable_s, best_features, when_answered
-from advisor.engine._history.loaded_run import LABELS
+from advisor.engine._history.loaded_run import LABELS, read_label_check
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.walker import Workers

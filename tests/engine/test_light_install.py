@@ -41,13 +41,7 @@ importlib.metadata.Distribution.from_name = classmethod(from_name)
 
 COMMANDS = read_table(__file__, "light_commands.yaml")
 
-REFUSED = (
-    "search --budget 50ms --data {data}",
-    "search --budget 50ms --resume {run}",
-    "compress {model} --recipe int8,qat_int8 --data {data} --to learnt",
-    "catalog add {net}",
-    "catalog check --build",
-)
+REFUSED = read_table(__file__, "programs.yaml")["refused"]
 
 ONE_AFTER_THE_OTHER = read_table(__file__, "programs.yaml")["one_after_the_other"]
 """Runs commands in one process, whose imports they share, and keeps exit code, errors and new files of each.

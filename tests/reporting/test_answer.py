@@ -12,8 +12,8 @@ from rich.console import Console
 
 from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages, Provenance, Quantity, Status
 from advisor.datasets import DEMO_NOTE
-from advisor.engine import CheckedLabels
-from advisor.engine._history.loaded_run import WrongLabel
+from advisor.engine import Insights
+from advisor.engine._history.loaded_run import CheckedLabels, WrongLabel
 from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._figures import key_figures, list_foundations
@@ -84,7 +84,7 @@ def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts:
     output = " ".join(said(view, encoding=encoding).split())
     assert [text for text in texts if text not in output] == []
     assert [text for text in missing if text in output] == []
-    assert output.startswith(STATE) == (view.unfinished is not None)
+    assert output.startswith(STATE) == (view.insights.unfinished is not None)
 
 
 @pytest.mark.parametrize(("accuracy", "right"), [(99.4, "99"), (99.5, "more than 99"), (100.0, "100")])
@@ -358,7 +358,7 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
 
 
 def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
-    view = replace(run_view(), labels=CheckedLabels("efficientnet_lite0_224", 400, FOUND))
+    view = replace(run_view(), insights=Insights(labels=CheckedLabels("efficientnet_lite0_224", 400, FOUND)))
     shown = " ".join(said(view).split())
     assert "4 of 400 images outside the hold-out (1.0 %) have a doubtful label: it is wrong, or the image is" in shown
     assert "The most doubtful: glass/one.jpg (glass, rather metal)," in shown
@@ -366,7 +366,7 @@ def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:
     lines = said(replace(view, folder="my runs/one", next_command=""), 60).splitlines()
     assert {"  advisor data check pictures", "To ship: advisor export 'my runs/one' --to bundle"} <= {*lines}
     assert len(json.loads(recommendation_json(view))["labels"]["found"]) == 4
-    assert "doubtful" not in said(replace(view, labels=CheckedLabels("one", 400, ())))
+    assert "doubtful" not in said(replace(view, insights=Insights(labels=CheckedLabels("one", 400, ()))))
 
 
 def on_all(**changes: object) -> RunView:
@@ -384,7 +384,7 @@ def test_what_is_known_of_a_file_that_learns_from_all_images_is_said() -> None:
 
 
 def test_the_page_and_programs_have_the_file_that_learns_from_all_images_apart_from_the_judged_one() -> None:
-    view = replace(on_all(), labels=CheckedLabels("one", 400, FOUND))
+    view = replace(on_all(), insights=Insights(labels=CheckedLabels("one", 400, FOUND)))
     pick = json.loads(recommendation_json(view))["pick"]
     assert pick["details"]["on_all_images"]["file"] == "artifacts/net-all.tflite" != pick["artefact"]
     page = render_html(view)

@@ -12,10 +12,12 @@ import pytest
 
 from advisor.core import Limits, decide
 from advisor.datasets import DEMO_NOTE
+from advisor.engine import Insights
 from advisor.reporting import RunView
 from advisor.reporting._explanation import meeting_line
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import rank_begun
+from tests.builders import present
 from tests.makers.browsers import Open, Opened, open_view, opener
 from tests.reporting.test_html_images import photographed
 from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset
@@ -223,7 +225,8 @@ def wordy_view(case: str, folder: Path) -> RunView:
         long = run_view(card_suffix="x" * 60)
         return replace(long, evaluations=long.ok[:1], decision=decide(long.ok[:1], long.limits))
     if case == "stopped":
-        return replace(usual, unfinished=replace(running.unfinished, running=False))
+        stopped = replace(present(running.insights.unfinished), running=False)
+        return replace(usual, insights=Insights(unfinished=stopped))
     others = {"running": running, "running, no result": running_view(0), "none": empty_view()}
     return others.get(case) or with_dataset(usual, notes=(DEMO_NOTE,))
 

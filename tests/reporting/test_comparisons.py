@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Guarantees, ImageAnswers, Provenance, Quantity, Shares
-from advisor.engine import Comparison, Incumbent, compare, load_run
+from advisor.engine import Comparison, Incumbent, Insights, compare, load_run
 from advisor.reporting import SHOWN, RunView, print_answer, render_comparison
 from advisor.reporting._blocks import default_console
 from advisor.reporting._explanation import LEARNT, explain_pick, incumbent_sentences
@@ -99,9 +99,8 @@ def view() -> RunView:
     facts, target = replace(worst.card_facts, as_it_is=True), pick.configuration.target
     row = replace(worst, card_facts=facts, configuration=replace(worst.configuration, card="shipped", target=target))
     points = Quantity(3.2, "points", Provenance.MEASURED, 1.0, 5.4, 0.95, 404, "validation")
-    return replace(
-        view, evaluations=(*view.evaluations, row), incumbents=(Incumbent(row, False, points, "validation"),)
-    )
+    incumbent = Incumbent(row, False, points, "validation")
+    return replace(view, evaluations=(*view.evaluations, row), insights=Insights(incumbents=(incumbent,)))
 
 
 def test_switching_is_said_in_figures(view: RunView) -> None:
@@ -117,12 +116,12 @@ def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) 
     assert "**What you ship today**" in render_markdown(view)
     print_answer(view, default_console())
     assert "What you ship today: shipped" in capsys.readouterr().out
-    shipped = view.incumbents[0].evaluation
+    shipped = view.insights.incumbents[0].evaluation
     assert shipped in shortlist(view)
     assert verdict(view, shipped) == "shipped today"
     found = list_warnings(list_risks(view, shipped))
     assert "too high if it has learnt from your images" in " ".join(risk.text for risk in found)
-    still = replace(view, incumbents=(Incumbent(shipped, True),))
+    still = replace(view, insights=Insights(incumbents=(Incumbent(shipped, True),)))
     assert "is still the pick" in incumbent_sentences(still)[0]
 
 

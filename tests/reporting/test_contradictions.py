@@ -8,8 +8,9 @@ from hypothesis import given, strategies as st
 
 from advisor.core import Evaluation, Limits, Status, TuningFacts, decide
 from advisor.core._preferences import parse_preference
-from advisor.engine import CheckedLabels, ExpectedTuning, StageName
-from advisor.engine._history.loaded_run import WrongLabel
+from advisor.engine import Insights, StageName
+from advisor.engine._history.insights import ExpectedTuning
+from advisor.engine._history.loaded_run import CheckedLabels, WrongLabel
 from advisor.reporting import RunView
 from advisor.reporting._figures import describe_certainty, list_foundations
 from advisor.reporting._phrases import count_configurations, counts, funnel
@@ -51,7 +52,9 @@ def answers(draw: st.DrawFn) -> RunView:
     tuning = ExpectedTuning(3.0, 1.0, 5.0, draw(st.integers(20, 4000)), "card0") if draw(st.booleans()) else None
     doubtful = (WrongLabel("glass/a b.jpg", "glass", "metal", 0.01, 0.9),) if draw(st.booleans()) else ()
     view = replace(run_view(), evaluations=(*rows, *others), limits=limits, decision=decision, manifest=manifest)
-    return replace(view, tuning=tuning, labels=CheckedLabels("card0", 400, doubtful), next_command=draw(NEXT))
+    return replace(
+        view, insights=Insights(tuning, labels=CheckedLabels("card0", 400, doubtful)), next_command=draw(NEXT)
+    )
 
 
 def _row(draw: st.DrawFn, card: str, training: str, form: str, bits: int) -> Evaluation:

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.core import parse
+from advisor.engine import Insights
 from advisor.reporting._compression import channel_plot, diagnosis_html, snr_plot
 from advisor.reporting._files import render_markdown
 from advisor.reporting._html import render_html
@@ -50,7 +51,7 @@ def test_names_from_the_file_are_escaped() -> None:
 def test_a_run_shows_why_a_form_loses_on_the_page_and_in_markdown() -> None:
     view = run_view()
     row = next(row for row in view.ok if row.configuration.compression == "int8")
-    told = replace(view, diagnoses={row.configuration.key: diagnosis()})
+    told = replace(view, insights=Insights(diagnoses={row.configuration.key: diagnosis()}))
     page = render_html(told)
     assert 'id="losses"' in page
     assert '<svg class="drawing"' in page

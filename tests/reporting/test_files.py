@@ -19,7 +19,8 @@ from fastparquet import ParquetFile
 from rich.console import Console
 
 from advisor.core import evaluation_from_json
-from advisor.engine import Unfinished
+from advisor.engine import Insights
+from advisor.engine._history.loaded_run import Unfinished
 from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
@@ -62,7 +63,7 @@ def test_an_answer_so_far_and_one_without_its_package_have_no_front_parquet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_all(run_view(), tmp_path)
-    so_far = replace(run_view(), unfinished=Unfinished(1, 9, running=True, at="2026-11-28T22:00:00Z"))
+    so_far = replace(run_view(), insights=Insights(unfinished=Unfinished(1, 9, True, "2026-11-28T22:00:00Z")))
     for view in (so_far, run_view()):
         written = {path.name for path in write_all(view, tmp_path)}
         assert written == {path.name for path in tmp_path.iterdir()} == set(REPORT_FILES) - {"front.parquet"}

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import ConfidenceFacts, Interval, Mistake, Provenance, Quantity
-from advisor.engine import Disagreements
+from advisor.engine import Disagreements, Insights
 from advisor.engine._history.insights import Disagreement, ImageAnswer
 from advisor.reporting import RunView
 from advisor.reporting._files import render_markdown
@@ -53,7 +53,7 @@ def shown_view(
     answers = replace(view.decision.pick.holdout_answers, confidence=confidence)
     rows = tuple(Disagreement(*image, 1, ImageAnswer(0, 0.75), ImageAnswer(1)) for image in changed)
     found = Disagreements("int8", "hold-out", 500, rows) if changed else None
-    return replace(with_pick(view, holdout_answers=answers), images=folder, disagreements=found)
+    return replace(with_pick(view, holdout_answers=answers), images=folder, insights=Insights(disagreements=found))
 
 
 def photographed(folder: Path) -> RunView:

@@ -22,22 +22,15 @@ from advisor.core import (
     decide,
     wilson,
 )
-from advisor.engine import Request, StageName, Unfinished, resolve
+from advisor.engine import Insights, Request, StageName, resolve
+from advisor.engine._history.loaded_run import Unfinished
 from advisor.reporting import RunView, print_answer
 from advisor.reporting._view import DatasetSummary
 from tests.tables import read_table
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "</script><img src=x onerror=alert(2)>",
-    "\"quoted\" & 'single'",
-    "מתכת | زجاج",
-    "a\nnew line, {{ 7*7 }}",
-    "\u202eright to left override",
-)
-
 CLASSES = ("cardboard", "glass", "metal", "paper", "plastic", "trash")
 
+HOSTILE = tuple(read_table(__file__, "views.yaml")["hostile"])
 CARDS = read_table(__file__, "views.yaml")["cards"]
 RECIPES = read_table(__file__, "views.yaml")["recipes"]
 
@@ -149,7 +142,7 @@ def _judged(evaluation: Evaluation) -> Evaluation:
 def running_view(evaluated: int = 34) -> RunView:
     """Return the run while its search is running; 0 for one without any result."""
     state = Unfinished(evaluated, 100, running=True, at="2026-01-31T12:00:00+00:00")
-    view = replace(run_view(), unfinished=state, next_command="")
+    view = replace(run_view(), insights=Insights(unfinished=state), next_command="")
     return view if evaluated else replace(view, evaluations=(), decision=decide((), view.limits))
 
 

@@ -1,7 +1,6 @@
 """What a finished run shows beside its decision.
 
-Compare the pick with its float32 file and with what ships now, expect what fine-tuning would add, and diagnose why
-compressed forms of the best cards lose accuracy.
+Compare the pick with its float32 file and with what ships now, and expect what fine-tuning would add.
 """
 
 import json
@@ -9,13 +8,11 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from advisor.catalog import load_catalogue
-from advisor.compression import run_in_child
+from advisor.compression import Diagnosis
 from advisor.core import (
     FINETUNE_CACHED,
     FLOAT,
@@ -29,14 +26,23 @@ from advisor.core import (
     recipe_of,
     subtract_means,
 )
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, sha256_of
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine._decide import correct_answers, read_image_array
-from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run, read_section
+from advisor.engine._history.diagnoses import read_diagnoses
+from advisor.engine._history.loaded_run import (
+    CheckedLabels,
+    LoadedRun,
+    Unfinished,
+    load_run,
+    read_label_check,
+    read_section,
+    read_unfinished_search,
+)
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.accuracy import share_of
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.finetuning import training_s
-from advisor.store import ArtifactCache, Problem, RunFolder, read_json, sha256_file
+from advisor.store import Problem, RunFolder
 
 PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
 """Parts of the images in words. The hold-out comes first: there, the files that ship ran."""
@@ -53,20 +59,8 @@ AROUND_TUNING_S = 90.0
 """Factor on the expected seconds of fine-tuning, and the seconds of features, head, forms and hold-out around it, in
 the time limit of the search that is suggested."""
 
-DIAGNOSES = "diagnosis.json"
-
-MOST = 2
-"""Most forms to diagnose, each of another card."""
-
-IMAGES = 8
-SECONDS = 8.0
-"""Training images and time for the diagnosis of one form; an image that was begun is finished."""
-
 CLOSE = 1e-3
 """Points between an accuracy and that of its answers, whose shares are kept with seven digits."""
-
-CLEAR_POINTS = 2.0
-"""An estimated loss counts from this number of points on."""
 
 
 @dataclass(frozen=True)
@@ -393,73 +387,37 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
     return ExpectedTuning(middle, low, high, seconds, name, limited)
 
 
-def diagnose_run(folder: RunFolder) -> None:
-    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
-    run = load_run(folder.path)
-    rows = []
-    forms = list_losing(run)
-    images = _training_images(run) if forms else ()
-    files = {}
-    for row in reversed(run.evaluations):
-        if row.artefact:
-            files[row.variant] = run.folder.path / row.artefact
-    # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
-    for row in forms:
-        origin = files.get(row.variant._replace(compression=FLOAT))
-        if origin is not None and origin.is_file():
-            with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
-                diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
-                rows.append({"key": row.configuration.key, "diagnosis": diagnosis})
-    if rows:
-        folder.write_json(DIAGNOSES, {"forms": rows})
-        folder.reseal(DIAGNOSES)
+@dataclass(frozen=True)
+class Insights:
+    """What a run shows beside its decision.
+
+    Attributes:
+        tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
+        unfinished: how far the search came; None if it has ended.
+        incumbents: the files that the user ships, beside the pick.
+        labels: the likely wrong labels; None if the search did not look for them.
+        disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
+        diagnoses: why a compressed file loses accuracy, by its configuration's key.
+    """
+
+    tuning: ExpectedTuning | None = None
+    unfinished: Unfinished | None = None
+    incumbents: tuple[Incumbent, ...] = ()
+    labels: CheckedLabels | None = None
+    disagreements: Disagreements | None = None
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
 
 
-def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
-    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
-    front = {row.configuration.card for row in (run.decision.front or ())}
-    limit = run.question.limits.max_drop_points
-    rows = []
-    for row in run.evaluations:
-        if row.configuration.card in front and _has_lost(row, limit):
-            rows.append(row)
-    rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
-    by_card: dict[str, Evaluation] = {}
-    for row in rows:
-        by_card.setdefault(row.configuration.card, row)
-    return tuple(by_card.values())[:MOST]
-
-
-def _has_lost(row: Evaluation, limit: float | None) -> bool:
-    floats = row.configuration.compression in ("float32", "float16")
-    if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
-        return False
-    if limit is not None and row.drop.value > limit:
-        return True
-    # A measured drop counts if its interval excludes 0. An estimated one has no interval.
-    return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
-
-
-def _training_images(run: LoadedRun) -> tuple[Path, ...]:
-    """Return a few training images, evenly drawn; none where they are no longer available."""
-    rows = run.folder.read_json("split.json").get("train") or []
-    root = images_folder(run.folder)
-    if not rows:
-        return ()
-    chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
-    paths = tuple(root / str(row.get("path")) for row in chosen)
-    return paths if all(path.is_file() for path in paths) else ()
-
-
-def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
-    spec = input_spec(row)
-    pictures = list(map(sha256_of, images))
-    source = f"{len(images)} training images" if images else "bundled photographs"
-
-    def make(folder: Path) -> None:
-        diagnosis = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
-        document = {**diagnosis, "model": model.name, "against": origin.name}
-        (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
-
-    inputs = {"model": sha256_file(model), "origin": sha256_file(origin), "pictures": pictures}
-    return read_json(ArtifactCache().get("diagnosis-3", inputs, make) / DIAGNOSES)
+def find_insights(run: LoadedRun, running: bool) -> Insights:
+    """Return what a run shows beside its decision; its search is ``running`` or not."""
+    folder = run.folder
+    pick = run.decision.pick
+    unfinished = read_unfinished_search(run, running)
+    return Insights(
+        tuning=None if unfinished else expect_tuning_gain(run),
+        unfinished=unfinished,
+        incumbents=find_incumbents(folder, run.evaluations, pick, run.question.robust),
+        labels=read_label_check(folder),
+        disagreements=find_disagreements(folder, run.evaluations, pick),
+        diagnoses=read_diagnoses(folder),
+    )

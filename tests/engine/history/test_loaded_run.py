@@ -14,7 +14,8 @@ from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
 from advisor.core import UsageError
 from advisor.downloads import WeightsFile
-from advisor.engine import load_run, read_stored_request, read_unfinished_search, resolve
+from advisor.engine import load_run, read_stored_request, resolve
+from advisor.engine._history.loaded_run import read_unfinished_search
 from advisor.engine._history.manifest import (
     describe_run,
     keep_thread_counts,

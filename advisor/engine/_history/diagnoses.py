@@ -1,0 +1,105 @@
+"""Diagnose why compressed forms of the best cards of a run lose accuracy; read and write ``diagnosis.json``."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from advisor.compression import Diagnosis, run_in_child
+from advisor.core import FLOAT, AdvisorError, Evaluation, Status, parse
+from advisor.datasets import sha256_of
+from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run
+from advisor.store import ArtifactCache, RunFolder, read_json, sha256_file
+
+DIAGNOSES = "diagnosis.json"
+
+MOST = 2
+"""Most forms to diagnose, each of another card."""
+
+IMAGES = 8
+SECONDS = 8.0
+"""Training images and time for the diagnosis of one form; an image that was begun is finished."""
+
+CLEAR_POINTS = 2.0
+"""An estimated loss counts from this number of points on."""
+
+
+def read_diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
+    """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
+    try:
+        rows = folder.read_json(DIAGNOSES).get("forms") or []
+        return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def diagnose_run(folder: RunFolder) -> None:
+    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
+    run = load_run(folder.path)
+    rows = []
+    forms = list_losing(run)
+    images = _training_images(run) if forms else ()
+    files = {}
+    for row in reversed(run.evaluations):
+        if row.artefact:
+            files[row.variant] = run.folder.path / row.artefact
+    # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
+    for row in forms:
+        origin = files.get(row.variant._replace(compression=FLOAT))
+        if origin is not None and origin.is_file():
+            with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
+                diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
+                rows.append({"key": row.configuration.key, "diagnosis": diagnosis})
+    if rows:
+        folder.write_json(DIAGNOSES, {"forms": rows})
+        folder.reseal(DIAGNOSES)
+
+
+def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
+    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
+    front = {row.configuration.card for row in (run.decision.front or ())}
+    limit = run.question.limits.max_drop_points
+    rows = []
+    for row in run.evaluations:
+        if row.configuration.card in front and _has_lost(row, limit):
+            rows.append(row)
+    rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
+    by_card: dict[str, Evaluation] = {}
+    for row in rows:
+        by_card.setdefault(row.configuration.card, row)
+    return tuple(by_card.values())[:MOST]
+
+
+def _has_lost(row: Evaluation, limit: float | None) -> bool:
+    floats = row.configuration.compression in ("float32", "float16")
+    if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
+        return False
+    if limit is not None and row.drop.value > limit:
+        return True
+    # A measured drop counts if its interval excludes 0. An estimated one has no interval.
+    return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
+
+
+def _training_images(run: LoadedRun) -> tuple[Path, ...]:
+    """Return a few training images, evenly drawn; none where they are no longer available."""
+    rows = run.folder.read_json("split.json").get("train") or []
+    root = images_folder(run.folder)
+    if not rows:
+        return ()
+    chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
+    paths = tuple(root / str(row.get("path")) for row in chosen)
+    return paths if all(path.is_file() for path in paths) else ()
+
+
+def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
+    spec = input_spec(row)
+    pictures = list(map(sha256_of, images))
+    source = f"{len(images)} training images" if images else "bundled photographs"
+
+    def make(folder: Path) -> None:
+        diagnosis = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
+        document = {**diagnosis, "model": model.name, "against": origin.name}
+        (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+    inputs = {"model": sha256_file(model), "origin": sha256_file(origin), "pictures": pictures}
+    return read_json(ArtifactCache().get("diagnosis-3", inputs, make) / DIAGNOSES)
