@@ -116,7 +116,6 @@ if TYPE_CHECKING:
         licence_refusal,
         parse_licences,
         show_budget_probability,
-        show_met,
         with_budget_probability,
     )
     from advisor.core._metric import Metric
@@ -401,7 +400,6 @@ __all__ = [
     "show_figure",
     "show_flag",
     "show_latency",
-    "show_met",
     "show_ms",
     "show_ms_interval",
     "show_probability",

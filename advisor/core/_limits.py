@@ -104,6 +104,13 @@ class Limits:
                 shares[name] = belief.below(self.by_figure[name])
         return {name: round(1 - share if is_floor(name) else share, 4) for name, share in shares.items()}
 
+    def show_met(self, evaluation: Evaluation) -> dict[str, str]:
+        """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
+        texts = {}
+        for name, share in self.probabilities(evaluation).items():
+            texts[name] = f"met with {show_probability(share)} probability"
+        return texts
+
     def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
         return {
             "accuracy": accuracy_belief(evaluation),
@@ -186,11 +193,3 @@ def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
     """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
     probability = evaluation.budget_probability
     return "" if probability is None else f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
-
-
-def show_met(limits: Limits, evaluation: Evaluation) -> dict[str, str]:
-    """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
-    texts = {}
-    for name, share in limits.probabilities(evaluation).items():
-        texts[name] = f"met with {show_probability(share)} probability"
-    return texts

@@ -7,7 +7,7 @@ from advisor.core._evaluation import (
     Evaluation,
     show_figure,
 )
-from advisor.core._limits import NAMES, Limits, show_budget_probability, show_met
+from advisor.core._limits import NAMES, Limits, show_budget_probability
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
@@ -99,7 +99,7 @@ def _price_of(evaluation: Evaluation, preference: Preference) -> float:
 def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
     """Say how the pick meets the latency budget, and with which probability the limits of uncertain figures."""
     uncertain = ""
-    for name, text in show_met(limits, pick).items():
+    for name, text in limits.show_met(pick).items():
         figure = "of drop" if name == "drop" else NAMES[name]
         uncertain += f"; the limit of {show_figure(name, limits.by_figure[name])} {figure} is {text}"
     if limits.latency_ms is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from advisor.core._evaluation import Evaluation, show_figure
-from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor, licence_refusal, show_met
+from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor, licence_refusal
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
 from advisor.core._units import show_ms
@@ -181,5 +181,5 @@ def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowe
     figures = show_figure(limit, validated.value) if validated else ""
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
-    met = show_met(limits, evaluation).get(limit)
+    met = limits.show_met(evaluation).get(limit)
     return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"

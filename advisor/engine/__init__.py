@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from advisor.engine._compress.question import ask
     from advisor.engine._compress.values import ANY_TASK, Compression, FileAgreement, RecipeResult, notes_text
     from advisor.engine._data_check import (
-        CHECK_SEED,
         DataCheck,
         Drawing,
         LabelCheck,
         LabelChecker,
         report_progress,
-        round_values,
         run_data_check,
     )
     from advisor.engine._execution import Executor, Machine
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
         load_run,
         locate_paths,
         read_stored_request,
-        require_proof,
     )
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Devices, Session
@@ -83,7 +80,7 @@ if TYPE_CHECKING:
     from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
     from advisor.engine._space.forecast import CardForecast, Forecast, PlanView
-    from advisor.engine._space.question_images import Say, divide_images, hold_out_all
+    from advisor.engine._space.question_images import Say, divide_images
     from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import card_front
@@ -95,7 +92,6 @@ else:
 
 __all__ = [
     "ANY_TASK",
-    "CHECK_SEED",
     "KEPT_SHARE",
     "PROBABILITIES",
     "STARTING",
@@ -174,7 +170,6 @@ __all__ = [
     "find_contradictions",
     "find_insights",
     "finetune_card",
-    "hold_out_all",
     "identity",
     "images_folder",
     "input_spec",
@@ -195,10 +190,8 @@ __all__ = [
     "record_timings",
     "report_progress",
     "require_classes",
-    "require_proof",
     "resolve",
     "resolve_resumed",
-    "round_values",
     "run_data_check",
     "run_search",
     "scale_warning",

@@ -164,7 +164,7 @@ class DataCheck:
             "split": self.split.to_json() if self.split else None,
             "not_split": self.not_split,
             "findings": list(map(self._finding, self.findings)),
-            "conditions": list(map(round_values, self.conditions)),
+            "conditions": [condition.to_json() for condition in self.conditions],
         }
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
@@ -195,16 +195,19 @@ def run_data_check(
     read: Survey,
     content: Content,
     findings: Sequence[Finding],
-    overview: Callable[[], Overview],
+    overview: Callable[[int], Overview],
     judged_by: str = "",
     not_judged: str = NOT_JUDGED,
     measures: Sequence[Measure] = MEASURES_OF_ANY_PLACE,
 ) -> DataCheck:
-    """Return the result of a check; ``overview`` returns the split of a search with default options, or refuses it."""
+    """Return the result of a check.
+
+    ``overview`` returns the split of a search with default options by its seed, or refuses it.
+    """
     split = None
     refused = ""
     try:
-        split = overview()
+        split = overview(CHECK_SEED)
     except UsageError as error:
         refused = error.message
     shown = measure_conditions(read, measures)
@@ -222,12 +225,6 @@ def report_progress(say: Say) -> Progress:
             say(f"reading images: {done:,} of {total:,}")
 
     return count
-
-
-def round_values(value: object) -> dict[str, Any]:
-    """Return a dataclass as a JSON object with four decimals."""
-    fields = asdict(value)  # type: ignore[call-overload]
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from advisor.core import (
     require_known,
     whole_number,
 )
-from advisor.engine import LoadedRun, load_run, require_proof
+from advisor.engine import LoadedRun, load_run
 from advisor.exporting import check
 from advisor.exporting._documents import (
     PLATFORMS,
@@ -215,7 +215,7 @@ def export(
     stored = load_run(run)
     evaluation = choose_candidate(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
-    require_proof(stored, others)
+    stored.require_proof(others)
     valid = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
     exported = replace(make_exported_model(stored, evaluation, unknown_class), tiers=tiers)

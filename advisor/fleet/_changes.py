@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import HOST, listed
-from advisor.engine import Child, load_run, read_origin, require_proof, write_child
+from advisor.engine import Child, load_run, read_origin, write_child
 from advisor.fleet._answer import FleetAnswer, fleet_answer
 from advisor.store import sha256_json
 
@@ -77,7 +77,7 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     UsageError: the fleet or the run cannot be read, or the run does not prove itself. StageError: it has no file.
     """
     before = load_run(run)
-    require_proof(before)
+    before.require_proof()
     then = _read_stored(before.folder.read_json("recommendation.json"))
     after = load_run(run, {"fleet": fleet})
     answer = fleet_answer(after.question, after.evaluations)

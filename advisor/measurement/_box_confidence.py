@@ -76,6 +76,17 @@ class BoxAnswers:
     images: Labels
     true: Labels
 
+    @classmethod
+    def of_matches(cls, matched: Sequence[Matched]) -> BoxAnswers:
+        """Return the found boxes of images that were matched without a threshold."""
+        sizes = [len(image.right) for image in matched]
+        return cls(
+            np.concatenate([np.zeros(0), *(image.found.scores for image in matched)]),
+            np.concatenate([np.zeros(0, bool), *(image.right for image in matched)]),
+            np.repeat(np.arange(len(matched)), sizes),
+            np.array([len(image.seen) for image in matched], int),
+        )
+
     @property
     def apart(self) -> float:
         """Independent boxes in one found box: 1 over the design effect, 1 + (m - 1) r.
@@ -120,93 +131,77 @@ class BoxAnswers:
         numbers = np.repeat(np.arange(len(images)), list(map(len, boxes_of_images)))
         return BoxAnswers(self.scores[boxes], self.right[boxes], numbers, self.true[images])
 
+    def fit_calibration(self) -> ScoreCalibration:
+        """Return slope and offset with the best likelihood; those that change nothing if the gain may be chance."""
+        from scipy.optimize import minimize
 
-def answers_of(matched: Sequence[Matched]) -> BoxAnswers:
-    """Return the found boxes of images that were matched without a threshold."""
-    sizes = [len(image.right) for image in matched]
-    return BoxAnswers(
-        np.concatenate([np.zeros(0), *(image.found.scores for image in matched)]),
-        np.concatenate([np.zeros(0, bool), *(image.right for image in matched)]),
-        np.repeat(np.arange(len(matched)), sizes),
-        np.array([len(image.seen) for image in matched], int),
-    )
+        if not len(self.scores):
+            return ScoreCalibration()
+        logits = _logits(self.scores)
+        signs = np.where(self.right, 1.0, -1.0)
+        apart = self.apart
 
+        def loss(values: Floats) -> float:
+            drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
+            return apart * drawn + float(np.square(values / SPREADS).sum()) / 2
 
-def fit_score_calibration(given: BoxAnswers) -> ScoreCalibration:
-    """Return slope and offset with the best likelihood; those that change nothing if the gain may be chance."""
-    from scipy.optimize import minimize
+        # The bounds keep the slope within 0.14 and 7.4: beyond, all scores would be the same or 0 and 1.
+        fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
+        gained = loss(np.zeros(2)) - float(fit.fun)
+        return ScoreCalibration(math.exp(fit.x[0]), float(fit.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
 
-    if not len(given.scores):
-        return ScoreCalibration()
-    logits = _logits(given.scores)
-    signs = np.where(given.right, 1.0, -1.0)
-    apart = given.apart
+    def crossfit_scores(self) -> Floats:
+        """Return calibrated scores (M,), those of an image by the boxes of other images."""
+        order = np.random.default_rng(0).permutation(len(self.true))
+        scores = np.array(self.scores, float)
+        # A single image leaves no other to fit to.
+        folds = min(FOLDS, len(order)) if len(order) > 1 else 0
+        for fold in range(folds):
+            fold_images = order[fold::FOLDS]
+            others = np.setdiff1d(order, fold_images)
+            calibration = self.select_images(others).fit_calibration()
+            in_fold = np.isin(self.images, fold_images)
+            scores[in_fold] = calibration.of(self.scores[in_fold])
+        return scores
 
-    def loss(values: Floats) -> float:
-        drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
-        return apart * drawn + float(np.square(values / SPREADS).sum()) / 2
+    def calibration_error(self, scores: Floats) -> Interval:
+        """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
+        draw = np.random.default_rng(0)
+        scored = BoxAnswers(scores, self.right, self.images, self.true)
+        rows = [scored.select_images(draw.integers(0, len(self.true), len(self.true))) for _ in range(RESAMPLES)]
+        drawn = [compute_calibration_error(row.scores, row.right) for row in rows if len(row.scores)]
+        return interval_of(compute_calibration_error(scores, self.right), np.array(drawn))
 
-    # The bounds keep the slope within 0.14 and 7.4: beyond, all scores would be the same or 0 and 1.
-    fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
-    gained = loss(np.zeros(2)) - float(fit.fun)
-    return ScoreCalibration(math.exp(fit.x[0]), float(fit.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
+    def guarantee_threshold(self, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:
+        """Return the threshold that keeps what was asked for, with a probability of 95 %, and the guarantee.
 
+        For a precision it is the lowest score from which on the wanted share of boxes is right, for a recall the
+        highest one from which on the wanted share of true boxes is found. Not kept: no score does; the score is 0.
+        None: nothing was asked for. ``batch``: see :mod:`advisor.measurement._confidence`.
+        """
+        precision = guarantees.precision.plain
+        recall = guarantees.recall.plain
+        if precision is not None:
+            lowest = find_threshold(self.scores, self.right, precision, batch, self.apart)
+            return (lowest.score if lowest else 0.0), BoxGuarantee(PRECISION, precision, lowest is not None)
+        if recall is None:
+            return 0.0, None
+        scores, numbers = self.of_true
+        # How alike the boxes are depends on the threshold, and the threshold on that: one round is enough to know it.
+        first, _ = find_reached(scores, recall, batch)
+        apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, self.true).apart
+        score, guaranteed = find_reached(scores, recall, batch, apart)
+        return score, BoxGuarantee(RECALL, recall, score > 0 and guaranteed >= recall)
 
-def crossfit_scores(given: BoxAnswers) -> Floats:
-    """Return calibrated scores (M,), those of an image by the boxes of other images."""
-    order = np.random.default_rng(0).permutation(len(given.true))
-    scores = np.array(given.scores, float)
-    # A single image leaves no other to fit to.
-    folds = min(FOLDS, len(order)) if len(order) > 1 else 0
-    for fold in range(folds):
-        fold_images = order[fold::FOLDS]
-        others = np.setdiff1d(order, fold_images)
-        calibration = fit_score_calibration(given.select_images(others))
-        in_fold = np.isin(given.images, fold_images)
-        scores[in_fold] = calibration.of(given.scores[in_fold])
-    return scores
-
-
-def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
-    """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
-    draw = np.random.default_rng(0)
-    scored = BoxAnswers(scores, given.right, given.images, given.true)
-    rows = [scored.select_images(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
-    drawn = [compute_calibration_error(row.scores, row.right) for row in rows if len(row.scores)]
-    return interval_of(compute_calibration_error(scores, given.right), np.array(drawn))
-
-
-def guarantee_threshold(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:
-    """Return the threshold that keeps what was asked for, with a probability of 95 %, and the guarantee.
-
-    For a precision it is the lowest score from which on the wanted share of boxes is right, for a recall the highest
-    one from which on the wanted share of true boxes is found. Not kept: no score does; the score is 0. None: nothing
-    was asked for. ``batch``: see :mod:`advisor.measurement._confidence`.
-    """
-    precision = guarantees.precision.plain
-    recall = guarantees.recall.plain
-    if precision is not None:
-        lowest = find_threshold(given.scores, given.right, precision, batch, given.apart)
-        return (lowest.score if lowest else 0.0), BoxGuarantee(PRECISION, precision, lowest is not None)
-    if recall is None:
-        return 0.0, None
-    scores, numbers = given.of_true
-    # How alike the boxes are depends on the threshold, and the threshold on that: one round is enough to know it.
-    first, _ = find_reached(scores, recall, batch)
-    apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, given.true).apart
-    score, guaranteed = find_reached(scores, recall, batch, apart)
-    return score, BoxGuarantee(RECALL, recall, score > 0 and guaranteed >= recall)
-
-
-def complete_guarantee(given: BoxAnswers, score: float, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
-    """Return a guarantee with what these images show of it from a score on."""
-    if chosen is None:
-        return None
-    taken = given.scores >= score
-    hits = int(given.right[taken].sum())
-    # Precision is a share of the boxes that count, recall one of the objects.
-    total = int(taken.sum() if chosen.of == PRECISION else given.true.sum())
-    return replace(chosen, seen=wilson(hits, total) if total else None)
+    def complete_guarantee(self, score: float, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
+        """Return a guarantee with what these images show of it from a score on."""
+        if chosen is None:
+            return None
+        taken = self.scores >= score
+        hits = int(self.right[taken].sum())
+        # Precision is a share of the boxes that count, recall one of the objects.
+        total = int(taken.sum() if chosen.of == PRECISION else self.true.sum())
+        return replace(chosen, seen=wilson(hits, total) if total else None)
 
 
 def _logits(scores: Floats) -> Floats:

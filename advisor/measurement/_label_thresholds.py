@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees, Shares
 from advisor.measurement._accuracy import units_of
-from advisor.measurement._box_confidence import BoxAnswers, guarantee_threshold
+from advisor.measurement._box_confidence import BoxAnswers
 
 Truth = NDArray[np.int8]
 Scores = NDArray[np.floating[Any]]
@@ -81,9 +81,8 @@ def keep_shares(
     thresholds = {}
     guarantees = []
     for label, wish in enumerate(wishes):
-        score, guarantee = guarantee_threshold(
-            answers_of_label(truth[:, label], scores[:, label], groups), wish, FEWER * batch
-        )
+        answers = answers_of_label(truth[:, label], scores[:, label], groups)
+        score, guarantee = answers.guarantee_threshold(wish, FEWER * batch)
         if guarantee and guarantee.kept:
             thresholds[label] = min(max(score, FARTHEST), 1 - FARTHEST)
         guarantees.append(guarantee)

@@ -15,7 +15,6 @@ from advisor.core import (
     show_budget_probability,
     show_bytes,
     show_latency,
-    show_met,
     show_ms,
     show_ms_interval,
     show_probability,
@@ -55,7 +54,7 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     if quantity is not None:
         sample = f" on {quantity.n} images" if quantity.n else ""
         required = f"at least {floor:g} % required" if floor is not None else ""
-        required = ", ".join(filter(None, (required, show_met(view.limits, evaluation).get("accuracy"))))
+        required = ", ".join(filter(None, (required, view.limits.show_met(evaluation).get("accuracy"))))
         label = f"{view.task.heading} on validation" if judged else view.task.heading
         origin = f"{quantity.provenance.value}{sample}"
         remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
@@ -117,7 +116,7 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     limit = limits.max_drop_points
     if drop is not None and evaluation.configuration.compression != FLOAT:
         allowed = f"of {limit:g} allowed" if limit is not None else ""
-        allowed = ", ".join(filter(None, (allowed, show_met(limits, evaluation).get("drop"))))
+        allowed = ", ".join(filter(None, (allowed, limits.show_met(evaluation).get("drop"))))
         is_gain = drop.value < 0
         change = text.as_gain(drop) if is_gain else drop
         label = "Gained by compression" if is_gain else "Lost by compression"

@@ -114,6 +114,23 @@ class RunRow:
         configuration = self.pick.configuration if self.pick else None
         return f"{configuration.card} {configuration.variant_name}" if configuration else ""
 
+    @property
+    def origins(self) -> tuple[str, str, str]:
+        """Where accuracy, latency and size of the pick are from, the latency with its machine; empty if not known."""
+        pick = self.pick
+        if pick is None:
+            return "", "", ""
+        target = pick.configuration.target
+        accuracy = pick.holdout_accuracy or pick.accuracy
+        unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
+        place = (self.machine or "this machine") if target.device == HOST else target.device
+        images = f" on {plural(accuracy.n, 'image')}" if accuracy and accuracy.n else ""
+        return (
+            f"{accuracy.provenance}{images}" if accuracy else "",
+            f"{pick.latency.provenance}: {unit} of {place}" if pick.latency else "",
+            str(pick.size.provenance) if pick.size else "",
+        )
+
 
 def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
     """Return accuracy, latency and size with their units; a dash for each that is not known."""
@@ -396,23 +413,6 @@ def _machine(manifest: Mapping[str, Any]) -> str:
     host = manifest.get("host") or {}
     cores = plural(int(host["cores"]), "core") if host.get("cores") else ""
     return ", ".join(filter(None, (str(host.get("cpu") or ""), cores)))
-
-
-def describe_figures(row: RunRow) -> tuple[str, str, str]:
-    """Return where accuracy, latency and size of the pick of a run are from, the latency with its machine."""
-    pick = row.pick
-    if pick is None:
-        return "", "", ""
-    target = pick.configuration.target
-    known = pick.holdout_accuracy or pick.accuracy
-    unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
-    place = (row.machine or "this machine") if target.device == HOST else target.device
-    images = f" on {plural(known.n, 'image')}" if known and known.n else ""
-    return (
-        f"{known.provenance}{images}" if known else "",
-        f"{pick.latency.provenance}: {unit} of {place}" if pick.latency else "",
-        str(pick.size.provenance) if pick.size else "",
-    )
 
 
 def _pick(answer: Mapping[str, Any]) -> Evaluation | None:

@@ -7,11 +7,6 @@ from hypothesis import given, settings, strategies as st
 from advisor.core import Guarantees, Shares
 from advisor.measurement import (
     ScoreCalibration,
-    calibration_error,
-    complete_guarantee,
-    crossfit_scores,
-    fit_score_calibration,
-    guarantee_threshold,
 )
 from advisor.measurement._box_confidence import PRECISION, RECALL, BoxAnswers
 
@@ -47,18 +42,18 @@ def test_too_few_boxes_or_images_to_tell_count_as_one_each(one: BoxAnswers) -> N
 
 
 def test_the_calibration_finds_the_slope_by_which_logits_are_too_small() -> None:
-    found = fit_score_calibration(drawn(300, 10, slope=2.5))
+    found = drawn(300, 10, slope=2.5).fit_calibration()
     assert found.slope == pytest.approx(2.5, rel=0.1)
     assert found.offset == pytest.approx(0.0, abs=0.15)
 
 
 def test_calibrated_scores_stay_as_they_are_in_95_of_100_cases() -> None:
-    changed = [fit_score_calibration(drawn(40, 4, seed)) != (1.0, 0.0) for seed in range(50)]
+    changed = [drawn(40, 4, seed).fit_calibration() != (1.0, 0.0) for seed in range(50)]
     assert sum(changed) <= 2.5 + 3 * np.sqrt(50 * 0.05 * 0.95)
 
 
 def test_without_a_box_nothing_is_calibrated() -> None:
-    assert fit_score_calibration(drawn(0, 0)) == (1.0, 0.0)
+    assert drawn(0, 0).fit_calibration() == (1.0, 0.0)
 
 
 @given(st.floats(0.4, 4.0), st.floats(-3, 3), st.lists(st.floats(0.01, 0.99), min_size=2, max_size=20))
@@ -71,7 +66,7 @@ def test_a_calibration_keeps_the_order_and_can_be_undone(slope: float, offset: f
 
 def test_cross_fitting_lowers_the_error_of_scores_that_are_too_low() -> None:
     boxes = drawn(150, 8, slope=3.0)
-    before, after = (calibration_error(boxes, scores) for scores in (boxes.scores, crossfit_scores(boxes)))
+    before, after = (boxes.calibration_error(scores) for scores in (boxes.scores, boxes.crossfit_scores()))
     assert after.high < before.low
     assert after.low <= after.value <= after.high
 
@@ -92,10 +87,10 @@ def test_a_guarantee_holds_on_new_images_in_95_of_100_cases(kind: str, alike: bo
     for seed in range(50):
         own, new = (drawn(120, 4, 1000 * part + seed, alike, 2.0) for part in (1, 2))
         asked = Guarantees(**{kind: Shares(wanted)})
-        score, guarantee = guarantee_threshold(own, asked, BATCH)
+        score, guarantee = own.guarantee_threshold(asked, BATCH)
         if guarantee and guarantee.kept:
             kept += 1
-            broken += complete_guarantee(new, score, guarantee).seen.value < wanted
+            broken += new.complete_guarantee(score, guarantee).seen.value < wanted
     assert kept > 25
     assert broken <= 0.05 * kept + 3 * np.sqrt(0.05 * 0.95 * kept)
 
@@ -103,7 +98,7 @@ def test_a_guarantee_holds_on_new_images_in_95_of_100_cases(kind: str, alike: bo
 def test_a_share_that_no_score_reaches_is_not_kept_and_without_a_wish_there_is_no_guarantee() -> None:
     boxes = drawn(60, 4)
     for asked in (Guarantees(precision=Shares(0.99)), Guarantees(recall=Shares(0.99))):
-        _, guarantee = guarantee_threshold(boxes, asked, BATCH)
+        _, guarantee = boxes.guarantee_threshold(asked, BATCH)
         assert not guarantee.kept
-    assert guarantee_threshold(drawn(10, 2), Guarantees(), BATCH) == (0.0, None)
-    assert complete_guarantee(drawn(10, 2), 0.5, None) is None
+    assert drawn(10, 2).guarantee_threshold(Guarantees(), BATCH) == (0.0, None)
+    assert drawn(10, 2).complete_guarantee(0.5, None) is None

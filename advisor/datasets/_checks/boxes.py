@@ -2,9 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,13 @@ from advisor.datasets._checks.findings import (
     row_of,
     write_rows,
 )
-from advisor.datasets._checks.image_quality import MEASURES_OF_ANY_PLACE, MODEL_SIDE, check_captures, report_sizes
+from advisor.datasets._checks.image_quality import (
+    MEASURES_OF_ANY_PLACE,
+    MODEL_SIDE,
+    check_captures,
+    report_sizes,
+    round_values,
+)
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
 
@@ -61,6 +68,10 @@ class ObjectSizes:
     median: float
     high: float
     small: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object, with four decimals."""
+        return round_values(asdict(self))
 
 
 def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:

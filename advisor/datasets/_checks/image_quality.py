@@ -4,8 +4,9 @@
 them.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,15 @@ class MeasureDistribution:
     high: float
     outside: float
     words: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object, with four decimals."""
+        return round_values(asdict(self))
+
+
+def round_values(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with four decimals."""
+    return {name: round(entry, 4) if isinstance(entry, float) else entry for name, entry in document.items()}
 
 
 def measure_conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:

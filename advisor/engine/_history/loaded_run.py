@@ -157,6 +157,16 @@ class LoadedRun:
         advice = "Give it more time, or continue it." if stopped == "time_limit" else "Continue it."
         return f"{ended} before the first result, so nothing is known about the limits. {advice}"
 
+    def require_proof(self, beside: tuple[str, ...] = ()) -> None:
+        """Refuse a run that has changed since it was written; files that begin with ``beside`` may have."""
+        for problem in self.problems:
+            # Reports are written anew by later commands, so a changed one proves nothing against the figures.
+            if problem.kind == CHANGED and not problem.file.startswith((*REPORTS, *beside)):
+                raise UsageError(
+                    f"'{self.folder.path}' does not prove itself: {problem}",
+                    f"advisor doctor {self.folder.path} names all that does not fit; restore the run, or search again",
+                )
+
 
 def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None = None) -> LoadedRun:
     """Load a run folder, complete or not, and decide; refuse a damaged request or one of another version.
@@ -292,17 +302,6 @@ def read_stored_request(folder: RunFolder) -> dict[str, Any]:
 
 def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("schema_version", SEAL)}
-
-
-def require_proof(run: LoadedRun, beside: tuple[str, ...] = ()) -> None:
-    """Refuse a run of which something has changed since it was written; files that begin with ``beside`` may have."""
-    for problem in run.problems:
-        # Reports are written anew by later commands, so a changed one proves nothing against the figures.
-        if problem.kind == CHANGED and not problem.file.startswith((*REPORTS, *beside)):
-            raise UsageError(
-                f"'{run.folder.path}' does not prove itself: {problem}",
-                f"advisor doctor {run.folder.path} names all that does not fit; restore the run, or search again",
-            )
 
 
 def read_section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:

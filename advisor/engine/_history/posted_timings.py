@@ -7,7 +7,7 @@ from pathlib import Path
 from advisor.core import Evaluation, Target, UsageError
 from advisor.devices import Timing
 from advisor.engine._history.changes import Child, read_origin, write_child
-from advisor.engine._history.loaded_run import LoadedRun, require_proof
+from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._pipeline.stages.other_runtimes import figures_of
 from advisor.engine._targets.device_prediction import move_to_target
 from advisor.store import RunFolder, sha256_json
@@ -26,7 +26,7 @@ def record_timings(
         UsageError: the run has changed since it was written, or there is no timing.
         StageError: a timing is damaged.
     """
-    require_proof(run)
+    run.require_proof()
     if not timings:
         raise UsageError("there is no timing", "time the files again")
     evaluations = []

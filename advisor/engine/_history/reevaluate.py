@@ -38,7 +38,7 @@ from advisor.engine._history.changes import (
     write_child,
 )
 from advisor.engine._history.compare import Reevaluation, compare
-from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run, require_proof
+from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine._history.manifest import other_parts
 from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
 from advisor.engine._pipeline.materials import Images, Materials, Role, list_versions
@@ -191,7 +191,7 @@ class Session:
         # An interrupted command is repeated: what it made before is shown and not made again.
         made = self._existing(start, environment)
         # No new run is made of one that has changed: its figures would look as if they had been measured.
-        require_proof(before)
+        before.require_proof()
         if made is None:
             # Predictions need the measured files, and a run for another device has none of its own.
             source = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
@@ -215,7 +215,7 @@ class Session:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
         start = self._start_of(origin, HOST)
         run = self._load(start.path)
-        require_proof(run)
+        run.require_proof()
         if run.too_early:
             return Reevaluation(run.name, HOST, error=run.too_early)
         changes = find_changes(run, self.devices.predictor)

@@ -129,6 +129,11 @@ class Images:
     keys: tuple[object, ...] = ()  # plain values on which what is learnt of each of them depends; empty if it is not
     outputs: tuple[str, ...] = ()  # the meaning of a network's outputs, if they are not the classes of the images
 
+    @classmethod
+    def all_held_out(cls, dataset: Dataset, seed: int) -> Images:
+        """Return images that are all held out."""
+        return cls(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
+
     @property
     def classes(self) -> tuple[str, ...]:
         """The meaning of a network's outputs, by default the classes in label order: those of the boxes, if any."""

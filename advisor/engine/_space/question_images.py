@@ -14,7 +14,7 @@ from advisor.core import (
     UsageError,
     without_password,
 )
-from advisor.datasets import Dataset, Division, Split, phrase_count
+from advisor.datasets import Dataset, Division, phrase_count
 from advisor.downloads import copy_from_store
 from advisor.engine._pipeline.materials import Images, Role
 from advisor.engine._question import Execution, Question, require_classes
@@ -42,11 +42,6 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     # After reading, because only the images say which classes, groups and sizes there are.
     require_metrics(question, images)
     return images
-
-
-def hold_out_all(dataset: Dataset, seed: int) -> Images:
-    """Return images that are all held out."""
-    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
 
 
 def divide_images(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:

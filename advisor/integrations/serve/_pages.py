@@ -38,7 +38,6 @@ from advisor.reporting import (
     Runs,
     RunState,
     changes,
-    describe_figures,
     environment,
     figures,
     make_typed_path,
@@ -257,7 +256,7 @@ class Pages:
         return self._show("error", 404, message="There is no such page.", hint="")
 
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
-        values |= {"root": self._access.root, "figures": figures, "origins": describe_figures}
+        values |= {"root": self._access.root, "figures": figures}
         values |= {"title": lambda evaluation: evaluation.name, "show_bytes": show_bytes}
         page = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
         # A name of a file can hold bytes that are no text, which UTF-8 cannot encode.

@@ -16,6 +16,7 @@ from advisor.datasets import (
     Entry,
     Finding,
     Listing,
+    Overview,
     Pair,
     Progress,
     Survey,
@@ -29,7 +30,7 @@ from advisor.datasets import (
     phrase_count,
     survey,
 )
-from advisor.engine import CHECK_SEED, DataCheck, Images, Question, Say, divide_images, report_progress, run_data_check
+from advisor.engine import DataCheck, Images, Question, Say, divide_images, report_progress, run_data_check
 from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"
@@ -143,9 +144,12 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     pairs = copies(read)
     content = Classes(read.dataset, (), NEXT)
     findings = check_images(read, pairs, _odd(read))
-    return run_data_check(
-        path, read, content, findings, lambda: divide_faults(read, CHECK_SEED, pairs)[0].make_overview(read.dataset)
-    )
+
+    def overview(seed: int) -> Overview:
+        division, _ = divide_faults(read, seed, pairs)
+        return division.make_overview(read.dataset)
+
+    return run_data_check(path, read, content, findings, overview)
 
 
 def _odd(read: Survey) -> Iterator[Finding]:

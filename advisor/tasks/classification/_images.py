@@ -31,7 +31,6 @@ from advisor.datasets import (
     write_manifest,
 )
 from advisor.engine import (
-    CHECK_SEED,
     TUNED_IMAGES,
     DataCheck,
     Drawing,
@@ -41,7 +40,6 @@ from advisor.engine import (
     Question,
     Say,
     divide_images,
-    hold_out_all,
     report_progress,
     run_data_check,
 )
@@ -100,7 +98,7 @@ def read(question: Question, say: Say) -> Images:
             raise AmbiguousInput(error.message, (*readings, boxes)) from None
         raise
     if question.judged_whole:
-        return hold_out_all(read.dataset, question.seed)
+        return Images.all_held_out(read.dataset, question.seed)
     division = divide_survey(read, question.seed)
     notes = division.list_notes(read.dataset)
     if (train := len(division.split.train)) > TUNED_IMAGES:
@@ -181,9 +179,9 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     alike = [pair for _, pair in sorted(by_images.items())]
     findings = (*check_survey(read, alike), *_wrong_labels(read, labels.suspects))
 
-    def overview() -> Overview:
+    def overview(seed: int) -> Overview:
         require_usable(read.dataset)
-        return divide_survey(read, CHECK_SEED, pairs).make_overview(read.dataset)
+        return divide_survey(read, seed, pairs).make_overview(read.dataset)
 
     return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
 

@@ -47,14 +47,8 @@ from advisor.measurement import (
     BoxAnswers,
     Detections,
     ScoreCalibration,
-    answers_of,
     average_precision,
-    calibration_error,
-    complete_guarantee,
-    crossfit_scores,
     find_centres,
-    fit_score_calibration,
-    guarantee_threshold,
     load_detections,
     true_boxes,
 )
@@ -208,7 +202,7 @@ class FoundObjects:
     @property
     def answers(self) -> BoxAnswers:
         """Each answer, and whether it is right."""
-        return answers_of(self.by.match(self, 0.0))
+        return BoxAnswers.of_matches(self.by.match(self, 0.0))
 
     def metrics(self, source: str) -> dict[str, Quantity]:
         """Return the further figures in %, by their names in ``METRICS``; ``source`` says of which images."""
@@ -368,7 +362,7 @@ def _rate_scores(calibration: ScoreCalibration, answers: BoxAnswers, after: Floa
     # A short training may end in a network that finds nothing, which says nothing about scores.
     if not len(answers.scores):
         return None
-    return BoxScores(*calibration, calibration_error(answers, after), calibration_error(answers, before))
+    return BoxScores(*calibration, answers.calibration_error(after), answers.calibration_error(before))
 
 
 @dataclass(frozen=True)
@@ -392,12 +386,12 @@ class Detected(JudgeByShares[FoundObjects]):
             return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(VALIDATED))
         answers = own.answers
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
-        score, guarantee = guarantee_threshold(answers, self.guarantees, batch)
+        score, guarantee = answers.guarantee_threshold(self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
-        facts = replace(own.at(score, images, floats)[0], guarantee=complete_guarantee(answers, score, guarantee))
+        facts = replace(own.at(score, images, floats)[0], guarantee=answers.complete_guarantee(score, guarantee))
         if floats is not None:
-            calibration = fit_score_calibration(floats.answers)
-            scores = _rate_scores(calibration, answers, crossfit_scores(answers), answers.scores)
+            calibration = floats.answers.fit_calibration()
+            scores = _rate_scores(calibration, answers, answers.crossfit_scores(), answers.scores)
             facts = replace(facts, threshold=float(calibration.of(np.array(score))), scores=scores)
         return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
@@ -416,7 +410,7 @@ class Detected(JudgeByShares[FoundObjects]):
                     calibration = ScoreCalibration(scores.slope, scores.offset)
                     scores = _rate_scores(calibration, seen, seen.scores, calibration.undone(seen.scores))
                 boxes = replace(
-                    boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)
+                    boxes, scores=scores, guarantee=seen.complete_guarantee(facts.threshold, facts.guarantee)
                 )
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(HELD_OUT))

@@ -21,7 +21,6 @@ from advisor.datasets import (
     write_boxes,
 )
 from advisor.engine import (
-    CHECK_SEED,
     Boxes,
     DataCheck,
     Drawing,
@@ -29,9 +28,7 @@ from advisor.engine import (
     Question,
     Say,
     divide_images,
-    hold_out_all,
     report_progress,
-    round_values,
     run_data_check,
 )
 from advisor.measurement import require_coco
@@ -43,7 +40,7 @@ def read(question: Question, say: Say) -> Images:
     read = survey_boxes(question.require_data(), report_progress(say), question.most_images)
     boxes = Boxes(read.classes, read.objects, read.sizes)
     if question.judged_whole:
-        return replace(hold_out_all(read.images.dataset, question.seed), boxes=boxes)
+        return replace(Images.all_held_out(read.images.dataset, question.seed), boxes=boxes)
     division, _, notes = divide_boxes(read, question.seed)
     return replace(divide_images(read.images.dataset, division, notes, say), boxes=boxes)
 
@@ -92,7 +89,7 @@ class BoxContent:
             "images_per_class": dict(sorted(self.read.images_per_class.items())),
             "boxes_left_out": len(self.read.faults),
             "images_with_turned_boxes": self.read.turned,
-            "object_sizes": list(map(round_values, self.sizes)),
+            "object_sizes": [sizes.to_json() for sizes in self.sizes],
         }
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
@@ -107,8 +104,8 @@ def check_detection(path: Path, say: Say) -> DataCheck:
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
 
-    def overview() -> Overview:
-        division, boxes, notes = divide_boxes(read, CHECK_SEED, pairs)
+    def overview(seed: int) -> Overview:
+        division, boxes, notes = divide_boxes(read, seed, pairs)
         return replace(Overview.of_split(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
 
     return run_data_check(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

@@ -42,13 +42,13 @@ def calibrate(
 
     ``true`` are the true boxes of each image, and ``sizes`` its height and width in pixels.
     """
-    from advisor.measurement import answers_of, fit_score_calibration, load_detections, match_boxes, true_boxes
+    from advisor.measurement import BoxAnswers, load_detections, match_boxes, true_boxes
     from advisor.tflite import with_calibrated_scores
 
     # Boxes of every score tell how far scores can be believed, not only those that a threshold would show.
     every_box = 0.0
     matched = match_boxes(list(map(true_boxes, true)), load_detections(detections), sizes, classes, every_box)
-    calibration = fit_score_calibration(answers_of(matched))
+    calibration = BoxAnswers.of_matches(matched).fit_calibration()
     data = model.read_bytes()
     if calibration.changes_scores:
         data = with_calibrated_scores(data, *calibration, model.name)

@@ -25,14 +25,12 @@ from advisor.datasets import (
     survey_masks,
 )
 from advisor.engine import (
-    CHECK_SEED,
     DataCheck,
     Drawing,
     Images,
     Question,
     Say,
     divide_images,
-    hold_out_all,
     report_progress,
     run_data_check,
 )
@@ -48,7 +46,7 @@ def read(question: Question, say: Say) -> Images:
     dataset = read.without_classes.dataset
     seed = question.seed
     if question.judged_whole:
-        plain = hold_out_all(dataset, seed)
+        plain = Images.all_held_out(dataset, seed)
     else:
         division = read.divide_images(seed)
         plain = divide_images(dataset, division, division.list_notes(dataset), say)
@@ -141,8 +139,8 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     images = read.without_classes
     findings = check_images(images, pairs, _faults(read))
 
-    def overview() -> Overview:
-        return read.divide_images(CHECK_SEED, pairs).make_overview(images.dataset)
+    def overview(seed: int) -> Overview:
+        return read.divide_images(seed, pairs).make_overview(images.dataset)
 
     return run_data_check(path, read.images, MaskContent(read), findings, overview)
 

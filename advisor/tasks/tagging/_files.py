@@ -16,7 +16,6 @@ from advisor.engine import AccuracyVerdict, Images, Role, Scored, make_percent
 from advisor.exporting import Found, ShippedModel
 from advisor.measurement import (
     Floats,
-    complete_guarantee,
     label_precision,
     label_thresholds,
     of_other_images,
@@ -115,7 +114,7 @@ class TagScores:
         """Return a guarantee of a label's threshold with what these images show of it."""
         answers = label_thresholds.answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
         least = float(np.broadcast_to(self._thresholds, self.scores.shape[1:])[label])
-        return complete_guarantee(answers, least, chosen)
+        return answers.complete_guarantee(least, chosen)
 
     def f1_scores(self) -> tuple[Interval, Interval, Interval]:
         """Return macro F1, micro F1, and the share of images of which all known labels are right."""

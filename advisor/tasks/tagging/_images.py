@@ -21,14 +21,12 @@ from advisor.datasets import (
     phrase_count,
 )
 from advisor.engine import (
-    CHECK_SEED,
     DataCheck,
     Drawing,
     Images,
     Question,
     Say,
     divide_images,
-    hold_out_all,
     report_progress,
     run_data_check,
 )
@@ -61,7 +59,7 @@ def read(question: Question, say: Say) -> Images:
     read = LabelSetSurvey.read_images(question.require_data(), report_progress(say), question.most_images)
     dataset = read.images.dataset
     if question.judged_whole:
-        plain = hold_out_all(dataset, question.seed)
+        plain = Images.all_held_out(dataset, question.seed)
     else:
         division = read.divide_images(question.seed)
         plain = divide_images(dataset, division, _list_notes(read, division), say)
@@ -124,8 +122,8 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     pairs = near_duplicates(read.images.thumbnails)
     findings = check_images(read.images, pairs, _list_faults(read))
 
-    def overview() -> Any:
-        return read.divide_images(CHECK_SEED, pairs).make_overview(read.images.dataset)
+    def overview(seed: int) -> Any:
+        return read.divide_images(seed, pairs).make_overview(read.images.dataset)
 
     return run_data_check(path, read.images, TagContent(read), findings, overview)
 
