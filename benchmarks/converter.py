@@ -11,8 +11,8 @@ import numpy as np
 
 from advisor.catalog import Card
 from advisor.compression._calibration import from_images
+from advisor.core import WeightsFile
 from advisor.datasets import InputSpec
-from advisor.downloads import WeightsFile
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),

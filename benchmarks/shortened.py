@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card
-from advisor.downloads import WeightsFile
+from advisor.core import WeightsFile
 
 CLASSES = 10
 """Of the classifier that stands in until a head is trained."""

@@ -15,8 +15,7 @@ from advisor.catalog import _architectures as architectures
 from advisor.catalog._cards import GRAPH_FILE, Card
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._user_models.classifier import load_photograph, run
-from advisor.core import StageError, UnsupportedRecipe
-from advisor.downloads import WeightsFile
+from advisor.core import StageError, UnsupportedRecipe, WeightsFile
 from advisor.tflite import pack, replace_signature, unpack
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from advisor.tflite import Model, read
 if TYPE_CHECKING:
     import keras
 
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
 
 LOGITS = "logits"
 ENCODINGS = "encodings"

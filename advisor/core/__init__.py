@@ -11,6 +11,7 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.core import _units as units
+    from advisor.core._archive_errors import UNREADABLE_ZIP
     from advisor.core._clock import COMMAND_BEGAN
     from advisor.core._codec import Written, parse, parse_known, to_json, types_of
     from advisor.core._confidence_facts import (
@@ -92,10 +93,7 @@ if TYPE_CHECKING:
         UnknownFacts,
     )
     from advisor.core._expectation import (
-        on_device,
         with_new_conditions,
-        with_required_figures,
-        worst_case,
     )
     from advisor.core._forms import FORMS, FileFeatures, Traits, form_of
     from advisor.core._function_options import (
@@ -217,6 +215,7 @@ if TYPE_CHECKING:
         visible,
         whole_number,
     )
+    from advisor.core._weights_file import WeightsFile
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -261,6 +260,7 @@ __all__ = [
     "TASKS",
     "TOP1",
     "TOP5",
+    "UNREADABLE_ZIP",
     "USUAL_TRAININGS",
     "WORST_GROUP",
     "AddPhoneKeywords",
@@ -350,6 +350,7 @@ __all__ = [
     "UsageError",
     "Variant",
     "WeightsError",
+    "WeightsFile",
     "Written",
     "as_probabilities",
     "broken_rule",
@@ -374,7 +375,6 @@ __all__ = [
     "markdown",
     "message_of",
     "nearest",
-    "on_device",
     "options_of",
     "paired_difference",
     "paired_shares",
@@ -418,8 +418,6 @@ __all__ = [
     "wilson",
     "with_budget_probability",
     "with_new_conditions",
-    "with_required_figures",
     "without_password",
     "without_passwords",
-    "worst_case",
 ]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         Mirror,
         SourceKind,
         Unavailable,
-        WeightsFile,
         WeightSource,
     )
     from advisor.downloads._origins import origins_of
@@ -40,7 +39,6 @@ __all__ = [
     "SourceKind",
     "Unavailable",
     "WeightSource",
-    "WeightsFile",
     "client_for",
     "copy_from_store",
     "fetch_program",

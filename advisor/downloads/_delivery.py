@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from advisor.core import UsageError, without_password
+from advisor.core import UNREADABLE_ZIP, UsageError, without_password
 from advisor.downloads._files import (
     FetchOptions,
     HashMismatch,
@@ -42,7 +42,7 @@ from advisor.downloads._transport import (
     describe_refusal,
     read_announced_bytes,
 )
-from advisor.store import UNREADABLE_ZIP, read_text
+from advisor.store import read_text
 
 MAX_DOWNLOAD_BYTES = 2 * 2**30
 MAX_MEMBER_BYTES = 2**30

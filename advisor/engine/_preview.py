@@ -13,9 +13,20 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog import Card
-from advisor.core import FORMS, Configuration, Provenance, Quantity, UsageError, form_of, recipe_of, show_seconds, units
+from advisor.core import (
+    FORMS,
+    Configuration,
+    Provenance,
+    Quantity,
+    UsageError,
+    WeightsFile,
+    form_of,
+    recipe_of,
+    show_seconds,
+    units,
+)
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
-from advisor.downloads import FetchOptions, WeightsFile
+from advisor.downloads import FetchOptions
 from advisor.engine._pipeline.cost import CostCalibration, rough_ms, rough_size
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.materials import Images, RecipePair

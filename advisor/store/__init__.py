@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from advisor.store._evaluation_rows import chain_lines
     from advisor.store._files import (
         ROWS,
-        UNREADABLE_ZIP,
         add_block,
         compute_cached_rows,
         copy_atomically,
@@ -76,7 +75,6 @@ __all__ = [
     "REPORTS",
     "ROWS",
     "SEAL",
-    "UNREADABLE_ZIP",
     "ArtifactCache",
     "CacheContents",
     "CacheShare",

@@ -15,8 +15,6 @@ import os
 import re
 import shutil
 import threading
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,9 +37,6 @@ _MESSAGES = re.compile(
     r"no space left on device|disk quota exceeded|file too large|\d+ requested and \d+ written", re.IGNORECASE
 )
 """Messages of the system, and of numpy for an array that it could not write completely."""
-
-UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
-"""Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
 
 _HASHED = re.compile(r"[0-9a-f]{32}")  # Names of files that are found by the hash of what they hold
 _UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it

@@ -37,7 +37,7 @@ from advisor.isolation import CallLimits
 from advisor.store import write_atomically
 
 if TYPE_CHECKING:
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
     from advisor.tasks._task import HeadOnMaps, OnMaps, TaskFunctions
     from advisor.training import TrainingStart
 

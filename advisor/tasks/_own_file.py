@@ -25,7 +25,7 @@ from advisor.engine import (
 
 if TYPE_CHECKING:
     from advisor.catalog import Card
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
 
 NameOutputs = Callable[[bytes, str], bytes]  # from a file and its name to the file with named outputs
 

@@ -20,8 +20,7 @@ from ai_edge_litert import schema_py_generated as schema
 from flatbuffers.number_types import Float32Flags, Uint8Flags
 from flatbuffers.table import Table
 
-from advisor.core import StageError
-from advisor.store import UNREADABLE_ZIP
+from advisor.core import UNREADABLE_ZIP, StageError
 from advisor.tflite._model import Model, guard_reader, open_model, read
 from advisor.tflite._schema_fields import Field, Schema, strings, vector_fields
 from advisor.tflite._verify import Damage, verify_tables

@@ -13,8 +13,8 @@ from advisor.catalog import Card, build_model, convert, fetch_weights, load_cata
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import TrackedTensors
-from advisor.core import WeightsError
-from advisor.downloads import FetchOptions, WeightsFile
+from advisor.core import WeightsError, WeightsFile
+from advisor.downloads import FetchOptions
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
 from tests.tables import with_cases

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from advisor.core import UsageError, message_of
-from advisor.store import UNREADABLE_ZIP
+from advisor.core import UNREADABLE_ZIP, UsageError, message_of
 
 CONFIG = "config.json"
 GRAPH = "saved_model.pb"

@@ -17,8 +17,7 @@ from advisor.catalog._user_models import classifier
 from advisor.catalog._user_models.classifier import load_photograph, run
 from advisor.catalog._user_models.formats import as_tflite, format_of
 from advisor.catalog._weights.readers import Array
-from advisor.core import DEFAULT_TASK, TASKS, StageError
-from advisor.downloads import WeightsFile
+from advisor.core import DEFAULT_TASK, TASKS, StageError, WeightsFile
 from advisor.tflite import (
     Metadata,
     Model,

@@ -23,8 +23,7 @@ from advisor.catalog._user_models.comparison import OriginalLayer
 from advisor.catalog._user_models.keras_models import objects_in
 from advisor.catalog._user_models.onnx_files import ONNX2TF_VERSION
 from advisor.catalog._weights.readers import Array
-from advisor.core import UsageError, install_extra, message_of
-from advisor.store import UNREADABLE_ZIP
+from advisor.core import UNREADABLE_ZIP, UsageError, install_extra, message_of
 
 MAX_GRAPH_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30

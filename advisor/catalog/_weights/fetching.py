@@ -13,8 +13,8 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from advisor.catalog._cards import Card
-from advisor.core import WeightsError
-from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, WeightsFile, origins_of
+from advisor.core import WeightsError, WeightsFile
+from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, origins_of
 
 MOST_LINES = 6
 _LONGEST_LINE = 200

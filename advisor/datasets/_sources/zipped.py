@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from advisor.core import ContentError
+from advisor.core import UNREADABLE_ZIP, ContentError
 from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     REPEATED,
@@ -21,7 +21,7 @@ from advisor.datasets._sources.base import (
     system_folder_in,
     within_limit,
 )
-from advisor.store import UNREADABLE_ZIP, guess_encodings
+from advisor.store import guess_encodings
 
 SHARED = "it shares its bytes with another file of the archive"
 INFLATED = "its content is far larger than what the archive has of it (a decompression bomb?)"

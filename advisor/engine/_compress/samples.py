@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression import CALIBRATION_IMAGES, FEWEST_IMAGES, INPUT_TYPES, to_decibel
-from advisor.core import RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
+from advisor.core import UNREADABLE_ZIP, RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
 from advisor.engine._compress.values import FileAgreement
 from advisor.isolation import one_line
-from advisor.store import UNREADABLE_ZIP, open_file
+from advisor.store import open_file
 from advisor.tflite import Model, Tensor, dequantize, quantize
 
 SCORED = 200

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
+from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, with_new_conditions
 from advisor.datasets import HOLDOUT
 from advisor.devices import (
     DeviceProfile,
@@ -51,6 +51,7 @@ from advisor.engine._question import Request, resolve
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import RUNTIME
 from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
+from advisor.engine._targets.device_rows import on_device
 from advisor.engine._targets.multi_device import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of
 from advisor.isolation import ChildPool, Scratch, usable_cores

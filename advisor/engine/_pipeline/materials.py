@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from advisor.catalog import Card
-from advisor.core import recipe_of
+from advisor.core import WeightsFile, recipe_of
 from advisor.datasets import HOLDOUT, UNGROUPED, Dataset, Grouping, InputSpec, LabelledImage, Split
 from advisor.devices import DeviceTarget, find_version
-from advisor.downloads import WeightsFile
 from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host

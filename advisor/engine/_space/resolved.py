@@ -27,13 +27,14 @@ from advisor.core import (
     Sampler,
     UsageError,
     WeightsError,
+    WeightsFile,
     install_extra,
     nearest,
     plural,
     show_bytes,
 )
 from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, address_of, class_order
-from advisor.downloads import FetchOptions, WeightsFile
+from advisor.downloads import FetchOptions
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.graph import CostModel
 from advisor.engine._pipeline.materials import (

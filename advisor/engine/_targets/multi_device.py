@@ -21,10 +21,7 @@ from advisor.core import (
     Status,
     TimingFacts,
     Variant,
-    on_device,
     show_latency,
-    with_required_figures,
-    worst_case,
 )
 from advisor.engine._execution import Executor
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
@@ -34,6 +31,7 @@ from advisor.engine._pipeline.walker import Walker
 from advisor.engine._question.values import Question
 from advisor.engine._targets.beside import BesideSearch
 from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of
+from advisor.engine._targets.device_rows import on_device, with_required_figures, worst_case
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, arena_too_large
 from advisor.measurement import MicroCheck
 from advisor.store import RunFolder

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import keras
 
     from advisor.catalog import Card
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
 
 STRIDE = 16  # Pixels of the input to a cell of the maps
 CHANNELS = 96  # Channels that the maps are projected to

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import keras
 
     from advisor.catalog import Card
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
 
 SCALES = (CENTRE_SCALE, CENTRE_SCALE, SIDE_SCALE, SIDE_SCALE)
 """Factors of the encodings of y, x, height and width in the files that are made here."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import keras
 
     from advisor.catalog import Card
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
 
 __all__ = [
     "FINETUNE_VERSION",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import keras
 
     from advisor.catalog import Card
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
 
 FINETUNING = Hyperparameters(epochs=14)
 """Hyperparameters that train head and backbone together.

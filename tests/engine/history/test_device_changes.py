@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core import Evaluation, on_device
+from advisor.core import Evaluation
 from advisor.devices._profiles.listing import add_profile
 from advisor.engine import DevicePredictor, Devices, load_run, select_devices
 from advisor.engine._history.changes import ENVIRONMENTS, host_manifest
 from advisor.engine._targets.device_prediction import environment_of
+from advisor.engine._targets.device_rows import on_device
 from advisor.store import RunFolder
 from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, rows

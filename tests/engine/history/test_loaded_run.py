@@ -12,8 +12,7 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
-from advisor.core import UsageError
-from advisor.downloads import WeightsFile
+from advisor.core import UsageError, WeightsFile
 from advisor.engine import load_run, read_stored_request, resolve
 from advisor.engine._history.loaded_run import read_unfinished_search
 from advisor.engine._history.manifest import (

@@ -16,7 +16,7 @@ from advisor.tflite import Metadata
 
 if TYPE_CHECKING:
     from advisor.compression import CalibrationSource, Grids, RecipeInputs
-    from advisor.downloads import WeightsFile
+    from advisor.core import WeightsFile
     from advisor.measurement import LatencyResult, OutOfFold
     from advisor.training import CaptureAugmentation
 
