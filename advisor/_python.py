@@ -47,7 +47,9 @@ def speak_python(function: Callable[P, R]) -> Callable[P, R]:
     def listed(name: str, value: object) -> object:
         annotation = parameters[name].annotation if name in parameters else None
         several = isinstance(annotation, str) and annotation.startswith(_LISTS)
-        return (value,) if several and isinstance(value, str | Path) else value
+        if several and isinstance(value, str | Path):
+            return (value,)
+        return value
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -73,7 +75,9 @@ def in_python(text: str, parameters: Mapping[str, inspect.Parameter] = inspect.S
     """
     parts = _COMMAND.split(text)
     written = partial(_argument, parameters)
-    texts = [part if number % 2 else _OPTION.sub(written, part) for number, part in enumerate(parts)]
+    texts = []
+    for number, part in enumerate(parts):
+        texts.append(part if number % 2 else _OPTION.sub(written, part))
     return _LINE.sub(lambda line: f"{line[1] or ''}{line[2]}={_literal(line[3])}", "".join(texts))
 
 
@@ -85,7 +89,9 @@ def _argument(parameters: Mapping[str, inspect.Parameter], option: re.Match[str]
     if value:
         return f"{name}={_literal(value)}"
     is_switch = name in parameters and parameters[name].default is False
-    return f"{name}=True" if is_switch and not option[3] else name
+    if is_switch and not option[3]:
+        return f"{name}=True"
+    return name
 
 
 def _literal(value: str) -> str:
@@ -96,4 +102,6 @@ def _literal(value: str) -> str:
         return value
     items = value.strip("[]").replace(", ", ",").split(",")
     is_list = value.startswith("[") or (len(items) > 1 and "=" not in value)
-    return f"[{', '.join(map(_literal, items))}]" if is_list else f'"{value}"'
+    if is_list:
+        return f"[{', '.join(map(_literal, items))}]"
+    return f'"{value}"'

@@ -74,7 +74,9 @@ def place_anchors(level: AnchorLevel) -> Array:
 def reorder_encodings(weights: Array, code: BoxCode, scales: Sequence[float]) -> Array:
     """Return weights (..., 4 A) of a layer that moves the boxes of A anchors a place, in another order and scale."""
     rows = weights.reshape(*weights.shape[:-1], -1, 4)
-    factors = [scale / code.scales[place] for scale, place in zip(scales, code.order, strict=True)]
+    factors = []
+    for scale, place in zip(scales, code.order, strict=True):
+        factors.append(scale / code.scales[place])
     moved = rows[..., list(code.order)] * np.asarray(factors)
     return np.asarray(moved.reshape(weights.shape), np.float32)
 

@@ -99,8 +99,13 @@ class GraphFile:
             WeightsError: a tensor is missing, has another shape or values that are not finite, or has no place.
         """
         tracked = TrackedTensors(tensors)
-        arrays = {name: self._check_tensor(name, shape, tracked(name)) for name, shape in self.shapes.items()}
-        left = [name for name in tracked.list_unused() if not name.endswith(IGNORED)]
+        arrays = {}
+        for name, shape in self.shapes.items():
+            arrays[name] = self._check_tensor(name, shape, tracked(name))
+        left = []
+        for name in tracked.list_unused():
+            if not name.endswith(IGNORED):
+                left.append(name)
         if left:
             raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
         model = unpack(self.graph)
@@ -242,10 +247,15 @@ def read_graph(path: Path) -> GraphFile:
             if sum(entry.file_size for entry in archive.infolist()) > 8 * MAX_BYTES:
                 raise ValueError("it is too large")
             document = json.loads(archive.read(CONSTANTS))
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            names = []
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    names.append(name)
             norms = document["norms"]
             shapes = {name: tuple(shape) for name, shape in document["shapes"].items()}
-            boxes = BoxCode.from_json(document["detector"]) if "detector" in document else None
+            boxes = None
+            if "detector" in document:
+                boxes = BoxCode.from_json(document["detector"])
             return GraphFile(
                 graph=archive.read(GRAPH),
                 constants={int(place): terms for place, terms in document["constants"].items()},

@@ -103,7 +103,10 @@ class _Node:
         if self.operator.name not in (*_ELEMENTWISE, "MEAN"):
             return False
         inputs = zip(self.shapes, self.inputs, strict=True)
-        shapes = [shape for shape, value in inputs if not _is_constant(value)]
+        shapes = []
+        for shape, value in inputs:
+            if not _is_constant(value):
+                shapes.append(shape)
         if not shapes:
             return True
         return any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*shapes, self.shape))
@@ -131,7 +134,9 @@ def _activate(value: Any, operator: Operator) -> Any:
 
 
 def _padding_of(operator: Operator) -> str:
-    return "valid" if operator.options.get("padding") == 1 else "same"
+    if operator.options.get("padding") == 1:
+        return "valid"
+    return "same"
 
 
 def _strides(operator: Operator) -> tuple[int, int]:
@@ -164,7 +169,9 @@ def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
 
 
 def _bias(node: _Node) -> Any:
-    return _constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        return _constant(node.inputs[2])
+    return None
 
 
 def _convolution(node: _Node) -> Any:
@@ -308,7 +315,9 @@ def _softmax(node: _Node) -> Any:
 
 def _after_batch(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the axes of a value of one image: without the batch, if the file has it as first axis."""
-    return shape[1:] if shape[:1] == (1,) else shape
+    if shape[:1] == (1,):
+        return shape[1:]
+    return shape
 
 
 def _reshape_value(value: Any, shape: tuple[int, ...]) -> Any:
@@ -324,7 +333,9 @@ def _of_all_axes(node: _Node) -> Any:
     """
     from keras import ops
 
-    rank = len(node.shape) if node.operator.name in _ELEMENTWISE else 0
+    rank = 0
+    if node.operator.name in _ELEMENTWISE:
+        rank = len(node.shape)
     operands = list[Any]()
     inputs = [value for value in node.inputs if value is not None]
     for value, shape in zip(inputs, node.shapes, strict=True):
@@ -345,7 +356,9 @@ def _of_all_axes(node: _Node) -> Any:
 
 def _behind_batch(axis: Any) -> int:
     """Return an axis of the file where a batch stands before all axes; one that counts from the end stays."""
-    return int(axis) + 1 if axis >= 0 else int(axis)
+    if axis >= 0:
+        return int(axis) + 1
+    return int(axis)
 
 
 def _transpose(operands: list[Any], _: Mapping[str, Any]) -> Any:

@@ -53,7 +53,9 @@ def _freeze(value: Any) -> Any:
         return value.value()
     if isinstance(value, list):
         return tuple(map(_freeze, value))
-    return tuple(value.items()) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return tuple(value.items())
+    return value
 
 
 class PreprocessingEntry(Strict):
@@ -115,7 +117,10 @@ class SourceEntry(Strict):
 
     @model_validator(mode="after")
     def _require_complete(self) -> SourceEntry:
-        missing = [name for name in _NEEDED[self.kind] if getattr(self, name) is None]
+        missing = []
+        for name in _NEEDED[self.kind]:
+            if getattr(self, name) is None:
+                missing.append(name)
         if missing:
             raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
         members = [member.value() for member in (self.file, *self.companions)]
@@ -263,6 +268,8 @@ def _explain_error(error: ValidationError, schema: type[BaseModel], document: Ya
     stated = repr(first["input"])
     if len(stated) > 60:
         stated = f"{stated[:57]}..."
-    value = f" (found {stated})" if first["type"] != "missing" else ""
+    value = ""
+    if first["type"] != "missing":
+        value = f" (found {stated})"
     hint = f"correct this line; the files of {shipped_folder('catalogs')} are examples"
     return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", hint)

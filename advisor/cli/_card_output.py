@@ -30,7 +30,9 @@ CARD_LATENCY = blocks.TableColumn[listing.CardRow](
 
 
 def _show_percent(value: float | None) -> str:
-    return text.MISSING if value is None else f"{value:.1f}"
+    if value is None:
+        return text.MISSING
+    return f"{value:.1f}"
 
 
 def _show_int8(row: CardRow) -> str:
@@ -133,7 +135,9 @@ def print_card(card: Card, here: bool) -> None:
         if source.archive:
             typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
         for member in source.members:
-            size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
+            size = ""
+            if member.size_bytes:
+                size = f"{show_bytes(member.size_bytes)}  "
             known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
             typer.echo(f"    {source.format}  {plain(member.path)}  {size}{known or 'no hash: use your own copy'}")
     if not card.weights:
@@ -155,8 +159,12 @@ def print_checked_cards(checked: Checked, build: bool) -> None:
     typer.echo(f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as stated")
     if verified.sourceless:
         typer.echo(f"no source that can be checked (see their notes): {', '.join(verified.sourceless)}")
-    graphs = f", {checked.built or 'no'} graphs built" if build else ""
-    outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
+    graphs = ""
+    if build:
+        graphs = f", {checked.built or 'no'} graphs built"
+    outcome = "all hold"
+    if checked.errors:
+        outcome = plural(len(checked.errors), "error")
     typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
 
 
@@ -198,7 +206,9 @@ def print_added_card(added: ImportedModel) -> None:
     for remark in files.remarks(added):
         typer.echo(f"  {remark}")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
-    named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
+    named = ""
+    if added.catalogue != user_catalogue_file():
+        named = f" --catalog {shlex.quote(str(added.catalogue))}"
     typer.echo(f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}")
 
 

@@ -25,8 +25,13 @@ DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
 def _describe_versions(runtime: LocalRuntime) -> str:
     """Return the versions of what a runtime of this machine needs, or what is not installed; nothing is fetched."""
     versions = runtime.versions(runtime.profile().target())
-    absent = [name for name, version in versions.items() if not version]
-    return f"not installed: {', '.join(absent)}" if absent else ", ".join(map(" ".join, versions.items()))
+    absent = []
+    for name, version in versions.items():
+        if not version:
+            absent.append(name)
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    return ", ".join(map(" ".join, versions.items()))
 
 
 def _describe_source(profile: DeviceProfile) -> str:
@@ -173,7 +178,9 @@ def print_calibrated(found: Calibrated) -> None:
         typer.secho(report.form, bold=True)
         after = report.after or (None,) * len(report.models)
         for model, before, later in zip(report.models, report.before, after, strict=True):
-            left_out = "" if later is None else f", {later:+.0%} from the others"
+            left_out = ""
+            if later is not None:
+                left_out = f", {later:+.0%} from the others"
             latency = show_ms(found.latency_ms[model, report.form])
             typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
         for model, expected_ms in report.contradicting.items():

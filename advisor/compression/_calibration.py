@@ -55,7 +55,9 @@ def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ..
     for index, label in enumerate(labels):
         by_class[label].append(index)
     draw = random.Random(seed)
-    queues = [draw.sample(indices, len(indices)) for _, indices in sorted(by_class.items())]
+    queues = []
+    for _, indices in sorted(by_class.items()):
+        queues.append(draw.sample(indices, len(indices)))
     chosen: list[int] = []
     # From each class in turn: a rare class has activations that no other image reaches.
     while len(chosen) < count and any(queues):
@@ -91,7 +93,9 @@ def find_images(folder: Path) -> tuple[Path, ...]:
 
 def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
     """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
-    return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))
+    if len(paths) <= count:
+        return paths
+    return tuple(sorted(random.Random(seed).sample(paths, count)))
 
 
 def spec_of_file(

@@ -92,7 +92,9 @@ class Chooser:
         weighed = tied if self.preference.accuracy_first else feasible
         # The figure of validation chose these files, so it flatters them. Only the hold-out can say otherwise.
         judged = [e for e in weighed if e.holdout_accuracy is not None]
-        allowed = judged if judged and self.judged_first and self.preference.accuracy_first else weighed
+        allowed = weighed
+        if judged and self.judged_first and self.preference.accuracy_first:
+            allowed = judged
         ranking = self._by_loss(allowed, best)
         # Far down the ranking nothing becomes the pick by resampling, and each file costs its share of the samples.
         pick, shares = self._steady(ranking[:MOST_LIKELY])
@@ -101,8 +103,12 @@ class Chooser:
         # The answer names the file that only its missing figure on the hold-out kept from being the pick.
         if len(allowed) < len(weighed):
             wanted = self._steady(self._by_loss(weighed, best)[:MOST_LIKELY])[0]
-        unsteady = ranking[0] if ranking[0].variant != pick.variant else None
-        unjudged = wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None
+        unsteady = None
+        if ranking[0].variant != pick.variant:
+            unsteady = ranking[0]
+        unjudged = None
+        if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None:
+            unjudged = wanted
         return Choice(
             pick=pick,
             best=best,

@@ -51,7 +51,9 @@ def entries_of(kind: Any) -> dict[str, str]:
 def _follow_path(value: Any, path: str) -> Any:
     for step in path.rstrip("?").split("."):
         value = None if value is None else getattr(value, step)
-    return to_document(value) if value or not path.endswith("?") else None
+    if value or not path.endswith("?"):
+        return to_document(value)
+    return None
 
 
 def to_document(value: Any) -> Any:
@@ -84,11 +86,15 @@ def _plain(value: Any) -> Any:
         return to_json(value)
     if isinstance(value, Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
-    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return value
 
 
 def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    if field.default_factory is MISSING:
+        return field.default
+    return field.default_factory()
 
 
 def parse(kind: Any, value: Any) -> Any:

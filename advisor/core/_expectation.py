@@ -74,7 +74,9 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
     if pooled is None or pooled.certain:
         return pooled
     ((_, lost, error),) = pooled.parts
-    fits = [share * NormalDist(0, math.hypot(typical, error)).pdf(lost) for share, typical in TYPICAL_DROPS]
+    fits = []
+    for share, typical in TYPICAL_DROPS:
+        fits.append(share * NormalDist(0, math.hypot(typical, error)).pdf(lost))
     weights = [typical**2 / (typical**2 + error**2) for _, typical in TYPICAL_DROPS]
     return Belief(
         tuple((fit / sum(fits), part * lost, math.sqrt(part) * error) for fit, part in zip(fits, weights, strict=True))
@@ -165,4 +167,6 @@ def _log_odds(share: float) -> float:
 def _share(log_odds: float) -> float:
     # A share of 0 or 1 was cut to a finite number on the way in, and has to come back as itself.
     certain = _log_odds(1.0) - 1e-9
-    return float(log_odds > 0) if abs(log_odds) >= certain else 1 / (1 + math.exp(-log_odds))
+    if abs(log_odds) >= certain:
+        return float(log_odds > 0)
+    return 1 / (1 + math.exp(-log_odds))

@@ -84,7 +84,9 @@ class Limits:
             "memory": evaluation.memory,
             **self._beliefs(evaluation),
         }
-        excesses = {name: _excess(name, figures[name], limit) for name, limit in self.by_figure.items()}
+        excesses = {}
+        for name, limit in self.by_figure.items():
+            excesses[name] = _excess(name, figures[name], limit)
         if self.licence:
             excesses[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
         known = evaluation.required_figures or {}
@@ -122,7 +124,9 @@ class Limits:
         """Return the excess on a required device in milliseconds; infinite where the file does not run there."""
         if known is None or known.reason or known.p90_ms is None:
             return math.inf
-        return -1.0 if self.latency_ms is None else known.p90_ms - self.latency_ms
+        if self.latency_ms is None:
+            return -1.0
+        return known.p90_ms - self.latency_ms
 
 
 def is_floor(limit: str) -> bool:
@@ -134,7 +138,9 @@ def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
     if figure is None:
         return math.inf
     value = figure.mean if isinstance(figure, Belief) else figure.value
-    return limit - value if is_floor(name) else value - limit
+    if is_floor(name):
+        return limit - value
+    return value - limit
 
 
 def parse_licences(text: str) -> tuple[str, ...]:
@@ -168,7 +174,9 @@ def licence_refusal(wanted: Sequence[str], licence: str | None) -> str:
     if allows(wanted, licence):
         return ""
     names = ", ".join(wanted)
-    return f"the licence {licence} is not among {names}" if licence else f"the licence is not stated ({names} required)"
+    if licence:
+        return f"the licence {licence} is not among {names}"
+    return f"the licence is not stated ({names} required)"
 
 
 def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, confidence: float) -> Evaluation:
@@ -192,4 +200,6 @@ def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, conf
 def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
     """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
     probability = evaluation.budget_probability
-    return "" if probability is None else f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
+    if probability is None:
+        return ""
+    return f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"

@@ -167,7 +167,9 @@ class Posterior:
 def _deviation(accuracy: Quantity | None) -> float:
     """Return the standard error of one accuracy, in points."""
     known = accuracy.standard_error if accuracy else None
-    return TIE_POINTS / 2**0.5 if known is None else known
+    if known is None:
+        return TIE_POINTS / 2**0.5
+    return known
 
 
 def _log_deviation(latency: Quantity | None) -> float:

@@ -218,4 +218,6 @@ def show_probability(share: float) -> str:
     """Format a probability without promising certainty: ``97 %``, ``over 99 %``, ``under 1 %``."""
     if share > 0.99:
         return "over 99 %"
-    return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+    if share < 0.01:
+        return "under 1 %"
+    return f"{100 * share:.0f} %"

@@ -33,11 +33,15 @@ def _main_reason(choice: Choice, limits: Limits, preference: Preference) -> str:
     met = _describe_limits_met(choice.pick, limits)
     behind = best.accuracy_percent - pick.accuracy_percent
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
-        price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})" if behind > 0 else ""
+        price = ""
+        if behind > 0:
+            price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})"
         first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(preference.name, "best")
         # The budget counts another figure of the latency.
         weights = {"fastest": " by median latency", "best": f" by the weights {preference}"}.get(first, "")
-        often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
+        often = ""
+        if choice.unsteady is not None or preference.name == "accuracy":
+            often = " in most draws of the images"
         return f"{pick.describe_figures()} is the {first} candidate within the limits{weights}{often}{price}{met}."
     if behind <= 0:
         others = _others(choice)
@@ -54,7 +58,9 @@ def _main_reason(choice: Choice, limits: Limits, preference: Preference) -> str:
 def _others(choice: Choice) -> str:
     """Say how many other files may be as accurate as the pick."""
     files = {e.variant for e in choice.tied} - {choice.pick.variant}
-    return f", statistically tied with {plural(len(files), 'other')}" if files else ""
+    if files:
+        return f", statistically tied with {plural(len(files), 'other')}"
+    return ""
 
 
 def _instead(choice: Choice) -> Iterator[str]:
@@ -166,4 +172,6 @@ def _times(reference: float, value: float, better: str, worse: str) -> str:
     ratio = reference / value
     if ALIKE[0] < ratio < ALIKE[1]:
         return ""
-    return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"
+    if ratio > 1:
+        return f"{ratio:.1f}x {better}"
+    return f"{1 / ratio:.1f}x {worse}"

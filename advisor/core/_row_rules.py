@@ -62,7 +62,9 @@ def _holds_value(quantity: Quantity) -> bool:
 
 def _close(one: Any, other: Any) -> bool:
     both = isinstance(one, float) and isinstance(other, float)
-    return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE) if both else bool(one == other)
+    if both:
+        return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    return bool(one == other)
 
 
 def _list_answers(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
@@ -75,7 +77,9 @@ def _list_answers(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
 
 def _counts_fit(answers: ImageAnswers, accuracy: Quantity) -> bool:
     counts = answers.confusion or ()
-    right = [sum(row[label : label + 1]) for label, row in enumerate(counts)]
+    right = []
+    for label, row in enumerate(counts):
+        right.append(sum(row[label : label + 1]))
     total = sum(map(sum, counts))
     top1 = answers.metrics.get(TOP1, accuracy)
     recalls = zip(answers.per_class_recall.values(), right, counts, strict=False)

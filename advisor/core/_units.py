@@ -186,7 +186,9 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def listed(names: Sequence[str], most: int = 5) -> str:
     """Join names by commas; of more than ``most``, only the first are named: ``a, b, c, d, e and 7 more``."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    more = ""
+    if len(names) > most:
+        more = f" and {len(names) - most} more"
     return ", ".join(names[:most]) + more
 
 
@@ -218,7 +220,9 @@ def show_seconds(duration: float) -> str:
 
 def write_seconds(duration: float) -> str:
     """Return a duration as an option takes it, without spaces: ``4min24s``; of an hour or more, minutes rounded up."""
-    whole = 60 * math.ceil(duration / 60) if duration >= 3600 else duration
+    whole = duration
+    if duration >= 3600:
+        whole = 60 * math.ceil(duration / 60)
     return show_seconds(whole).replace(" ", "")
 
 
@@ -235,7 +239,9 @@ def show_ms(latency_ms: float) -> str:
         return f"{latency_ms:.0f} ms"
     if 0 < latency_ms < 0.0095:
         return f"{latency_ms:.2g} ms"
-    return f"{latency_ms:.1f} ms" if latency_ms >= 9.995 else f"{latency_ms:.2f} ms"
+    if latency_ms >= 9.995:
+        return f"{latency_ms:.1f} ms"
+    return f"{latency_ms:.2f} ms"
 
 
 def plain(text: object) -> str:

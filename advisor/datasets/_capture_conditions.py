@@ -121,7 +121,9 @@ def bend_lens(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noq
 def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tuple[float, ...]]]:
     """Return target boxes with their source corners, for Pillow's mesh transform."""
     cells = min(_MESH, side)  # a cell has at least one pixel
-    edges = [round(side * place / cells) for place in range(cells + 1)]
+    edges = []
+    for place in range(cells + 1):
+        edges.append(round(side * place / cells))
     # From -1 to 1, so that the middle of the image is 0 and its corners have a squared radius of 2.
     axis_places = 2 * np.array(edges) / side - 1
     x, y = np.meshgrid(axis_places, axis_places)

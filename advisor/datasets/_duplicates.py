@@ -97,7 +97,9 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
         firsts.append(first)
         pairs += [Pair(first, copy, 1.0) for copy in copies]
     # Of equal images only the first is compared: all pairs of many copies would be far too many.
-    distinct = thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]
+    distinct = thumbnails
+    if len(firsts) != len(thumbnails):
+        distinct = thumbnails[firsts]
     for near in _near(distinct):
         copies = groups_of_copies[near.first]
         others = groups_of_copies[near.second]
@@ -141,7 +143,9 @@ def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
 def transform_thumbnails(thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]) -> NDArray[np.uint8]:
     """Return thumbnails, uint8 (N, side, side), mirrored or turned by one of :data:`SYMMETRIES`."""
     turns, mirrored = symmetry
-    images = thumbnails[:, :, ::-1] if mirrored else thumbnails
+    images = thumbnails
+    if mirrored:
+        images = thumbnails[:, :, ::-1]
     return np.ascontiguousarray(np.rot90(images, turns, axes=(1, 2)))
 
 
@@ -226,7 +230,10 @@ def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[t
         places_of_others = _places_of_pieces(others, number)
         for key, places in _places_of_pieces(hashes, number).items():
             nearly = [key ^ change for change in _CHANGES]
-            near = [places_of_others[piece] for piece in nearly if piece in places_of_others]
+            near = []
+            for piece in nearly:
+                if piece in places_of_others:
+                    near.append(places_of_others[piece])
             if near:
                 pairs |= _compare_places(hashes, others, places, np.concatenate(near))
     return pairs
@@ -262,7 +269,9 @@ def correlate_thumbnails(first: NDArray[np.uint8], second: NDArray[np.uint8]) ->
     scale = float(np.sqrt((centred**2).sum() * (other**2).sum()))
     # Images of one colour have no correlation, so their level decides.
     if scale < 1e-9:
-        return 1.0 if np.abs(first.astype(int) - second).max() <= 2 else 0.0
+        if np.abs(first.astype(int) - second).max() <= 2:
+            return 1.0
+        return 0.0
     return float((centred * other).sum()) / scale
 
 
@@ -336,7 +345,9 @@ def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
     sides = range(round(SMALLEST * SIDE), SIDE + 1)
     # A third of the sizes first: most candidates are ruled out by them.
     coarse = max(_correlation(whole, part, side) for side in sides[::3])
-    return coarse if coarse < _WORTH_A_LOOK else max(_correlation(whole, part, side) for side in sides)
+    if coarse < _WORTH_A_LOOK:
+        return coarse
+    return max(_correlation(whole, part, side) for side in sides)
 
 
 def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:

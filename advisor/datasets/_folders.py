@@ -130,8 +130,14 @@ def read_folders(
     if outer:
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
-        inner = [names for names in folders if names[: len(outer)] == outer]
-        folders = [names[len(outer) :] for names in inner if names != outer]
+        inner = []
+        for names in folders:
+            if names[: len(outer)] == outer:
+                inner.append(names)
+        folders = []
+        for names in inner:
+            if names != outer:
+                folders.append(names[len(outer) :])
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
@@ -142,7 +148,9 @@ def read_folders(
             reading = replace(reading, notes=(*reading.notes, said))
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT)
-    note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
+    note = []
+    if outer:
+        note = [f"The classes are the folders of '{'/'.join(outer)}'."]
     return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
 
 
@@ -272,10 +280,14 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
         for names in images:
             heads.add(names[0])
             # The last name is that of the image, so the second of two is no folder.
-            below = names[1] if len(names) > 2 else ""
+            below = ""
+            if len(names) > 2:
+                below = names[1]
             inner.add(below)
     holds_classes = len(inner) > 1 and "" not in inner
-    return heads.pop() if len(heads) == 1 and holds_classes else ""
+    if len(heads) == 1 and holds_classes:
+        return heads.pop()
+    return ""
 
 
 def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:
@@ -372,7 +384,9 @@ def _parts_below_classes(images: Sequence[Names]) -> Mapping[str, str]:
     inner = {names[1] for names in images}
     parts = parts_of_siblings(inner)
     complete = parts.keys() == inner and UNLABELLED not in parts.values()
-    return parts if complete and len(set(parts.values())) > 1 else {}
+    if complete and len(set(parts.values())) > 1:
+        return parts
+    return {}
 
 
 def _label_images(
@@ -391,7 +405,10 @@ def _label_images(
 def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
     """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``, recur in several."""
     upper = {names[0] for names in images}
-    nested = [names for names in images if len(names) > 2]
+    nested = []
+    for names in images:
+        if len(names) > 2:
+            nested.append(names)
     places = {(names[0], names[-2]) for names in nested}
     lower = {name for _, name in places}
     if len(nested) <= NESTED * len(images) or len(lower) <= len(upper):
@@ -409,7 +426,9 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
     """
     lower: dict[str, set[str]] = {}
     for names in images:
-        below = names[1] if len(names) > 2 else ""
+        below = ""
+        if len(names) > 2:
+            below = names[1]
         lower.setdefault(names[0], set()).add(below)
     shared = next(iter(lower.values()), set())
     if len(lower) < 2 or len(shared) < 2:
@@ -423,7 +442,9 @@ def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
     """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``: a neutral folder with a split is no class."""
     inner: dict[str, set[str]] = {}
     for names in images:
-        below = names[1] if len(names) > 3 else ""
+        below = ""
+        if len(names) > 3:
+            below = names[1]
         inner.setdefault(names[0], set()).add(below)
     if len(inner) < 2:
         return

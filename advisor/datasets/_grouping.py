@@ -87,7 +87,10 @@ def groups_tell_classes(
     pairs = {(labels[index], groups[index]) for index in chosen}
     count = Counter(label for label, _ in pairs)
     # Without its own group, an image of a class with one group has no right answer left.
-    tested = [index for index in chosen if count[labels[index]] > 1]
+    tested = []
+    for index in chosen:
+        if count[labels[index]] > 1:
+            tested.append(index)
     if not tested or len(count) < 2:
         return False
     with_own, without_own = _answers(histograms, labels, groups, chosen, tested)
@@ -322,13 +325,17 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
         steps.append(np.linalg.norm(np.diff(flat[indices], axis=0), axis=1))
     # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
     # tell so where there are no classes that differ too.
-    others = [index for _, index in chain.from_iterable(ordered)] if len(dataset.classes) == 1 else []
+    others = []
+    if len(dataset.classes) == 1:
+        others = [index for _, index in chain.from_iterable(ordered)]
     if not _are_near(flat, ordered, steps, others):
         return ()
     numbers = {}
     number = 0
     for rows, distances in zip(ordered, steps, strict=True):
-        limit = JUMP * float(np.median(distances)) if len(distances) else 0.0
+        limit = 0.0
+        if len(distances):
+            limit = JUMP * float(np.median(distances))
         gap = GAP * _usual_step([written for written, _ in rows])
         number += 1
         last = rows[0][0]
@@ -345,7 +352,9 @@ def _usual_step(written: Sequence[int]) -> int:
     """Return the distance between the numbers of neighbours that most of them have; 1 if they have no such distance."""
     steps = Counter(int(step) for step in np.diff(written) if step > 0)
     step, count = max(steps.items(), key=lambda pair: pair[1], default=(1, 0))
-    return step if count >= REGULAR * (len(written) - 1) else 1
+    if count >= REGULAR * (len(written) - 1):
+        return step
+    return 1
 
 
 def _plausible(numbers: Sequence[int]) -> bool:

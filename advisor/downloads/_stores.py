@@ -298,7 +298,9 @@ def _version(facts: Mapping[str, Any]) -> str:
 def _find_last_copy(store: _Store) -> Path:
     """Return the copy that was used last; UsageError if there is none."""
     cache = ArtifactCache()
-    copies = [record.parent for record in (cache.root / store.stage).glob(f"*/{_RECORD}")]
+    copies = []
+    for record in (cache.root / store.stage).glob(f"*/{_RECORD}"):
+        copies.append(record.parent)
     for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime, reverse=True):
         if cache.has(copy):
             return copy

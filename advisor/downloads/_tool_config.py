@@ -47,7 +47,10 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     """Read a ``pip config list`` and the PIP_* variables into an index."""
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    lines = [line for line in map(_LINE.match, listing.splitlines()) if line]
+    lines = []
+    for line in map(_LINE.match, listing.splitlines()):
+        if line:
+            lines.append(line)
     options: dict[str, str] = {}
     for section in _SECTIONS:
         options |= {line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section}
@@ -94,9 +97,14 @@ def registry_for(package: str) -> tuple[str, Transport]:
     user_config = _read_npm_variable("userconfig")
     user_file = Path(os.path.expanduser(user_config or "~/.npmrc"))  # noqa: PTH111 -- an unknown user is no error
     files = _read_npmrc(user_file) | _read_npmrc(Path.cwd() / ".npmrc")
-    tokens = {key: value for key, value in files.items() if key.endswith(":_authToken")}
+    tokens = {}
+    for key, value in files.items():
+        if key.endswith(":_authToken"):
+            tokens[key] = value
     options = {key: value for key, value in files.items() if key not in tokens} | _read_npm_options()
-    scope = package.partition("/")[0] if package.startswith("@") else ""
+    scope = ""
+    if package.startswith("@"):
+        scope = package.partition("/")[0]
     url = str(options.get(f"{scope}:registry") or _read_npm_variable("registry") or options.get("registry") or "")
     if not url:
         raise Unavailable("npm is not installed, and no registry is named by npm_config_registry or an .npmrc")
@@ -116,14 +124,21 @@ def _read_npm_options() -> dict[str, Any]:
     npm = shutil.which("npm")
     listed = None
     with contextlib.suppress(ValueError):
-        listed = json.loads(_capture_output([npm, "config", "list", "--json"])) if npm else None
-    return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}
+        listed = None
+        if npm:
+            listed = json.loads(_capture_output([npm, "config", "list", "--json"]))
+    if isinstance(listed, dict):
+        return {key: value for key, value in listed.items() if value is not None}
+    return {}
 
 
 def _read_npm_variable(option: str) -> str | None:
     # npm takes its variables in either case.
     wanted = f"npm_config_{option}"
-    values = [value for name, value in os.environ.items() if name.lower() == wanted]
+    values = []
+    for name, value in os.environ.items():
+        if name.lower() == wanted:
+            values.append(value)
     return next(filter(None, values), None)
 
 

@@ -151,7 +151,9 @@ class _SearchSpace:
         if not least:
             return None
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
-        limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
+        limit = None
+        if execution.time_limit_s is not None:
+            limit = TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = SearchRule(plan, question.preference, question.limits, least, limit)
         done = set[Stage[Any]]()
         for results in self.cached.values():
@@ -166,7 +168,10 @@ class _SearchSpace:
         stages = set[Stage[Any]]()
         for step in steps:
             stages.update(rule.prices.stages(step))
-        tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
+        tuning = []
+        for stage in stages:
+            if recipe_of(stage.scope.training).tunes_backbone:
+                tuning.append(stage)
         whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
         # Stages are priced together, because a shared stage runs once.
         return Course(chosen, whole_s, tuning_s)
@@ -188,7 +193,10 @@ class _SearchSpace:
     def _card(self, card: Card) -> CardForecast:
         plan = self.plan
         wanted = self._wanted(card)
-        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
+        light = []
+        for variant in wanted:
+            if not recipe_of(variant[0]).tunes_backbone:
+                light.append(variant)
         wall_s = plan.costs.wall_s(self._left(card, wanted), plan.cores)
         heads_s = plan.costs.wall_s(self._left(card, light), plan.cores)
         on_disk = card.name in self.candidates.weights
@@ -208,7 +216,10 @@ class _SearchSpace:
 
     def _first_s(self, card: Card, wanted: Sequence[RecipePair]) -> float:
         """Return the seconds by the clock until the first result of a card: a form of its lightest training."""
-        lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
+        lightest = []
+        for variant in wanted:
+            if variant[0] == wanted[0][0]:
+                lightest.append(variant)
         plan = self.plan
         seconds = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
         return min(seconds, default=float("inf"))
@@ -297,7 +308,9 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
     """
     failures = {} if resolved.question.candidates else read_failures()
     candidates, downloads = _locate_weights_without(resolved, failures)
-    return (candidates, downloads) if downloads or not failures else _locate_weights_without(resolved, {})
+    if downloads or not failures:
+        return (candidates, downloads)
+    return _locate_weights_without(resolved, {})
 
 
 def _locate_weights_without(
@@ -359,10 +372,14 @@ def latency_estimates(
         # A measured latency is known, so it meets the budget or it does not: the chance is 1 or 0.
         if point in timed.latency:
             latency = timed.latency[point]
-            chance = None if budget_ms is None else float(timed.latency_p90[point].value <= budget_ms)
+            chance = None
+            if budget_ms is not None:
+                chance = float(timed.latency_p90[point].value <= budget_ms)
         elif key in predictions:
             latency = predictions[key].latency
-            chance = None if budget_ms is None else predictions[key].probability(budget_ms)
+            chance = None
+            if budget_ms is not None:
+                chance = predictions[key].probability(budget_ms)
         else:
             pace, count = paces.get(point, (1.0, 0))
             source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"

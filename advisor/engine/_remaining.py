@@ -120,7 +120,9 @@ class Remaining:
         reached = sum(price(stage) * running.reached for stage, running in self._running.items())
         left = sum(share * price(stage) for stage, share in self._stages())
         done = sum(map(price, self._finished))
-        return min(1.0, (done + reached) / (done + left)) if done + left else 1.0
+        if done + left:
+            return min(1.0, (done + reached) / (done + left))
+        return 1.0
 
     def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
         """Yield the stages that are left, each with the share of it that is expected to run."""
@@ -153,7 +155,10 @@ class Remaining:
         running = self._running.items()
         # A measurement that still runs has paused the jobs until now, so its seconds are no work of theirs.
         measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
-        jobs = [job for stage, job in running if not stage.resources.alone]
+        jobs = []
+        for stage, job in running:
+            if not stage.resources.alone:
+                jobs.append(job)
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
         # A measurement has the machine for itself, so the time of jobs is what measurements left of it.
         elapsed = now - self._started - self._alone_s - measuring_s
@@ -176,7 +181,9 @@ class Remaining:
 
     def _capturing_s(self) -> float:
         """Return the seconds that runs under capture conditions still take; for a robust question, stages are these."""
-        images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0
+        images = 0
+        if self._plan.workload.images:
+            images = self._plan.workload.images[Role.CAPTURED]
         files = max(0, CAPTURED_FILES - self._captured)
         if not images or not files or self._plan.workload.question.robust:
             return 0.0

@@ -111,7 +111,9 @@ class FleetOption:
             tiers.append(f"{file.accuracy_percent:.1f} % on {text.whole_percent(self.share_of(tier))}")
         late = 1 - self.sure_share
         # A sum of shares may miss 1 by a rounding error.
-        floor = f", {text.whole_percent(late)} of the phones may be too slow and get the floor" if late > 1e-9 else ""
+        floor = ""
+        if late > 1e-9:
+            floor = f", {text.whole_percent(late)} of the phones may be too slow and get the floor"
         return f"{count}: {', '.join(tiers)}{floor}; {show_bytes(self.bytes)} in all"
 
 
@@ -147,7 +149,9 @@ class FleetAnswer:
 
     def with_files(self, count: int | None) -> FleetOption:
         """Return the option with so many files, or the largest one; the recommended one for None."""
-        return self.option if count is None else self.options[min(count, len(self.options)) - 1]
+        if count is None:
+            return self.option
+        return self.options[min(count, len(self.options)) - 1]
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,10 @@ def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
 
 def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limits) -> Matrix:
     """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
-    scored = [evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None]
+    scored = []
+    for evaluation in one_each(evaluations):
+        if evaluation.accuracy is not None:
+            scored.append(evaluation)
     files = tuple(evaluation for evaluation in scored if evaluation.artefact)
     if not files:
         raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
@@ -305,7 +312,9 @@ def _explain_choice(options: Sequence[FleetOption], best: int) -> str:
 def _describe_gain(fewer: FleetOption, more: FleetOption) -> str:
     points = more.accuracy - fewer.accuracy
     phones = more.sure_share - fewer.sure_share
-    served = f" and {100 * phones:+.0f} % of the phones within the budget" if abs(phones) >= 0.005 else ""
+    served = ""
+    if abs(phones) >= 0.005:
+        served = f" and {100 * phones:+.0f} % of the phones within the budget"
     return f"{points:+.1f} points on average{served} for {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
 
 
@@ -354,8 +363,13 @@ def _note_floor(matrix: Matrix, option: FleetOption) -> str:
     file = int(np.argmax(matrix.shares @ chances))
     distributions = [predictions[file].latency_distribution for predictions in matrix.rows]
     confidence = matrix.limits.confidence
-    needed_ms = [distribution.at(confidence) for distribution in distributions if distribution is not None]
-    slow = f"; its slowest phone needs a budget of {show_ms(max(needed_ms))}" if needed_ms else ""
+    needed_ms = []
+    for distribution in distributions:
+        if distribution is not None:
+            needed_ms.append(distribution.at(confidence))
+    slow = ""
+    if needed_ms:
+        slow = f"; its slowest phone needs a budget of {show_ms(max(needed_ms))}"
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
         f"no file is sure to meet {budget} on any phone: the floor is {text.file(option.files[0])}, "
@@ -388,7 +402,10 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     for evaluation in one_each(evaluations):
         files.append((evaluation.configuration.key, evaluation.artefact_sha256, evaluation.accuracy_percent))
     # Profiles are files of the user's own, which may change between two reports of one process.
-    devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
+    devices = []
+    for phone in fleet.known:
+        if phone.device:
+            devices.append(phone.device.profile.fingerprint())
     limits: Mapping[str, object] = vars(question.limits)
     key = json.dumps([question.fleet, devices, files, repr(limits)], default=str)
     return _answer_once(_FleetQuestion(key, fleet, tuple(evaluations), question.limits))

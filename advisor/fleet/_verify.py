@@ -56,9 +56,13 @@ class VerifiedFiles:
         results = {True: "passes the test vectors", False: "computes something else", None: "its vectors were not run"}
         sentences = list[str]()
         for tier in self.tiers:
-            late = "" if tier.meets_budget else f"; does not meet {show_ms(self.budget_ms)}"
+            late = ""
+            if not tier.meets_budget:
+                late = f"; does not meet {show_ms(self.budget_ms)}"
             sentences.append(f"{tier.file}: {show_ms(tier.milliseconds)}, {results[tier.passed]}{late}")
-        file = "no file" if self.tier is None else self.tiers[self.tier].file
+        file = "no file"
+        if self.tier is not None:
+            file = self.tiers[self.tier].file
         return (*sentences, f"On {self.device} the selector chooses {file}.")
 
     def to_json(self) -> dict[str, object]:

@@ -112,7 +112,9 @@ def _find_widened(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, i
     """Return the 8-bit constant behind each tensor that a DEQUANTIZE operator makes of one."""
     widened = {}
     for operator in graph.operators:
-        source = graph.tensors[operator.inputs[0]] if len(operator.inputs) else None
+        source = None
+        if len(operator.inputs):
+            source = graph.tensors[operator.inputs[0]]
         if source is None or operator_name(tables, operator) != "DEQUANTIZE":
             continue
         if source.type == schema.TensorType.INT8 and content_of(tables, source) is not None:

@@ -154,7 +154,10 @@ class Accelerator(_Strict):
 
     def refusals(self, model: Model) -> tuple[str, ...]:
         """Return for each operator of the main graph why it is not supported, empty if it is."""
-        constants = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}
+        constants = set()
+        for index, tensor in enumerate(model.tensors):
+            if tensor.is_constant:
+                constants.add(index)
         # Constants in float16 are expanded once, when the file is loaded, so the results are constants too.
         for operator in model.operators:
             if expands_constants(model, operator):
@@ -184,7 +187,9 @@ class Accelerator(_Strict):
             return f"{operator.name} in {shown} is not supported"
         # One way that fits is enough; otherwise the reason of the first one is shown.
         failures = [_find_failure(self.where, facts) or _find_failure(rule.where, facts) for rule in matching]
-        return f"{operator.name} with {failures[0]}" if all(failures) else ""
+        if all(failures):
+            return f"{operator.name} with {failures[0]}"
+        return ""
 
 
 @cache
@@ -264,7 +269,10 @@ def _read_facts(model: Model, operator: Operator, constants: Collection[int]) ->
     are texts such as ``1,2``.
     """
     present = [index for index in operator.inputs if index >= 0]
-    changing = [model.tensors[index] for index in present if index not in constants]
+    changing = []
+    for index in present:
+        if index not in constants:
+            changing.append(model.tensors[index])
     outputs = [model.tensors[index] for index in operator.outputs]
     facts: dict[str, Fact] = {
         **operator.options,
@@ -326,7 +334,10 @@ def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     Shapes, axes and integer biases are not weights. Constants that another operator expands (float16) have the type
     that they are expanded to.
     """
-    tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
+    tensors = []
+    for index in operator.inputs:
+        if index >= 0:
+            tensors.append(model.tensors[index])
     # The first changing input: some operators, such as SPLIT, have a constant before it.
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
     data_type = data.dtype if data else ""
@@ -335,5 +346,7 @@ def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
         if tensor.is_constant and tensor is not data and tensor.dtype not in _INDICES:
             weights_type = tensor.dtype
             break
-    output_type = model.tensors[operator.outputs[0]].dtype if operator.outputs else ""
+    output_type = ""
+    if operator.outputs:
+        output_type = model.tensors[operator.outputs[0]].dtype
     return data_type, weights_type, output_type

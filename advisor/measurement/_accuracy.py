@@ -58,7 +58,9 @@ def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec)
     classifiers = [first, *(Classifier(model) for _ in range(1, count_threads(len(images))))]
     runs = [partial(_classify, classifier, view) for classifier in classifiers]
     answers = run_in_threads(runs, images)
-    return np.stack(answers) if answers else np.zeros((0, first.classes), np.float32)
+    if answers:
+        return np.stack(answers)
+    return np.zeros((0, first.classes), np.float32)
 
 
 def _classify(classifier: Classifier, view: InputSpec, pixels: Pixels) -> Floats:
@@ -95,9 +97,13 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
     classifier = Classifier(model)
     answers = []
     for array in inputs:
-        image = array[0] if array.ndim == 4 and len(array) == 1 else array
+        image = array
+        if array.ndim == 4 and len(array) == 1:
+            image = array[0]
         answers.append(classifier(image))
-    return np.stack(answers) if answers else np.zeros((0, classifier.classes), np.float32)
+    if answers:
+        return np.stack(answers)
+    return np.zeros((0, classifier.classes), np.float32)
 
 
 def predict_captured(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
@@ -122,7 +128,9 @@ def units_of(groups: Sequence[int], images: int) -> Labels:
     Images without groups, and those that are all in one, are a group each: nothing shows how other groups differ.
     """
     units = np.unique(np.asarray(groups, np.int64), return_inverse=True)[1].reshape(-1)
-    return units if len(units) == images and units.max(initial=0) > 0 else np.arange(images)
+    if len(units) == images and units.max(initial=0) > 0:
+        return units
+    return np.arange(images)
 
 
 def sums_of_units(values: NDArray[Any], units: Labels) -> NDArray[Any]:

@@ -253,7 +253,9 @@ def choose_threshold(
 
 
 def _mean_of_known(values: Floats) -> float:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+    if np.isfinite(values).any():
+        return float(np.nanmean(values))
+    return float("nan")
 
 
 def require_coco() -> None:
@@ -280,7 +282,9 @@ def evaluate_matches(
     for module in (coco, cocoeval):
         vars(module)["print"] = lambda *_: None
     categories = [{"id": label, "name": str(label)} for label in range(classes)]
-    images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
+    images = []
+    for number, (height, width) in enumerate(sizes):
+        images.append({"id": number, "height": height, "width": width})
     truth = coco.COCO()
     answers = coco.COCO()
     for index, boxes in ((truth, true), (answers, detected)):
@@ -360,7 +364,9 @@ class Matched:
     def f1(self) -> float:
         """Twice the right boxes over the true and the found ones; 1 if there is nothing, and nothing was found."""
         boxes = len(self.seen) + len(self.right)
-        return 2 * int(self.right.sum()) / boxes if boxes else 1.0
+        if boxes:
+            return 2 * int(self.right.sum()) / boxes
+        return 1.0
 
     @property
     def errors(self) -> int:

@@ -109,7 +109,9 @@ class BoxAnswers:
         usual = float(boxes - (count**2).sum() / boxes) / (groups - 1)
         spread = between + (usual - 1) * within
         # Boxes of an image cannot be more than independent: a negative correlation is chance.
-        alike = max(0.0, (between - within) / spread) if spread > 0 else 0.0
+        alike = 0.0
+        if spread > 0:
+            alike = max(0.0, (between - within) / spread)
         mean_neighbours = float((count**2).sum() / boxes) - 1
         return 1 / (1 + mean_neighbours * alike)
 
@@ -148,14 +150,18 @@ class BoxAnswers:
         # The bounds keep the slope within 0.14 and 7.4: beyond, all scores would be the same or 0 and 1.
         fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
         gained = loss(np.zeros(2)) - float(fit.fun)
-        return ScoreCalibration(math.exp(fit.x[0]), float(fit.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
+        if gained > LEAST_GAIN:
+            return ScoreCalibration(math.exp(fit.x[0]), float(fit.x[1]))
+        return ScoreCalibration()
 
     def crossfit_scores(self) -> Floats:
         """Return calibrated scores (M,), those of an image by the boxes of other images."""
         order = np.random.default_rng(0).permutation(len(self.true))
         scores = np.array(self.scores, float)
         # A single image leaves no other to fit to.
-        folds = min(FOLDS, len(order)) if len(order) > 1 else 0
+        folds = 0
+        if len(order) > 1:
+            folds = min(FOLDS, len(order))
         for fold in range(folds):
             fold_images = order[fold::FOLDS]
             others = np.setdiff1d(order, fold_images)
@@ -168,8 +174,13 @@ class BoxAnswers:
         """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
         draw = np.random.default_rng(0)
         scored = BoxAnswers(scores, self.right, self.images, self.true)
-        rows = [scored.select_images(draw.integers(0, len(self.true), len(self.true))) for _ in range(RESAMPLES)]
-        drawn = [compute_calibration_error(row.scores, row.right) for row in rows if len(row.scores)]
+        rows = []
+        for _ in range(RESAMPLES):
+            rows.append(scored.select_images(draw.integers(0, len(self.true), len(self.true))))
+        drawn = []
+        for row in rows:
+            if len(row.scores):
+                drawn.append(compute_calibration_error(row.scores, row.right))
         return interval_of(compute_calibration_error(scores, self.right), np.array(drawn))
 
     def guarantee_threshold(self, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:

@@ -127,7 +127,9 @@ def fit_temperature(probabilities: Floats, labels: Labels) -> float:
 
     fit = minimize_scalar(loss, bounds=(math.log(COOLEST), math.log(HOTTEST)), method="bounded")
     gain = loss(0.0) - loss(float(fit.x))
-    return math.exp(float(fit.x)) if gain > LEAST_GAIN else 1.0
+    if gain > LEAST_GAIN:
+        return math.exp(float(fit.x))
+    return 1.0
 
 
 def apply_temperature(probabilities: Floats, degrees: float) -> Floats:
@@ -149,7 +151,9 @@ def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
     order = np.random.default_rng(0).permutation(len(labels))
     calibrated = np.array(probabilities, float)
     # A single image leaves no other to fit to.
-    folds = min(FOLDS, len(labels)) if len(labels) > 1 else 0
+    folds = 0
+    if len(labels) > 1:
+        folds = min(FOLDS, len(labels))
     for fold in range(folds):
         fold_images = order[fold::FOLDS]
         others = np.setdiff1d(order, fold_images)
@@ -178,7 +182,9 @@ def assess_reliability(probabilities: Floats, labels: Labels) -> Reliability:
 
 def compute_calibration_error(sure: Floats, right: Flags) -> float:
     """Return the expected calibration error, see :class:`Reliability`; 0 without an answer."""
-    return float(_compute_errors(*_bin_answers(sure[None], right[None]))[0]) if len(sure) else 0.0
+    if len(sure):
+        return float(_compute_errors(*_bin_answers(sure[None], right[None]))[0])
+    return 0.0
 
 
 def _compute_errors(means: Floats, shares: Floats, sizes: Labels) -> Floats:
@@ -254,7 +260,9 @@ def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
         else:
             low = middle
             best = reached_threshold
-    return Reachable(low / 200, best.coverage) if best else Reachable(0.0, 0.0)
+    if best:
+        return Reachable(low / 200, best.coverage)
+    return Reachable(0.0, 0.0)
 
 
 def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
@@ -297,9 +305,13 @@ def find_covering(sure: Floats, right: Flags, wanted: float, batch: float = 0.0)
     """
     score, guaranteed = find_reached(sure, wanted, batch)
     at = at_score(score, sure, right)
-    hits = round(at.precision.value * at.images) if at.precision else 0
+    hits = 0
+    if at.precision:
+        hits = round(at.precision.value * at.images)
     parameters = _beta_of_precision(hits, at.images, batch)
-    precision = _find_guaranteed(*parameters, _new(at.images, batch)) if hits else 0.0
+    precision = 0.0
+    if hits:
+        precision = _find_guaranteed(*parameters, _new(at.images, batch))
     return CoverageThreshold(wanted, guaranteed, precision, at)
 
 
@@ -349,7 +361,9 @@ def _rank_answers(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
 
 def _new(taken: float, batch: float) -> int:
     """Return the number of new images like ``taken`` seen ones, at least one; 0 for any number."""
-    return max(1, round(taken * batch)) if batch else 0
+    if batch:
+        return max(1, round(taken * batch))
+    return 0
 
 
 def _beta_of_precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:

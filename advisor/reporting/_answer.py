@@ -495,4 +495,6 @@ def _look(view: RunView, row: Evaluation) -> str:
     key = row.configuration.key
     if key == view.pick_key:
         return "strong good" if view.decision.feasible else "strong warn"
-    return "" if key in view.tie_keys or key in view.front_keys else "dim"
+    if key in view.tie_keys or key in view.front_keys:
+        return ""
+    return "dim"

@@ -154,7 +154,9 @@ Timed = tuple[str, LatencyResult | None, Span]
 
 
 def _verdict(row: LatencyResult | None) -> Span:
-    return Span(row.verdict.value, LOOKS[row.verdict]) if row else Span("failed", "strong bad")
+    if row:
+        return Span(row.verdict.value, LOOKS[row.verdict])
+    return Span("failed", "strong bad")
 
 
 def _make_timing_column(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
@@ -209,12 +211,16 @@ def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
 
 def _ends(row: DeviceRow) -> str | None:
     ends = row.latency
-    return None if ends is None or ends.low is None or ends.high is None else span(ends.low, ends.high)
+    if ends is None or ends.low is None or ends.high is None:
+        return None
+    return span(ends.low, ends.high)
 
 
 def _file_of(row: DeviceRow) -> str:
     """Return the name of a row's file, with the device if the rows are of several."""
-    return f"{Path(row.model).name} in {row.device}" if row.device else Path(row.model).name
+    if row.device:
+        return f"{Path(row.model).name} in {row.device}"
+    return Path(row.model).name
 
 
 def _status(row: DeviceRow) -> Span:
@@ -251,7 +257,9 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
 def _how(benchmark: DeviceBenchmark) -> str:
     """Return how the figures were obtained: measured, published by others, predicted, or both of the latter."""
     if benchmark.connection:
-        where = "on this machine, in turn" if not benchmark.target else f"over {benchmark.connection}"
+        where = "on this machine, in turn"
+        if benchmark.target:
+            where = f"over {benchmark.connection}"
         return plain(f"measured {where}, effort {benchmark.effort}")
     latencies = [row.latency for row in benchmark.rows if row.latency]
     provenances = {latency.provenance for latency in latencies}

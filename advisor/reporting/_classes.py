@@ -62,7 +62,9 @@ class ClassRecall:
     def shares(self) -> tuple[float | None, ...]:
         """Precision, recall, count error and that of a constant guess (0-1), each None if it is not known."""
         boxes = self.boxes
-        return (boxes.precision, boxes.recall, boxes.count_error, boxes.guess_error) if boxes else (None,) * 4
+        if boxes:
+            return (boxes.precision, boxes.recall, boxes.count_error, boxes.guess_error)
+        return (None,) * 4
 
     @property
     def guesses_better(self) -> bool:
@@ -126,7 +128,9 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
     answered = list(map(sum, zip(*table, strict=True)))
     class_recalls = []
     for index, (label, row) in enumerate(zip(labels, table, strict=True)):
-        precision = 100 * row[index] / answered[index] if answered[index] else None
+        precision = None
+        if answered[index]:
+            precision = 100 * row[index] / answered[index]
         class_recall = ClassRecall(label, None, n=sum(row), precision=precision)
         if sum(row):
             interval = wilson(row[index], sum(row))
@@ -265,21 +269,31 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     # A class without an image has no figure, and comes last.
     weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[:CLASSES_SHOWN]
     on = "hold-out" if pick.holdout_answers else "validation"
-    others = f"; {len(class_recalls) - len(weak)} more are in report.html" if len(class_recalls) > len(weak) else ""
-    counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
+    others = ""
+    if len(class_recalls) > len(weak):
+        others = f"; {len(class_recalls) - len(weak)} more are in report.html"
+    counted = ""
+    if answers.boxes:
+        counted = f", and counts from a score of {answers.boxes.threshold:.2f} on"
     better = [row.label for row in class_recalls if row.guesses_better]
-    guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
+    guess = ""
+    if better:
+        guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}."
     said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
     yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
     compared = compare_confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
         pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
-        most = f" They differ most in {', '.join(pairs)}." if compared.pairs else ""
+        most = ""
+        if compared.pairs:
+            most = f" They differ most in {', '.join(pairs)}."
         yield Labelled("Pick and runner-up", compared.sentence + most)
 
 
 def _one_decimal(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1f}"
+    if value is None:
+        return None
+    return f"{value:.1f}"
 
 
 def _with_ends(row: ClassRecall) -> str:
@@ -291,7 +305,9 @@ def _share(place: int) -> Callable[[ClassRecall], str | None]:
 
     def percent(row: ClassRecall) -> str | None:
         share = row.shares[place]
-        return None if share is None else f"{100 * share:.1f}"
+        if share is None:
+            return None
+        return f"{100 * share:.1f}"
 
     return percent
 
@@ -327,7 +343,10 @@ def metric_blocks(view: RunView) -> list[Block]:
     other = view.decision.runner_up
     if pick is None or not pick.answers.metrics:
         return []
-    known = [row for row in (pick, other) if row is not None]
+    known = []
+    for row in (pick, other):
+        if row is not None:
+            known.append(row)
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
     rows = []
     for name, metric in METRICS.items():
@@ -363,4 +382,6 @@ def metric_note(name: str, quantity: Quantity | None) -> str:
     if name == LOG_LOSS:
         # The figure is exp(-log loss) in %, so that higher is better as in other metrics (decision 0075).
         return f"log loss {-math.log(quantity.value / 100):.3f} nats"
-    return text.plain(quantity.source) if name == WORST_GROUP else ""
+    if name == WORST_GROUP:
+        return text.plain(quantity.source)
+    return ""

@@ -58,7 +58,10 @@ class Change:
 def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
     """Yield titles with their changes: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
-        rows = [row for row in comparison.differences if row.topic == topic]
+        rows = []
+        for row in comparison.differences:
+            if row.topic == topic:
+                rows.append(row)
         missing = MISSING.get(topic, "none")
         yield topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows]
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
@@ -72,7 +75,9 @@ def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
 def _limit_rows(rows: Sequence[Change]) -> list[str]:
     lines = [row.line for row in rows[:SHOWN]]
     more = len(rows) - SHOWN
-    return [*lines, f"and {more} more: --format json shows all"] if more > 0 else lines
+    if more > 0:
+        return [*lines, f"and {more} more: --format json shows all"]
+    return lines
 
 
 def _find_change(row: ChangedFigure) -> Change:
@@ -80,7 +85,10 @@ def _find_change(row: ChangedFigure) -> Change:
     verdict = delta.why
     if delta.counts:
         verdict = "worse" if delta.worse else "better"
-    provenances = {figure.provenance for figure in (delta.before, delta.after) if figure}
+    provenances = set()
+    for figure in (delta.before, delta.after):
+        if figure:
+            provenances.add(figure.provenance)
     # Where both figures come from the same source, it is said once.
     differ = len(provenances) > 1
     before = _show_quantity(delta.figure, delta.before, differ)
@@ -122,6 +130,8 @@ def _lines(result: Reevaluation) -> list[str]:
     if result.comparison is None:
         why = f" ({causes})" if causes else ", nothing changed since the run"
         return [f"{subject}: unchanged{why}", *result.remarks]
-    new = [f"new run: {make_typed_path(result.run)}"] if result.run else []
+    new = []
+    if result.run:
+        new = [f"new run: {make_typed_path(result.run)}"]
     outcome = f"{subject}: {result.comparison.result.value} ({causes})"
     return [outcome, result.comparison.reason, *result.remarks, *new]

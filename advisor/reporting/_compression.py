@@ -98,7 +98,9 @@ def _show_loss(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult],
 
 
 def _show_scaled(value: float | None, factor: float, digits: int, sign: str = "") -> str | None:
-    return None if value is None else f"{factor * value:{sign}.{digits}f}"
+    if value is None:
+        return None
+    return f"{factor * value:{sign}.{digits}f}"
 
 
 def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
@@ -164,7 +166,9 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
         if taken and taken.left and (taken.share < ALL or taken.pieces > 1):
             reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
             runs = f"{compression.accelerator} runs {taken.share:.0%} of the arithmetic"
-            pieces = f", in {plural(taken.pieces, 'piece')}" if taken.taken else ""
+            pieces = ""
+            if taken.taken:
+                pieces = f", in {plural(taken.pieces, 'piece')}"
             yield Labelled(form.recipe, f"{runs}{pieces}; the rest falls back to the CPU: {reasons}")
         if any(ratio is not None for ratio in ratios.values()):
             outputs = (f"{name} {'equal' if ratio is None else f'{ratio:.0f}'}" for name, ratio in ratios.items())
@@ -193,7 +197,9 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
 
 def show_decibel(value: float | None) -> str:
     """Format a ratio in dB; a dash where nothing differs."""
-    return text.MISSING if value is None else f"{value:.0f}"
+    if value is None:
+        return text.MISSING
+    return f"{value:.0f}"
 
 
 def _span(ends: tuple[float, float] | None) -> str | None:
@@ -202,7 +208,9 @@ def _span(ends: tuple[float, float] | None) -> str | None:
 
 def _outlier(outlier: Outlier | None) -> str | None:
     """Return a channel and its range as a multiple of the median."""
-    return None if outlier is None else f"{outlier.channel}: {outlier.ratio:.1f}x"
+    if outlier is None:
+        return None
+    return f"{outlier.channel}: {outlier.ratio:.1f}x"
 
 
 def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
@@ -278,7 +286,9 @@ def _channel_bars(layer: DiagnosedLayer, channels: Channels, place: Callable[[fl
     for index, start in enumerate(groups):
         least = min(channels.least[start : start + size])
         most = max(channels.most[start : start + size])
-        kind = "weak" if start <= widest < start + size else "bar"
+        kind = "bar"
+        if start <= widest < start + size:
+            kind = "weak"
         title = f"channel {start}: {least:.3g} to {most:.3g}"
         height = place(least) - place(most)
         yield _bar(kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title)

@@ -95,7 +95,9 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
         return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
 
     chosen = facts.answered or facts.threshold
-    chosen_mark = mark(chosen.images, chosen.precision.value, chosen.score) if chosen and chosen.precision else None
+    chosen_mark = None
+    if chosen and chosen.precision:
+        chosen_mark = mark(chosen.images, chosen.precision.value, chosen.score)
     return Curve(
         tuple(mark(point.images, point.right / point.images, point.score) for point in facts.curve),
         chosen_mark,
@@ -112,7 +114,9 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     held = evaluation.holdout_answers
     for boxes in (evaluation.answers.boxes, held.boxes if held else None):
         asked = boxes.guarantee if boxes else None
-        broken = _explain_broken_boxes(asked, held is not None and boxes is held.boxes) if asked else ""
+        broken = ""
+        if asked:
+            broken = _explain_broken_boxes(asked, held is not None and boxes is held.boxes)
         if asked and broken:
             yield asked.of.capitalize(), broken
     yield from _explain_broken_labels(evaluation)
@@ -292,7 +296,9 @@ def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
     part = "the hold-out" if held_out else "validation"
     asked = boxes.guarantee
     if asked and asked.kept:
-        seen = f" On {part} it is {text.share(asked.seen)} %." if asked.seen else ""
+        seen = ""
+        if asked.seen:
+            seen = f" On {part} it is {text.share(asked.seen)} %."
         promise = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {CERTAINTY} certainty"
         yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {promise}.{seen}")
     if boxes.scores:
@@ -309,7 +315,9 @@ def _say_precision(facts: ConfidenceFacts) -> Iterator[str]:
     asked = facts.wanted.precision
     cover = facts.coverage
     if limits.plain is not None:
-        promise = f"{_percent(asked.plain)} of these answers are right" if asked.plain and facts.threshold else ""
+        promise = ""
+        if asked.plain and facts.threshold:
+            promise = f"{_percent(asked.plain)} of these answers are right"
         if not promise and cover is not None:
             promise = f"{_percent(cover.wanted)} of the images are answered"
         start = f"An answer counts from a probability of {limits.plain:.3f} on"

@@ -104,14 +104,18 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _examples(checked: DataCheck, finding: Finding) -> str:
-    examples = [" = ".join(map(checked.survey.dataset.show_path, group[:NAMED])) for group in finding.groups[:NAMED]]
+    examples = []
+    for group in finding.groups[:NAMED]:
+        examples.append(" = ".join(map(checked.survey.dataset.show_path, group[:NAMED])))
     if finding.notes:
         examples = [f"{path}: {note}" for path, note in zip(examples, finding.notes, strict=False)]
     return " ".join(examples)
 
 
 def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
-    return [table_of(_SIZES, checked.content.sizes)] if checked.content.sizes else []
+    if checked.content.sizes:
+        return [table_of(_SIZES, checked.content.sizes)]
+    return []
 
 
 def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
@@ -127,7 +131,9 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
     for finding in checked.findings:
         if finding.leave_out_marked:
             marked += sum(map(len, finding.marked))
-    boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""
+    boxes = ""
+    if marked:
+        boxes = f"; {plural(marked, 'box', 'boxes')} excluded"
     if manifest:
         images = checked.survey.dataset.images
         excluded = checked.left_out

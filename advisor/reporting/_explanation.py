@@ -65,7 +65,9 @@ def opening_lines(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
         return ()
     made = pick.on_all.file if pick.on_all and pick.on_all.file else pick.artefact
     file = f"{view.folder}/{made}" if made else text.name(pick)
-    size = f" ({show_bytes(pick.size.value)})" if pick.size else ""
+    size = ""
+    if pick.size:
+        size = f" ({show_bytes(pick.size.value)})"
     first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
     if view.decision.feasible and is_worthless(view):
         first = WORTHLESS
@@ -103,7 +105,9 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
 
     Where the network has several int8 evaluations, the most accurate one within the limits answers, then the fastest.
     """
-    forms = list_int8(view, pick) if pick.configuration.compression == FLOAT else []
+    forms = []
+    if pick.configuration.compression == FLOAT:
+        forms = list_int8(view, pick)
     judged = []
     for form in forms:
         if form.status is Status.OK and form.accuracy and form.latency and form.size:
@@ -114,7 +118,9 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     if excess := excess_texts(int8, view.limits):
         return f"breaks a limit: {', '.join(excess)}"
     points = round(pick.accuracy_percent - int8.accuracy_percent, 1)
-    less = f"{points:.1f} points less accurate" if points > 0 else ""
+    less = ""
+    if points > 0:
+        less = f"{points:.1f} points less accurate"
     if int8.variant not in {tie.variant for tie in view.decision.ties}:
         return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
     if pick.is_noticeably_faster_than(int8):
@@ -136,7 +142,9 @@ def _right(view: RunView, pick: Evaluation) -> str:
     if not view.task.probabilities:
         return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{_show_ends(reached)}{only}."
     ends = _show_ends(reached, "" if _count_right(reached).endswith(OF_HUNDRED) else " %")
-    other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
+    other = ""
+    if view.other_metric and counted:
+        other = f" {counted.value:.0f} % {view.other_metric}."
     return f"Right on {_count_right(reached)} {images}{ends}{only}.{other}"
 
 
@@ -162,7 +170,9 @@ def _show_ends(reached: Quantity, unit: str = "") -> str:
 
 def _whole_percent(reached: Quantity) -> str:
     """Return an accuracy in whole percent; no file with an error is right on all images."""
-    return "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
+    if 99.5 <= reached.value < 100.0:
+        return "more than 99"
+    return f"{reached.value:.0f}"
 
 
 def meeting_line(view: RunView) -> str:
@@ -174,7 +184,9 @@ def meeting_line(view: RunView) -> str:
     start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
     if view.decision.feasible and is_worthless(view):
         start = "No file finds enough to be shipped yet; the best is a"
-    size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
+    size = "file"
+    if pick.size:
+        size = f"{show_bytes(pick.size.value)} file"
     images = _images_of(view, pick).replace("yours", "ours").replace("that chose it", "that also chose it")
     count = _count_right(reached)
     right = f"{count.removesuffix(OF_HUNDRED)} % right on" if count.endswith(OF_HUNDRED) else f"right on {count}"
@@ -206,7 +218,9 @@ def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
 def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
     """Return the accuracy that is told in words: top-1 of classifiers, on the hold-out where it is known."""
     plain, judged = pick.top1_on_parts
-    return (judged or plain) if view.other_metric else (pick.holdout_accuracy or pick.accuracy)
+    if view.other_metric:
+        return judged or plain
+    return pick.holdout_accuracy or pick.accuracy
 
 
 def _images_of(view: RunView, pick: Evaluation) -> str:
@@ -221,7 +235,9 @@ def _images_of(view: RunView, pick: Evaluation) -> str:
 def _leaks(view: RunView) -> str:
     """Return what the images that are learnt from and that judge share: it stands beside the accuracy."""
     dataset = view.dataset
-    return " ".join(filter(None, (dataset.copied, dataset.leaking))) if dataset else ""
+    if dataset:
+        return " ".join(filter(None, (dataset.copied, dataset.leaking)))
+    return ""
 
 
 def _time(view: RunView, pick: Evaluation) -> str:
@@ -232,7 +248,9 @@ def _time(view: RunView, pick: Evaluation) -> str:
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
     clock = text.name_clock(pick.latency)
-    busy = f" while other programs used it{f' ({clock})' if clock else ''}" if pick.contended else ""
+    busy = ""
+    if pick.contended:
+        busy = f" while other programs used it{f' ({clock})' if clock else ''}"
     phones = {}
     for (unit, phone), latency in _on_reference_phones(view).items():
         phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
@@ -250,19 +268,25 @@ def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
     if budget_ms is None or max(latency.value, latency.high or 0.0) <= budget_ms:
         return ""
     over = f"over the {show_ms(budget_ms)} budget"
-    return f": {over}" if latency.value > budget_ms else f": perhaps {over}"
+    if latency.value > budget_ms:
+        return f": {over}"
+    return f": perhaps {over}"
 
 
 def _unit(target: Target) -> str:
     """Return what of a device runs a file: ``2 CPU threads``, ``the NPU``."""
-    return plural(target.threads, "CPU thread") if target.accelerator == "cpu" else f"the {target.accelerator.upper()}"
+    if target.accelerator == "cpu":
+        return plural(target.threads, "CPU thread")
+    return f"the {target.accelerator.upper()}"
 
 
 def _latency(latency: Quantity) -> str:
     """Return a latency and its provenance, of a prediction with its interval: ``2 ms (80 %: 1 to 4) predicted``."""
     ends = ""
     if latency.low is not None and latency.high is not None and latency.provenance is not Provenance.MEASURED:
-        level = f"{100 * latency.level:.0f} %: " if latency.level else ""
+        level = ""
+        if latency.level:
+            level = f"{100 * latency.level:.0f} %: "
         ends = f" ({level}{text.number(latency.low)} to {text.number(latency.high)})"
     return f"{show_ms(latency.value)}{ends} {latency.provenance}"
 
@@ -304,7 +328,10 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantit
     devices = dict[UnitOfPlace, TargetDevice]()
     for name, (kind, year) in REFERENCES.items():
         (phone,) = select_devices((name,), (), "--device")
-        cpus = {target.threads: target for target in phone.profile.targets if target.accelerator == "cpu"}
+        cpus = {}
+        for target in phone.profile.targets:
+            if target.accelerator == "cpu":
+                cpus[target.threads] = target
         # As many threads as the pick has here, or the next fewer of the profile.
         count = max((count for count in cpus if count <= threads), default=min(cpus))
         device = replace(phone, target=cpus[count])
@@ -426,7 +453,9 @@ def _incumbent(view: RunView, incumbent: Incumbent) -> str:
     assert pick is not None, "there is an incumbent only beside a pick"
     changes = []
     if points is not None:
-        images = f" on the same {plural(points.n, 'image')}" if points.n else ""
+        images = ""
+        if points.n:
+            images = f" on the same {plural(points.n, 'image')}"
         changes.append(f"{view.metric} by {points.value:+.1f} points{text.confidence(points, ' (', ')')}{images}")
     for what, to, before, show in (
         ("latency", pick.latency, shipped.latency, show_ms),

@@ -53,7 +53,9 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     floor = view.limits.min_accuracy
     if quantity is not None:
         sample = f" on {quantity.n} images" if quantity.n else ""
-        required = f"at least {floor:g} % required" if floor is not None else ""
+        required = ""
+        if floor is not None:
+            required = f"at least {floor:g} % required"
         required = ", ".join(filter(None, (required, view.limits.show_met(evaluation).get("accuracy"))))
         label = f"{view.task.heading} on validation" if judged else view.task.heading
         origin = f"{quantity.provenance.value}{sample}"
@@ -67,11 +69,15 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     if boxes is not None and boxes.coco is not None:
         on = "validation" if evaluation.holdout_answers is None else "the hold-out"
         ends = boxes.coco_interval
-        interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}" if ends else ""
+        interval = ""
+        if ends:
+            interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}"
         remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
         yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * boxes.coco:.1f} %", remark)
     for name, figure in (evaluation.holdout_answers or evaluation.answers).figures.items():
-        shown_interval = f"95 %: {text.interval(figure)}" if figure.low is not None else ""
+        shown_interval = ""
+        if figure.low is not None:
+            shown_interval = f"95 %: {text.interval(figure)}"
         remark = _join(shown_interval, figure.source)
         yield Figure(name, f"{figure.value:.1f} {figure.unit}".rstrip(), remark)
     expected = evaluation.new_conditions
@@ -97,7 +103,9 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         if median and evaluation.latency_p90:
             middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
         certain = show_budget_probability(evaluation, limit) if limit is not None else ""
-        percentile = f"with {show_probability(limits.confidence)} confidence" if certain else "90th percentile"
+        percentile = "90th percentile"
+        if certain:
+            percentile = f"with {show_probability(limits.confidence)} confidence"
         # A limit counts for the 90th percentile where there is one: the median is met by half of the runs only.
         label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
         provenance = text.provenance(latency, evaluation.configuration.target.device)
@@ -115,7 +123,9 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     drop = evaluation.drop
     limit = limits.max_drop_points
     if drop is not None and evaluation.configuration.compression != FLOAT:
-        allowed = f"of {limit:g} allowed" if limit is not None else ""
+        allowed = ""
+        if limit is not None:
+            allowed = f"of {limit:g} allowed"
         allowed = ", ".join(filter(None, (allowed, limits.show_met(evaluation).get("drop"))))
         is_gain = drop.value < 0
         change = text.as_gain(drop) if is_gain else drop
@@ -125,12 +135,16 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
 
 
 def _limit(limit: float | None, show: Callable[[float], str]) -> str:
-    return f"of {show(limit)}" if limit is not None else ""
+    if limit is not None:
+        return f"of {show(limit)}"
+    return ""
 
 
 def _share(quantity: Quantity, limit: float | None) -> float | None:
     # A drop is below 0 where compression gained.
-    return max(0.0, quantity.value / limit) if limit else None
+    if limit:
+        return max(0.0, quantity.value / limit)
+    return None
 
 
 def _join(*remarks: str) -> str:
@@ -157,7 +171,9 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
     if estimate is None or unknown:
         expected = ("On images like these", measured)
         # Another visit or camera means nothing for drawn images.
-        return (expected,) if view.demonstration else (expected, ("In new conditions", f"{_unknown(view, unknown)}."))
+        if view.demonstration:
+            return (expected,)
+        return (expected, ("In new conditions", f"{_unknown(view, unknown)}."))
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)
@@ -224,7 +240,9 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
 
 
 def _unknown(view: RunView, why: str) -> str:
-    less = f" Expect less: {view.task.other_conditions}." if view.task.other_conditions else ""
+    less = ""
+    if view.task.other_conditions:
+        less = f" Expect less: {view.task.other_conditions}."
     return f"unknown, because {why}.{less} {TO_KNOW}"
 
 
@@ -260,7 +278,9 @@ def _latency_basis(evaluation: Evaluation) -> str:
         busy = " Other programs used the machine meanwhile: measure again before you rely on it."
         return f"Latency was measured on {device}.{busy if evaluation.contended else ''}"
     ends = text.interval(quantity)
-    margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
+    margin = ""
+    if ends:
+        margin = f", between {ends.replace(text.DASH, ' and ')} ms"
     return f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
 
 
@@ -281,8 +301,12 @@ def describe_certainty(view: RunView) -> str:
             others.append((by_key[key], chance))
     names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]
     left = sum(chance for _, chance in others[RIVALS_NAMED:])
-    more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"] if left else []
-    otherwise = f"; otherwise it is {', '.join((*names, *more))}" if names else ""
+    more = []
+    if left:
+        more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"]
+    otherwise = ""
+    if names:
+        otherwise = f"; otherwise it is {', '.join((*names, *more))}"
     order = " Files that did not run on the hold-out come after the others." if view.decision.unjudged else ""
     return f"{stays}{otherwise}.{order}"
 
@@ -309,7 +333,9 @@ def find_holdout_rival(view: RunView) -> Evaluation | None:
         if figure.value > best.value and view.limits.met_by(row):
             best = figure
             rival = row
-    return rival if best.value - chosen.value > _noise_between(best, chosen) / STANDARD_ERRORS else None
+    if best.value - chosen.value > _noise_between(best, chosen) / STANDARD_ERRORS:
+        return rival
+    return None
 
 
 def _noise_between(first: Quantity, second: Quantity) -> float:
@@ -340,7 +366,9 @@ def _name_unjudged(view: RunView) -> str:
     if len(without) == len(files) or not without:
         return ""
     names = ", ".join(map(text.file, without[:NAMED]))
-    more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
+    more = ""
+    if len(without) > NAMED:
+        more = f" and {len(without) - NAMED} more"
     return (
         f"Only files that could still become the pick, and one of each network on the front, ran on the hold-out. "
         f"Without a figure there: {names}{more}."

@@ -131,7 +131,10 @@ class Selection(Generic[T]):
         # Sorting keeps the order of equal values, so the column that matters most comes last.
         for column, ascending in reversed(self.order):
             keyed = [(_fold_case(cells[column]), (cells, item)) for cells, item in rows]
-            known = [pair for pair in keyed if pair[0] is not None]
+            known = []
+            for pair in keyed:
+                if pair[0] is not None:
+                    known.append(pair)
             known.sort(key=itemgetter(0), reverse=not ascending)
             rows = [row for _, row in known]
             rows += [row for value, row in keyed if value is None]
@@ -271,7 +274,9 @@ def _read_known(evaluation: Evaluation, column: str) -> object:
     if value is not None and type_of(column) == ColumnType.COUNT:
         return round(value)
     # Bytes of file names that are not text are written as escapes.
-    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return value
 
 
 def _role(view: RunView, key: str) -> str:

@@ -113,4 +113,6 @@ def _plot(view: RunView) -> dict[str, object]:
 
 def _share(value: float, least: float, most: float) -> float:
     """Return where a value is between two others (0-1)."""
-    return (value - least) / (most - least) if most > least else 0.5
+    if most > least:
+        return (value - least) / (most - least)
+    return 0.5

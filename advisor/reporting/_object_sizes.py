@@ -30,7 +30,9 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
         TableColumn("true", lambda row: row.true),
         TableColumn("recall % (95 %)", lambda row: text.share(Interval(row.recall, *row.recall_interval))),
     )
-    measured_at = f"Pixels are those of the network's input of {side} x {side}. " if side else ""
+    measured_at = ""
+    if side:
+        measured_at = f"Pixels are those of the network's input of {side} x {side}. "
     note = f"{measured_at}The objects of the {on} by size, found from a score of {boxes.threshold:.2f} on."
     yield replace(table_of(columns, boxes.by_size, caption="Objects by size"), notes=[note])
     lost = _tell_loss(pick, side)

@@ -167,7 +167,9 @@ def data_uri(path: Path, side: int, sha256: str = "") -> str:
     Empty, too, if the image has another hash than ``sha256``.
     """
     thumbnail = read_thumbnail(path, side, sha256)
-    return f"data:image/jpeg;base64,{base64.b64encode(thumbnail).decode()}" if thumbnail else ""
+    if thumbnail:
+        return f"data:image/jpeg;base64,{base64.b64encode(thumbnail).decode()}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,9 @@ def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, 
     by_colour: dict[int, list[Box]] = {}
     for box in boxes[:DRAWN]:
         by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)
-    drawn = [Outline(f"c{number}", _path(some)) for number, some in sorted(by_colour.items())]
+    drawn = []
+    for number, some in sorted(by_colour.items()):
+        drawn.append(Outline(f"c{number}", _path(some)))
     # The last one lies above the others.
     if marked:
         drawn.append(Outline("marked", _path(marked[:DRAWN])))
@@ -274,7 +278,9 @@ def list_changed_photos(found: Disagreements, root: Path | None, labels: Sequenc
     for one in found.rows[:CHANGED_SHOWN]:
         answers = []
         for file, given, right in zip((found.form, FLOAT), (one.own, one.floats), one.right, strict=True):
-            sure = "" if given.probability is None else f", {100 * given.probability:.0f} %"
+            sure = ""
+            if given.probability is not None:
+                sure = f", {100 * given.probability:.0f} %"
             answers.append(f"{file}: {_label(given.label, labels)}{sure} {RIGHT if right else WRONG}")
         image = _data_uri(root, one.path, one.sha256, SMALL_SIDE)
         shown.append(Photo(one.path, image, _label(one.label, labels), tuple(answers)))
@@ -290,8 +296,12 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
         counts = Counter(_label(box.label, labels) for box in some)
         if some:
             result.append(f"{said}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
-    true = [_draw_box(image, box, "seen" if box.matched else "missed", labels) for box in image.true[:DRAWN]]
-    answered = [_draw_box(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
+    true = []
+    for box in image.true[:DRAWN]:
+        true.append(_draw_box(image, box, "seen" if box.matched else "missed", labels))
+    answered = []
+    for box in image.found[:DRAWN]:
+        answered.append(_draw_box(image, box, "right" if box.matched else "wrong", labels))
     return Photo(
         name=image.path,
         image=_data_uri(root, image.path, image.sha256),
@@ -305,7 +315,9 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
 
 def _label(label: int, labels: Sequence[str]) -> str:
     # A damaged run can hold any number; a negative one would count from the last class.
-    return labels[label] if 0 <= label < len(labels) else f"class {label}"
+    if 0 <= label < len(labels):
+        return labels[label]
+    return f"class {label}"
 
 
 def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
@@ -319,7 +331,9 @@ def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[st
         # A point, the centre of an object, has no edges to draw.
         left = left - width / 2
         top = top - height / 2
-    score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
+    score = ""
+    if look in ("right", "wrong"):
+        score = f", score {box.score:.2f}"
     title = f"{_label(box.label, labels)}: {LOOKS[look]}{score}"
     # SVG draws no rectangle with a negative side, which a damaged run can hold.
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), title)

@@ -85,7 +85,9 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "tie"
     if key in view.front_keys:
         return "front"
-    broken = [f"budget {name}" if name.startswith(ON) else name for name in view.limits.violations(evaluation)]
+    broken = []
+    for name in view.limits.violations(evaluation):
+        broken.append(f"budget {name}" if name.startswith(ON) else name)
     return f"over {', '.join(broken)}" if broken else "dominated"
 
 
@@ -94,9 +96,15 @@ def so_far(view: RunView) -> str:
     pick = view.decision.pick
     if pick is None:
         return ""
-    judged = f" ({pick.holdout_accuracy.value:.1f} % on the hold-out)" if pick.holdout_accuracy else ""
-    accuracy = f", {pick.accuracy.value:.1f} %{judged}" if pick.accuracy else ""
-    latency = f", {show_ms(pick.latency.value)}" if pick.latency else ""
+    judged = ""
+    if pick.holdout_accuracy:
+        judged = f" ({pick.holdout_accuracy.value:.1f} % on the hold-out)"
+    accuracy = ""
+    if pick.accuracy:
+        accuracy = f", {pick.accuracy.value:.1f} %{judged}"
+    latency = ""
+    if pick.latency:
+        latency = f", {show_ms(pick.latency.value)}"
     start = ":" if view.decision.feasible else " nothing meets the budget; closest is"
     return text.plain(f"so far{start} {text.file(pick)}{accuracy}{latency}")
 
@@ -123,7 +131,9 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
     skipped = view.with_status(Status.SKIPPED)
     stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
     # A re-evaluation answers for the files of its parent, whose manifest counts what the parent's search planned.
-    of_search = 0 if "reevaluated" in view.manifest else int(view.manifest.get("configurations", 0))
+    of_search = 0
+    if "reevaluated" not in view.manifest:
+        of_search = int(view.manifest.get("configurations", 0))
     planned = max(len(view.evaluations), of_search)
     return ConfigurationCounts(
         planned=planned,
@@ -185,7 +195,10 @@ def wrong_labels(view: RunView) -> Words:
 def method(view: RunView) -> dict[str, object]:
     """Return how the run was made, as the variables of the page's last section."""
     manifest = view.manifest
-    others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
+    others = {}
+    for key, value in manifest.items():
+        if key not in _SHOWN_ALONE:
+            others[key] = value
     durations = manifest.get("durations") or {}
     return {
         "command_line": command_line(view),
@@ -328,7 +341,9 @@ def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.Da
 
 def _name_status(row: Evaluation) -> str:
     """Return how a configuration without a result ended, in the words of :class:`ConfigurationCounts`."""
-    return "not reached" if row.stage == StageName.STOP else row.status.value
+    if row.stage == StageName.STOP:
+        return "not reached"
+    return row.status.value
 
 
 def failure_blocks(view: RunView) -> list[blocks.Block]:
@@ -337,7 +352,9 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     without_weights = view.manifest.get("without_weights") or {}
     if not stopped and not without_weights:
         return []
-    more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
+    more = ""
+    if stopped[FAILURES_SHOWN:]:
+        more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all."
     configurations = count_configurations(view)
     groups = (
         (configurations.failed, "failed"),

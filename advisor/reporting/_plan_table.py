@@ -49,7 +49,9 @@ def print_plan(
 
     None stands for one row a card, that of its fastest form with the cost of all; or for ``every`` form, by card.
     """
-    rows = list(_fastest_forms(view)) if shown is None and not every else shown
+    rows = shown
+    if shown is None and not every:
+        rows = list(_fastest_forms(view))
     more = []
     if rows is not None and rows is not shown:
         more.append(f"A row costs what all forms of its network cost; --all lists all {len(view.forecasts)} forms.")
@@ -59,10 +61,16 @@ def print_plan(
 def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
     """Yield the forecasts of the fastest form of each card; the first has the cost of all forms of the card."""
     for card in view.cards:
-        every = [row for row in view.forecasts if row.configuration.card == card.card]
+        every = []
+        for row in view.forecasts:
+            if row.configuration.card == card.card:
+                every.append(row)
         # A form that the search leaves out stands for its card only if it leaves out all of them.
         best = min(every, key=_rank_form)
-        fastest = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
+        fastest = []
+        for row in every:
+            if row.configuration.variant_name == best.configuration.variant_name:
+                fastest.append(row)
         others_s = sum(row.price_s for row in every if row not in fastest)
         yield replace(fastest[0], price_s=fastest[0].price_s + others_s)
         yield from fastest[1:]
@@ -105,7 +113,9 @@ def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[s
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
         first = rows[0]
         same = len({row.filtered for row in rows}) == 1
-        which = "" if same else f", such as {first.configuration.card} {first.configuration.variant_name}:"
+        which = ""
+        if not same:
+            which = f", such as {first.configuration.card} {first.configuration.variant_name}:"
         yield f"  {len(rows)} x{which} {first.filtered}"
 
 
@@ -156,7 +166,10 @@ def _threads(row: Forecast) -> int:
 def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str]:
     """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
     row = rows[0]
-    chances = [forecast.chance for forecast in rows if forecast.chance is not None]
+    chances = []
+    for forecast in rows:
+        if forecast.chance is not None:
+            chances.append(forecast.chance)
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
         " / ".join(_show_latency(forecast.latency) for forecast in rows),
@@ -169,7 +182,9 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str
 
 def _latency_ms(row: Forecast) -> float:
     """Return the latency of a row; infinity if the device does not take its form."""
-    return math.inf if row.latency is None else row.latency.value
+    if row.latency is None:
+        return math.inf
+    return row.latency.value
 
 
 def _rank_form(row: Forecast) -> tuple[bool, float, float, Configuration]:
@@ -202,7 +217,9 @@ def _place(card: CardForecast) -> str:
         return "here"
     if card.download_bytes is None:
         return "to download"
-    return f"to download, {show_bytes(card.download_bytes)}" if card.download_bytes else "none"
+    if card.download_bytes:
+        return f"to download, {show_bytes(card.download_bytes)}"
+    return "none"
 
 
 def _images(view: PlanView) -> Iterator[str]:
@@ -215,7 +232,9 @@ def _images(view: PlanView) -> Iterator[str]:
     fewest = min(counts.values())
     most = max(counts.values())
     spread = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
-    boxes = f" with {counts.total():,} boxes" if view.split.boxes else ""
+    boxes = ""
+    if view.split.boxes:
+        boxes = f" with {counts.total():,} boxes"
     yield f"Images: {view.images:,}{boxes} in {plural(len(counts), 'class', 'classes')}, {spread}."
     yield from view.split.lines
 
@@ -242,7 +261,9 @@ def _when(first: CardForecast) -> str:
     time = f"about {show_seconds(first.first_s)}"
     if first.on_disk or first.download_bytes == 0:
         return f"after {time} ({first.card})"
-    size = f" ({show_bytes(first.download_bytes)})" if first.download_bytes else ""
+    size = ""
+    if first.download_bytes:
+        size = f" ({show_bytes(first.download_bytes)})"
     return f"{time} after the download of {first.card}{size}"
 
 
@@ -256,10 +277,14 @@ def _weights(view: PlanView) -> str:
     start = f"Weights: {len(local)} of {plural(len(view.cards), 'card')} on this machine"
     if not missing:
         return f"{start}, nothing to download."
-    named = f" ({listed(local, NAMES_SHOWN)})" if local else ""
+    named = ""
+    if local:
+        named = f" ({listed(local, NAMES_SHOWN)})"
     unknown = sum(card.download_bytes is None for card in missing)
     size = show_bytes(view.download_bytes) if view.download_bytes else "sizes unknown"
-    more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""
+    more = ""
+    if unknown and view.download_bytes:
+        more = f", and {unknown} of unknown size"
     text = f"{start}{named}; to download: {len(missing)} ({size}{more})."
     if not view.spare:
         return text

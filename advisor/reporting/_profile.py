@@ -57,7 +57,9 @@ class StepRow(NamedTuple):
 
 
 def _where(row: OperatorTime | TypeTime) -> blocks.Words:
-    return Span(row.where, "warn") if row.where == "builtin" else row.where
+    if row.where == "builtin":
+        return Span(row.where, "warn")
+    return row.where
 
 
 @cache
@@ -126,7 +128,9 @@ def print_profile(
     """
     if steps is None:
         rows = profile.operators if everything else profile.top(SHOWN)
-        title = "Every step" if everything else f"The {len(rows)} slowest of {len(profile.operators)} steps"
+        title = "Every step"
+        if not everything:
+            title = f"The {len(rows)} slowest of {len(profile.operators)} steps"
     else:
         rows = tuple(steps if everything else steps[:SHOWN])
         title = f"{len(rows)} of {len(profile.operators)} steps, as selected"
@@ -184,7 +188,9 @@ def count_unsupported(delegation: Delegation) -> list[str]:
     """Return the most frequent reasons with their counts, and how many more there are."""
     reasons = []
     for reason, count in delegation.reasons.items():
-        times = f" ({count}x)" if count > 1 else ""
+        times = ""
+        if count > 1:
+            times = f" ({count}x)"
         reasons.append(f"{reason}{times}")
     more = len(reasons) - REASONS_SHOWN
     return reasons[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
@@ -194,8 +200,12 @@ def _head(profile: Profile) -> Iterator[blocks.Block]:
     """Yield the file with its time, its size, and how reliable the figures are."""
     whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
     roof = profile.roofline
-    peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s" if roof else ""
-    entered = "XNNPACK not used" if profile.kernels == "builtin" else plural(profile.partitions, "XNNPACK partition")
+    peak = ""
+    if roof:
+        peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s"
+    entered = "XNNPACK not used"
+    if profile.kernels != "builtin":
+        entered = plural(profile.partitions, "XNNPACK partition")
     yield Paragraph((Span(Path(profile.model).name, "strong"), whole))
     yield Paragraph(
         f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million MACs, activations "
@@ -247,7 +257,9 @@ def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnos
     """Write the requested forms; the diagnosis goes into the JSON and the page. An error is a ``UsageError``."""
     more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
     for form, path in wanted.items():
-        document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False) if form == "json" else ""
+        document = ""
+        if form == "json":
+            document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
         try:
             path.write_text(document or render(profile, diagnosis), encoding="utf-8")
         except OSError as error:
@@ -275,7 +287,9 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
 def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     """Return the key figures."""
     slowest = profile.top(1)[0]
-    partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
+    partitions = "off"
+    if profile.kernels != "builtin":
+        partitions = plural(profile.partitions, "partition")
     runs = f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}"
     low, high = GOOD_COVERAGE
     good = f"good is {100 * low:.0f} to {100 * high:.0f} %; profiler"
@@ -306,11 +320,15 @@ def _payload(profile: Profile) -> dict[str, object]:
 def _compute_intensity(step: OperatorTime) -> float:
     """Return the arithmetic operations of a step for each byte that it moves; 0 where they are not known."""
     node = step.node
-    return OPERATIONS_PER_MAC * node.macs / node.bytes_moved if node else 0.0
+    if node:
+        return OPERATIONS_PER_MAC * node.macs / node.bytes_moved
+    return 0.0
 
 
 def _describe_point(row: OperatorTime, **place: Any) -> dict[str, object]:
     """Return what the plots show of an operator at a place."""
-    output = row.node.outputs[0] if row.node and row.node.outputs else ""
+    output = ""
+    if row.node and row.node.outputs:
+        output = row.node.outputs[0]
     shown = {"us": row.time_us, "share": row.share, "type": row.type, "where": row.where, "step": row.position}
     return {**place, **shown, "kernel": row.kernel, "output": output}

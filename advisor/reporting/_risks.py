@@ -263,7 +263,9 @@ def compute_half_width(quantity: Quantity) -> float:
     if quantity.low is None or quantity.high is None or quantity.provenance is not Provenance.MEASURED:
         return math.inf
     half = (quantity.high - quantity.low) / 2
-    return half if quantity.error is None else half / math.sqrt(2.0)
+    if quantity.error is None:
+        return half
+    return half / math.sqrt(2.0)
 
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:

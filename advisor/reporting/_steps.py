@@ -136,12 +136,17 @@ def lacks_int8(view: RunView, pick: Evaluation) -> bool:
 
 def int8_size(pick: Evaluation) -> str:
     """Return the size that an int8 file of a float pick would have, in words."""
-    return f", about {show_bytes(SMALLER * pick.size.value)}" if pick.size else ""
+    if pick.size:
+        return f", about {show_bytes(SMALLER * pick.size.value)}"
+    return ""
 
 
 def list_int8(view: RunView, pick: Evaluation) -> list[Evaluation]:
     """Return the evaluations of the int8 form of the pick's network."""
-    forms = [row for row in view.evaluations if row.network == pick.network]
+    forms = []
+    for row in view.evaluations:
+        if row.network == pick.network:
+            forms.append(row)
     return [row for row in forms if row.configuration.compression == INT8]
 
 
@@ -165,6 +170,10 @@ def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
         if row.low is not None and row.high is not None:
             known.append((row.high - row.low, row.label))
     width, label = max(known, default=(0.0, ""))
-    images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
+    images = 0
+    if view.dataset:
+        images = view.dataset.images_per_class.get(label, 0)
     # Four times as many images as there are halve an interval.
-    return (3 * images, label) if width > 200 * WIDE else (0, "")
+    if width > 200 * WIDE:
+        return (3 * images, label)
+    return (0, "")

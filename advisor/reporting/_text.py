@@ -30,14 +30,18 @@ def number(value: float) -> str:
     # Not 100: what rounds up to 100 needs no decimal.
     if abs(value) >= 99.95:
         return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
-    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+    if abs(value) >= 9.995:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
 
 
 def figure(value: float | None) -> str:
     """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``; a dash for None."""
     if value is None:
         return MISSING
-    return number(value) if abs(value) >= 0.9995 else f"{value:.3f}"
+    if abs(value) >= 0.9995:
+        return number(value)
+    return f"{value:.3f}"
 
 
 def span(low: float, high: float) -> str:
@@ -47,14 +51,18 @@ def span(low: float, high: float) -> str:
 
 def percent(quantity: Quantity | None) -> str:
     """Format a share in %: one decimal."""
-    return MISSING if quantity is None else f"{quantity.value:.1f}"
+    if quantity is None:
+        return MISSING
+    return f"{quantity.value:.1f}"
 
 
 def show_holdout_images(evaluation: Evaluation) -> str:
     """Return on how many images of the hold-out a file was judged: ``101 images``, or ``40 of 101 images``."""
     judged = evaluation.holdout_accuracy
     part = evaluation.holdout_part
-    return part.shown if part else f"{judged.n if judged else 0} images"
+    if part:
+        return part.shown
+    return f"{judged.n if judged else 0} images"
 
 
 def with_interval(quantity: Quantity | None) -> str:
@@ -86,7 +94,9 @@ def interval(quantity: Quantity | None, digits: int = 1) -> str:
 def confidence(quantity: Quantity | None, before: str = "", after: str = "") -> str:
     """Format the interval as ``95 %: 84.2-91.5`` between two texts, empty where there is none."""
     ends = interval(quantity)
-    return f"{before}95 %: {ends}{after}" if ends else ""
+    if ends:
+        return f"{before}95 %: {ends}{after}"
+    return ""
 
 
 def milliseconds(quantity: Quantity | None) -> str:
@@ -96,20 +106,28 @@ def milliseconds(quantity: Quantity | None) -> str:
 
 def megabytes(quantity: Quantity | None) -> str:
     """Format bytes in MB (10^6) without the unit."""
-    return MISSING if quantity is None else number(quantity.value / 1e6)
+    if quantity is None:
+        return MISSING
+    return number(quantity.value / 1e6)
 
 
 def points(quantity: Quantity | None) -> str:
     """Format a loss of accuracy in points; a gain is negative."""
     # Adding zero makes 0.0 of -0.0.
-    return MISSING if quantity is None else f"{round(quantity.value, 1) + 0.0:.1f}"
+    if quantity is None:
+        return MISSING
+    return f"{round(quantity.value, 1) + 0.0:.1f}"
 
 
 def as_gain(loss: Quantity) -> Quantity:
     """Return what was gained in place of lost, with its interval."""
     # A loss of 0.0 is no gain of -0.0.
-    low = None if loss.high is None else 0.0 - loss.high
-    high = None if loss.low is None else 0.0 - loss.low
+    low = None
+    if loss.high is not None:
+        low = 0.0 - loss.high
+    high = None
+    if loss.low is not None:
+        high = 0.0 - loss.low
     return replace(loss, value=-loss.value, low=low, high=high)
 
 
@@ -123,7 +141,9 @@ def provenance(quantity: Quantity | None, device: str = "") -> str:
     if quantity is None:
         return ""
     is_local = quantity.provenance.value in ("measured", "predicted")
-    return f"{quantity.provenance.value} on {name_place(device)}" if device and is_local else quantity.provenance.value
+    if device and is_local:
+        return f"{quantity.provenance.value} on {name_place(device)}"
+    return quantity.provenance.value
 
 
 def name_clock(latency: Quantity) -> str:
@@ -163,7 +183,9 @@ def shorten_name(words: str) -> str:
     short = " ".join(first)
     if len(short) > NAME_LENGTH:
         short = first[0][:NAME_LENGTH]
-    return words if len(words) <= len(short) else f"{short}…"
+    if len(words) <= len(short):
+        return words
+    return f"{short}…"
 
 
 def first_sentence(words: str) -> str:
@@ -223,4 +245,6 @@ def term(name: str) -> Term:
 
 def whole_percent(share: float) -> str:
     """Format a share that is known: ``30 %``, ``under 1 %``."""
-    return "under 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+    if 0 < share < 0.005:
+        return "under 1 %"
+    return f"{100 * share:.0f} %"

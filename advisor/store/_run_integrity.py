@@ -91,14 +91,20 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
         elif name == MANIFEST:
             problems.append(Problem(name, "is missing: versions, host and weights are not known"))
     lines = run.evaluations_file
-    unread = [str(row.number) for row in run.rows() if not row.key]
+    unread = []
+    for row in run.rows():
+        if not row.key:
+            unread.append(str(row.number))
     if not lines.is_file():
         problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
     if unread:
         shown = ", ".join(unread[:SHOWN]) + (", ..." if len(unread) > SHOWN else "")
         problems.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
     problems += seal_problems(run)
-    evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
+    evaluations = []
+    for evaluation in run.evaluations():
+        if evaluation.status is Status.OK:
+            evaluations.append(evaluation)
     for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
         if not (run.path / name).is_file():
             what = "is missing: ties are decided by intervals, not by a paired test"

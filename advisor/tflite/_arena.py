@@ -189,7 +189,9 @@ def indirection_bytes(graph: Subgraph) -> int:
     for operator in graph.operators:
         if operator.name not in ("CONV_2D", "DEPTHWISE_CONV_2D") or len(operator.inputs) < 2:
             continue
-        shapes = [graph.tensors[index].shape for index in (*operator.inputs[:2], operator.outputs[0])]
+        shapes = []
+        for index in (*operator.inputs[:2], operator.outputs[0]):
+            shapes.append(graph.tensors[index].shape)
         if any(len(shape) != 4 for shape in shapes):
             continue
         (_, source, _, _), (_, height, width, _), (_, rows, columns, _) = shapes

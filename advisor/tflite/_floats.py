@@ -63,7 +63,9 @@ def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, sh
     its values (compressed sparse rows); those after the tensor's own divide it into blocks.
     """
     order = list(sparsity.traversalOrder)
-    blocks = [] if sparsity.blockMap is None else list(sparsity.blockMap)
+    blocks = []
+    if sparsity.blockMap is not None:
+        blocks = list(sparsity.blockMap)
     sides = {dimension: int(level.denseSize) for dimension, level in zip(order, sparsity.dimMetadata, strict=True)}
     places = np.zeros((1, 0), np.int64)
     for level in sparsity.dimMetadata:
@@ -98,7 +100,9 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     expanded: dict[int, int] = {}
     for operator in graph.operators:
         kind = operator_name(model, operator)
-        source = graph.tensors[operator.inputs[0]] if kind in ("DEQUANTIZE", "DENSIFY") else None
+        source = None
+        if kind in ("DEQUANTIZE", "DENSIFY"):
+            source = graph.tensors[operator.inputs[0]]
         # A DEQUANTIZE of integers changes values and stays; one of float16 only widens them.
         plain = source and (kind == "DENSIFY" or source.type == _FLOAT16)
         if plain and content_of(model, source) is not None:
@@ -151,7 +155,10 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
     by_graph = list[Mapping[int, int]]()
     for graph in model.subgraphs:
         # Between real numbers a conversion changes nothing: readers take what it reads.
-        conversions = [conversion for conversion in graph.operators if operator_name(model, conversion) in _CONVERTING]
+        conversions = []
+        for conversion in graph.operators:
+            if operator_name(model, conversion) in _CONVERTING:
+                conversions.append(conversion)
         by_graph.append({conversion.outputs[0]: conversion.inputs[0] for conversion in conversions})
         _replace(graph, by_graph[-1])
         for operator in graph.operators:

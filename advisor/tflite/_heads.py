@@ -62,7 +62,9 @@ def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int
 
 
 def name_of(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
-    return _INPUT if operator is None else operator_name(model, operator) or "an unknown operator"
+    if operator is None:
+        return _INPUT
+    return operator_name(model, operator) or "an unknown operator"
 
 
 def ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:

@@ -333,7 +333,9 @@ class _Relayout:
 
     def _shape(self, tensor: int) -> tuple[int, ...]:
         shape = self._graph.tensors[tensor].shape
-        return () if shape is None else tuple(map(int, shape))
+        if shape is None:
+            return ()
+        return tuple(map(int, shape))
 
 
 def _order_axes(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
@@ -366,7 +368,9 @@ def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     remaining = []
     for operator in graph.operators:
         kind = _ACTIVATIONS.get(operator_name(model, operator))
-        maker = makers.get(int(operator.inputs[0])) if kind is not None else None
+        maker = None
+        if kind is not None:
+            maker = makers.get(int(operator.inputs[0]))
         if (
             # Only a result that nobody else reads may change: the activation becomes a part of it.
             maker is None
@@ -467,7 +471,9 @@ def _are_heads(
 
 def _floats(model: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> npt.NDArray[np.float32] | None:
     """Return the values of a constant of float32, None for anything else."""
-    content = content_of(model, graph.tensors[tensor]) if tensor >= 0 else None
+    content = None
+    if tensor >= 0:
+        content = content_of(model, graph.tensors[tensor])
     if content is None or graph.tensors[tensor].type != _FLOAT32:
         return None
     return np.frombuffer(content.tobytes(), "<f4")
@@ -485,7 +491,9 @@ def _scale_after(
         return 1.0, total
     (reader,) = readers[result]
     # The mean of two heads is their sum times 0.5.
-    factor = _floats(model, graph, int(reader.inputs[-1])) if operator_name(model, reader) == "MUL" else None
+    factor = None
+    if operator_name(model, reader) == "MUL":
+        factor = _floats(model, graph, int(reader.inputs[-1]))
     if factor is not None and factor.size == 1 and reader.builtinOptions.fusedActivationFunction == _KINDS.NONE:
         return float(factor[0]), reader
     return 1.0, total

@@ -240,7 +240,9 @@ def _logits(
 
 
 def _width(tensor: schema.TensorT) -> int:
-    shape = [] if tensor.shape is None else list(map(int, tensor.shape))
+    shape = []
+    if tensor.shape is not None:
+        shape = list(map(int, tensor.shape))
     if tensor.type != _FLOAT32 or len(shape) != 2 or shape[0] != 1 or shape[1] < 1:
         raise StageError(f"a head needs float32 features of shape (1, F), and these are {tuple(shape)}")
     return shape[1]

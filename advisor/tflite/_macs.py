@@ -65,19 +65,27 @@ def count(model: Model) -> Cost:
     for index, operator in enumerate(graph.operators):
         weights = set[int]()
         if not sources.keys() & set(operator.outputs):
-            stored = {sources.get(place, place) for place in operator.inputs if place >= 0}
+            stored = set()
+            for place in operator.inputs:
+                if place >= 0:
+                    stored.add(sources.get(place, place))
             # Weights that two operators share are stored once and count once.
             weights = {place for place in stored if graph.tensors[place].is_weight} - counted
         counted |= weights
         parameters = sum(graph.tensors[weight].elements for weight in weights)
-        output = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
+        output = ""
+        if operator.outputs:
+            output = graph.tensors[operator.outputs[0]].name
         costs.append(OperatorCost(index, operator.name, output, _macs(graph, operator), parameters))
     return Cost(tuple(costs))
 
 
 def _macs(graph: Subgraph, operator: Operator) -> int:
     """Return the operator's multiply-accumulates; 0 if its tensors do not have the shapes of its type."""
-    tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
+    tensors = []
+    for index in operator.inputs:
+        if index >= 0:
+            tensors.append(graph.tensors[index])
     if len(tensors) < 2 or not operator.outputs:
         return 0
     source = tensors[0]
@@ -111,7 +119,9 @@ def form_of(model: Model, cost: Cost) -> str:
         if counted.macs:
             work[_form_of(graph, operator, stored)] += counted.macs
     # By arithmetic and not by the number of operators: a mixed file has small float layers.
-    return work.most_common(1)[0][0] if work else "float32"
+    if work:
+        return work.most_common(1)[0][0]
+    return "float32"
 
 
 def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
@@ -168,20 +178,29 @@ def count_works(works: Iterable[Work]) -> Works:
 
 
 def _activations(model: Model, operator: Operator) -> list[Tensor]:
-    inputs = [model.tensors[index] for index in operator.inputs if index >= 0]
+    inputs = []
+    for index in operator.inputs:
+        if index >= 0:
+            inputs.append(model.tensors[index])
     return [tensor for tensor in inputs if not tensor.is_constant]
 
 
 def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
     output = model.tensors[operator.outputs[0]]
     read = sum(source.elements for source in sources)
-    channels = abs(output.shape[-1]) if output.shape else 1
+    channels = 1
+    if output.shape:
+        channels = abs(output.shape[-1])
     pixels = math.prod(map(abs, output.shape[:-1]))
     stride = int(operator.options.get("stride_h", 1))
     if operator.name in (CONVOLUTION, DEPTHWISE, DENSE) and len(operator.inputs) > 1:
         kernel = model.tensors[operator.inputs[1]].shape
-        taps = kernel[1] * kernel[2] if len(kernel) == 4 else 1
-        depth = 1 if operator.name == DEPTHWISE else kernel[-1]
+        taps = 1
+        if len(kernel) == 4:
+            taps = kernel[1] * kernel[2]
+        depth = 1
+        if operator.name != DEPTHWISE:
+            depth = kernel[-1]
         return Work(operator.name, pixels, channels, depth, taps, stride, read)
     taps = int(operator.options.get("filter_height", 1)) * int(operator.options.get("filter_width", 1))
     # The parts of a split are equal.

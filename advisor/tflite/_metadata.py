@@ -146,7 +146,9 @@ def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     # Slots of the schema. A model: 10 graphs. A graph: 8 inputs, 10 outputs. A tensor: 12 process units, 16 files.
     # A process unit: 4 its kind, 6 its options. A file: 4 its name, 8 its kind.
     graph = next(iter(root.children(10)), None)
-    image = next(iter(graph.children(8)), None) if graph else None
+    image = None
+    if graph:
+        image = next(iter(graph.children(8)), None)
     mean, std = _normalization(image)
     files = list[_View]()
     thresholds = list[float]()
@@ -184,7 +186,9 @@ class _View(Table):  # type: ignore[misc]
 
     def child(self, slot: int) -> _View | None:
         offset = self.Offset(slot)
-        return _View(self.Bytes, self.Indirect(offset + self.Pos)) if offset else None
+        if offset:
+            return _View(self.Bytes, self.Indirect(offset + self.Pos))
+        return None
 
     def children(self, slot: int) -> list[_View]:
         offset = self.Offset(slot)
@@ -196,7 +200,9 @@ class _View(Table):  # type: ignore[misc]
 
     def numbers(self, slot: int) -> tuple[float, ...]:
         offset = self.Offset(slot)
-        return tuple(map(float, self.GetVectorAsNumpy(Float32Flags, offset))) if offset else ()
+        if offset:
+            return tuple(map(float, self.GetVectorAsNumpy(Float32Flags, offset)))
+        return ()
 
 
 def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float, ...]]:

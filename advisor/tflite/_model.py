@@ -126,7 +126,9 @@ def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
 
 
 def _indices(vector: Any) -> tuple[int, ...]:
-    return () if vector is None else tuple(map(int, vector))
+    if vector is None:
+        return ()
+    return tuple(map(int, vector))
 
 
 class _Reader:

@@ -112,7 +112,9 @@ def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostPro
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
     """Return the result of :func:`cut_postprocess`; without post-processing, the file itself and None."""
     tables, model = open_model(data, name)
-    return _cut(tables, model, name) if has_postprocess(model) else (data, None)
+    if has_postprocess(model):
+        return _cut(tables, model, name)
+    return (data, None)
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
@@ -132,7 +134,9 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     model = unpack(data)
     take_floats(model)
     graph, signature = single_graph(model)
-    places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
+    places = {}
+    for entry in signature.outputs or []:
+        places[(entry.name or b"").decode()] = int(entry.tensorIndex)
     encodings, scores = _raw_outputs(places)
     shape = list(map(int, graph.tensors[scores].shape))
     if process.anchors.shape != (shape[1], 4):
@@ -142,7 +146,9 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
     boxes = (1, process.most)
     shapes = ((*boxes, 4), boxes, boxes, (1,))
-    outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, shapes, strict=True)]
+    outputs = []
+    for name, size in zip(DETECTIONS, shapes, strict=True):
+        outputs.append(add_tensor(model, graph, name, size, float32))
     custom = schema.BuiltinOperator.CUSTOM
     code = schema.OperatorCodeT(builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode())
     code.version = 1
@@ -254,9 +260,13 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
         raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
     # In a float16 file, the anchors are expanded before the operator.
     source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])
-    anchors = real_values(model.tensors[source]) if model.tensors[source].is_constant else None
+    anchors = None
+    if model.tensors[source].is_constant:
+        anchors = real_values(model.tensors[source])
     if anchors is None or anchors.shape != (shapes[1][1], 4):
-        stated = "no constants" if anchors is None else f"of shape {anchors.shape}"
+        stated = "no constants"
+        if anchors is not None:
+            stated = f"of shape {anchors.shape}"
         raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
     with guard_reader(f"{name} (options of {OPERATOR})"):
         table = flexbuffers.GetRoot(bytearray(options)).AsMap

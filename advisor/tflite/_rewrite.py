@@ -91,7 +91,9 @@ def pack(model: schema.ModelT) -> bytes:
 
 
 def _content(buffer: schema.BufferT) -> Any:
-    return None if buffer.data is None or len(buffer.data) == 0 else buffer.data
+    if buffer.data is None or len(buffer.data) == 0:
+        return None
+    return buffer.data
 
 
 def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
@@ -181,7 +183,9 @@ def content_of(model: schema.ModelT, tensor: schema.TensorT) -> Any:
 
 def add_buffer(model: schema.ModelT, content: bytes | None) -> int:
     """Add a buffer with ``content``, or an empty one for an activation; return its index."""
-    data = None if content is None else np.frombuffer(content, dtype=np.uint8)
+    data = None
+    if content is not None:
+        data = np.frombuffer(content, dtype=np.uint8)
     model.buffers.append(schema.BufferT(data=data))
     return len(model.buffers) - 1
 
@@ -195,7 +199,9 @@ def add_tensor(
     content: bytes | None = None,
 ) -> int:
     """Add a tensor to ``graph``, a constant if ``content`` is given; return its index."""
-    dimensions = None if shape is None else np.asarray(shape, dtype=np.int32)
+    dimensions = None
+    if shape is not None:
+        dimensions = np.asarray(shape, dtype=np.int32)
     tensor = schema.TensorT(
         name=name.encode() if isinstance(name, str) else name,
         shape=dimensions,
@@ -245,7 +251,9 @@ def _new_places(used: Iterable[int], count: int) -> dict[int, int]:
 
 
 def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:
-    return None if indices is None else [places.get(int(index), -1) for index in indices]
+    if indices is None:
+        return None
+    return [places.get(int(index), -1) for index in indices]
 
 
 def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
@@ -284,7 +292,10 @@ def select_output(data: bytes, name: str) -> bytes:
     """Keep only the signature output ``name``, and every input; remove what the output does not need."""
     model = unpack(data)
     graph, signature = single_graph(model)
-    entries = [entry for entry in signature.outputs or [] if entry.name == name.encode()]
+    entries = []
+    for entry in signature.outputs or []:
+        if entry.name == name.encode():
+            entries.append(entry)
     if not entries:
         names = [text_of(entry.name) for entry in signature.outputs or []]
         raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")

@@ -129,7 +129,9 @@ class _Walk:
         if field.kind != "union":
             return field.of
         offset = by_slot.get(field.slot - 2)
-        kind = self.number("<B", position + offset) if offset else 0
+        kind = 0
+        if offset:
+            kind = self.number("<B", position + offset)
         return _OPTIONS_WITH_STRINGS.get((field.slot - 2, kind), "")
 
     def _field(self, field: Field, position: int, of: str) -> None:
@@ -157,7 +159,9 @@ def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
     if len(data) > MAX_FILE_BYTES:
         raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
     if len(data) < 8:
-        reason = "it is empty" if not data else f"it has only {len(data)} bytes"
+        reason = "it is empty"
+        if data:
+            reason = f"it has only {len(data)} bytes"
         raise Damage(reason)
     if data[4:8] != identifier:
         raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")

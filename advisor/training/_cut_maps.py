@@ -202,7 +202,10 @@ def _path_to_features(graph: schema.SubGraphT) -> list[schema.OperatorT]:
         makers.update(dict.fromkeys(map(int, operator.outputs), operator))
     wanted = int(graph.outputs[0])
     last = makers[wanted]
-    sources = [int(index) for index in last.inputs if int(index) in makers]
+    sources = []
+    for index in last.inputs:
+        if int(index) in makers:
+            sources.append(int(index))
     if len(sources) > 1:
         # The means of the levels follow the features of the last layer.
         wanted = sources[0]

@@ -118,7 +118,9 @@ def expect_new_conditions(
         rows = features[places]
         rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-6)
         rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
-        classes = [_cluster_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
+        classes = []
+        for label in range(targets.max() + 1):
+            classes.append(_cluster_class(rows, np.flatnonzero(targets == label)))
         return _judge(_Ridge.fit_rows(rows, targets), classes, compared, grouped)
 
 
@@ -134,8 +136,12 @@ def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped:
     silhouette = float(np.mean(mean_silhouettes))
     low, high = STRUCTURE
     # Without known groups, clear clusters must show that the images come from common occasions.
-    weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
-    plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
+    weight = 1.0
+    if not grouped:
+        weight = min(1.0, max(0.0, (silhouette - low) / (high - low)))
+    plain = 1.0
+    if len(compared):
+        plain = float(ridge.right_in(compared).mean())
     clusters_at = [_cluster_of_images(classes, alike, len(ridge.labels)) for alike in ALIKE]
     accuracies = []
     shares = []
@@ -184,7 +190,9 @@ def _cluster_class(rows: Floats, places: Numbers) -> _Class:
     pairs = squareform(distances, checks=False)
     # Average linkage: single linkage chains up to 98 % of a class (decision 0050).
     tree = linkage(pairs, "average") if len(places) > 1 else np.empty((0, 4))
-    middle = float(np.median(pairs)) if len(pairs) else 0.0
+    middle = 0.0
+    if len(pairs):
+        middle = float(np.median(pairs))
     return _Class(places, distances, tree, middle)
 
 
@@ -208,7 +216,9 @@ def _compute_reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers,
     for label in range(labels.max() + 1):
         counts.append(len(np.unique(groups[labels == label])))
     several = np.asarray(counts)[labels] > 1
-    return float(right[several].mean()) if several.any() else plain
+    if several.any():
+        return float(right[several].mean())
+    return plain
 
 
 def _deviation_between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:

@@ -152,7 +152,9 @@ def _frame_images(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor,
         (across * cosine, -scales[:, 1] * sine, centres[:, 0] - 0.5),
         (across * sine, scales[:, 1] * cosine, centres[:, 1] - 0.5),
     )
-    lines = [(right, down, at - middle * (right + down)) for right, down, at in rows]
+    lines = []
+    for right, down, at in rows:
+        lines.append((right, down, at - middle * (right + down)))
     nothing = tf.zeros(count)
     transforms = tf.stack([*lines[0], *lines[1], nothing, nothing], axis=1)
     framed = tf.raw_ops.ImageProjectiveTransformV3(
@@ -188,7 +190,9 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
     left = (1.0 - across) * random.random()
     top = (1.0 - down) * random.random()
     mirrored, tilted = random.random(2) < 0.5
-    angle = math.radians(random.uniform(-augmentation.turn, augmentation.turn)) if tilted else 0.0
+    angle = 0.0
+    if tilted:
+        angle = math.radians(random.uniform(-augmentation.turn, augmentation.turn))
     if angle:
         # A tilt of 20 degrees reads a sixth of the side beyond the border.
         margin = side // 4
@@ -208,7 +212,9 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
         box = side * left, side * top, side * (left + across), side * (top + down)
         image = Image.fromarray(photo).resize((side, side), Image.Resampling.BILINEAR, box)
     pixels = np.asarray(image)
-    return pixels[:, ::-1] if mirrored else pixels
+    if mirrored:
+        return pixels[:, ::-1]
+    return pixels
 
 
 def _recolour_image(photo: Pixels, colour: float, random: np.random.Generator) -> NDArray[np.float32]:

@@ -68,7 +68,9 @@ def find_suspects(
         checked_group = [position[index] for index in group if index in position]
         if len(checked_group) > 1:
             together.append(checked_group)
-    chosen = features if len(checked) == len(features) else features[np.asarray(checked)]
+    chosen = features
+    if len(checked) != len(features):
+        chosen = features[np.asarray(checked)]
     probabilities = predict_left_out(chosen, numbers, together, seed, landmarks)
     suspects = []
     for suspect in doubt_labels(numbers, probabilities):

@@ -104,7 +104,9 @@ def mobilenet_v2(
             x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
     # A thin network keeps the width of its last layer, as the paper of MobileNet V2 has it.
-    last = round_channels(1280 * width) if width > 1.0 else 1280
+    last = 1280
+    if width > 1.0:
+        last = round_channels(1280 * width)
     x = convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu")
     return close_with_classifier(image, x, classes)
 

@@ -148,7 +148,9 @@ def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBAB
     output = _shape_tensor(model, graph, scores_tensor(value, name), shape)
     if end:
         code = getattr(schema.BuiltinOperator, end)
-        options = schema.SoftmaxOptionsT(beta=1.0) if end == "SOFTMAX" else None
+        options = None
+        if end == "SOFTMAX":
+            options = schema.SoftmaxOptionsT(beta=1.0)
         output = append_operator(model, graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options)
     replace_signature(model, graph, INPUT, {output_name: output})
     return pack(model)
@@ -226,7 +228,9 @@ def _put_zeros_first(model: schema.ModelT, tensor: schema.TensorT) -> None:
 
 def scores_tensor(model: Model, name: str) -> int:
     """Return the tensor of the scores: the output called ``probabilities``, else the only one."""
-    signed = dict(model.signatures[0].outputs) if model.signatures else {}
+    signed = {}
+    if model.signatures:
+        signed = dict(model.signatures[0].outputs)
     if PROBABILITIES in signed:
         return signed[PROBABILITIES]
     if len(model.outputs) != 1:
@@ -254,7 +258,9 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
     graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
     signature = graph.Tensors(graph.Inputs(0)).ShapeSignatureAsNumpy()
     shape = model.inputs[0].shape
-    stated = shape if isinstance(signature, int) else tuple(map(int, signature))
+    stated = shape
+    if not isinstance(signature, int):
+        stated = tuple(map(int, signature))
     square = len(shape) == 4 and shape[3] == 3 and shape[1] == shape[2] and 16 <= shape[1] <= MAX_INPUT_SIZE
     if not square or any(side < 1 for side in stated[1:]):
         raise UsageError(

@@ -133,7 +133,10 @@ def _check_node(file: Path, node: NodeProto) -> None:
             "export the model without this operator",
         )
     if not onnx.defs.has(node.op_type):
-        known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in _STANDARD}
+        known = set()
+        for schema in onnx.defs.get_all_schemas():
+            if schema.domain in _STANDARD:
+                known.add(schema.name)
         raise UsageError(
             f"{file}: the layer {where} is a {node.op_type}, which is not an operator of ONNX"
             f"{nearest(node.op_type, known)}",
@@ -247,7 +250,9 @@ def _fix_input_shape(entry: ValueInfoProto, size: int | None, file: Path) -> Ima
         )
     # PyTorch's order where both axes could be the channels.
     channels_first = shape[1] == 3 or shape[3] != 3
-    in_nhwc = (shape[0], *shape[2:], *shape[1:2]) if channels_first else shape
+    in_nhwc = shape
+    if channels_first:
+        in_nhwc = (shape[0], *shape[2:], *shape[1:2])
     side, _, _ = fix_side(in_nhwc, size, str(file))
     if shape[0] not in (None, 1):
         raise UsageError(f"{file}: its batch is fixed at {shape[0]}", "export it with a batch of one, or an open one")
@@ -308,7 +313,9 @@ def _restore_hard_swish(model: ModelProto) -> None:
         makers.update(dict.fromkeys(node.output, node))
     nodes: list[NodeProto] = []
     for node in graph.node:
-        factors = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
+        factors = []
+        if node.op_type == "Mul":
+            factors = [makers[name] for name in node.input if name in makers]
         sigmoid = next(filter(_is_of_hard_swish, factors), None)
         # Another reader of the sigmoid still needs it.
         if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
@@ -345,7 +352,9 @@ def _divide_patches(model: ModelProto) -> None:
             patches.add(node.output[0])
     nodes: list[NodeProto] = []
     for node in graph.node:
-        known = constants.get(node.input[1]) if node.op_type == "Reshape" and node.input[0] in patches else None
+        known = None
+        if node.op_type == "Reshape" and node.input[0] in patches:
+            known = constants.get(node.input[1])
         shape = np.empty(0) if known is None else numpy_helper.to_array(known)
         # A 0 or -1 in a shape stands for a size that is not written here.
         if known is not None and 0 not in shape and min(shape[:2]) > 0:
@@ -374,10 +383,14 @@ def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
     name = node.output[0]
     steps = [("Mul", [6 * alpha]), ("Add", [6 * beta]), ("Clip", [0.0, 6.0]), ("Mul", [1 / 6])]
     for place, (operator, constants) in enumerate(steps):
-        names = [f"{name}/{place}/{index}" for index in range(len(constants))]
+        names = []
+        for index in range(len(constants)):
+            names.append(f"{name}/{place}/{index}")
         for constant, number in zip(names, constants, strict=True):
             graph.initializer.append(numpy_helper.from_array(np.asarray(number, np.float32), constant))
-        target = name if place == len(steps) - 1 else f"{name}/{place}"
+        target = name
+        if place != len(steps) - 1:
+            target = f"{name}/{place}"
         # With a slope of 1/6, as PyTorch has it, the first product changes nothing.
         if operator == "Mul" and abs(constants[0] - 1.0) < 1e-6:
             continue

@@ -155,7 +155,9 @@ def _count_values(described: dict[str, Any]) -> int:
         return -1
     # Strides may reach far beyond the sizes, so the last value counts, not the number of values.
     reached = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    return first + reached + 1 if all(sizes) else 0
+    if all(sizes):
+        return first + reached + 1
+    return 0
 
 
 def _check_program(file: Path, program: dict[str, Any]) -> int:
@@ -173,7 +175,10 @@ def _check_program(file: Path, program: dict[str, Any]) -> int:
         raise UsageError(f"{file}: it leaves sizes open (dynamic_shapes)", f"leave dynamic_shapes out: {EXPORT}")
     side = _input_side(file, signature["input_specs"], graph["tensor_values"])
     specs = signature["output_specs"]
-    changed = [next(iter(spec)) for spec in specs if "user_output" not in spec]
+    changed = []
+    for spec in specs:
+        if "user_output" not in spec:
+            changed.append(next(iter(spec)))
     if changed:
         raise UsageError(f"{file}: it changes its own state ({changed[0]})", _EVAL)
     if len(specs) != 1 or "as_tensor" not in specs[0]["user_output"]["arg"]:
@@ -199,7 +204,10 @@ def _check_node(file: Path, node: dict[str, Any]) -> None:
 
 
 def _input_side(file: Path, specs: list[dict[str, Any]], values: dict[str, Any]) -> int:
-    given = [spec["user_input"]["arg"] for spec in specs if "user_input" in spec]
+    given = []
+    for spec in specs:
+        if "user_input" in spec:
+            given.append(spec["user_input"]["arg"])
     if len(given) != 1 or "as_tensor" not in given[0]:
         raise UsageError(f"{file}: it has {len(given)} inputs", "an image classifier has one input, a tensor")
     tensor = values[given[0]["as_tensor"]["name"]]
@@ -236,7 +244,10 @@ def _plain(program: dict[str, Any]) -> bytes:
 
 def require_torch(file: Path) -> None:
     """Check that PyTorch is there to read a file (``UsageError``: the extra ``torch`` is not installed)."""
-    missing = [name for name in ("torch", "onnxscript") if importlib.util.find_spec(name) is None]
+    missing = []
+    for name in ("torch", "onnxscript"):
+        if importlib.util.find_spec(name) is None:
+            missing.append(name)
     if missing:
         raise UsageError(
             f"{file}: a .pt2 file needs {' and '.join(missing)}",
@@ -337,6 +348,13 @@ def _tensor(image: Array) -> Any:
 
 def _name(node: Any) -> str:
     """Return the path of an operator's weights, such as ``features.3.squeeze``, else the name of the operator."""
-    attributes = [str(input_node.target) for input_node in node.all_input_nodes if input_node.op == "get_attr"]
-    module = attributes[0].rpartition(".")[0] if attributes else ""
-    return f"{module} ({node.name})" if module else str(node.name)
+    attributes = []
+    for input_node in node.all_input_nodes:
+        if input_node.op == "get_attr":
+            attributes.append(str(input_node.target))
+    module = ""
+    if attributes:
+        module = attributes[0].rpartition(".")[0]
+    if module:
+        return f"{module} ({node.name})"
+    return str(node.name)

@@ -45,7 +45,9 @@ def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFil
             reasons.append(describe_attempt(label, error))
         except OSError as error:
             reasons.append(f"{label}: the cache cannot be written ({error})")
-        following = places[number][1] if number < len(places) else "no other source"
+        following = "no other source"
+        if number < len(places):
+            following = places[number][1]
         _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
     raise missing_error(card, reasons, chosen)
 
@@ -99,7 +101,9 @@ def describe_attempt(label: str, error: Exception) -> str:
     # The message may begin with the address already, and a label may have a password.
     host = urlsplit(label).netloc.rpartition("@")[2]
     if host:
-        return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"
+        if text.startswith(("http://", "https://", host)):
+            return text
+        return f"{host}: {text}"
     return f"{label}: {text}"
 
 
@@ -129,7 +133,9 @@ def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> We
 
 
 def _list_lines(lines: Sequence[str]) -> str:
-    more = [f"and {len(lines) - MOST_LINES + 1} more"] if len(lines) > MOST_LINES else []
+    more = []
+    if len(lines) > MOST_LINES:
+        more = [f"and {len(lines) - MOST_LINES + 1} more"]
     shown = [*lines[: MOST_LINES - len(more)], *more]
     return "".join(f"\n  {line}" for line in shown)
 

@@ -86,7 +86,9 @@ class LayerSpec:
     def fan_in(self, part: str) -> int:
         """Return how many inputs each output of a kernel adds up."""
         shape = self.shapes[part]
-        return prod(shape[:2]) if self.kind == "depthwise" or part == "depthwise" else prod(shape[:-1])
+        if self.kind == "depthwise" or part == "depthwise":
+            return prod(shape[:2])
+        return prod(shape[:-1])
 
 
 class TrackedTensors:
@@ -146,7 +148,10 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
     # Every layer may be filled though file and graph are different networks: then tensors are left.
-    left = [name for name in tracked.list_unused() if not re.search(rule.ignored, name)]
+    left = []
+    for name in tracked.list_unused():
+        if not re.search(rule.ignored, name):
+            left.append(name)
     if left:
         raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
     return weights
@@ -156,13 +161,17 @@ def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
     """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output, input)."""
     if layer.kind == "depthwise":
         return kernel.transpose(2, 3, 0, 1)
-    return kernel.transpose(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
+    if kernel.ndim == 4:
+        return kernel.transpose(2, 3, 1, 0)
+    return kernel.T
 
 
 def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
     """Convert a kernel of TFLite: (output, height, width, input), depthwise (1, height, width, channel)."""
     moved = kernel.transpose(1, 2, 3, 0)
-    return moved.reshape(moved.shape[2:]) if layer.kind == "dense" else moved
+    if layer.kind == "dense":
+        return moved.reshape(moved.shape[2:])
+    return moved
 
 
 def make_folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
@@ -194,8 +203,13 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
     Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
     """
     # The scope of the network, such as MobilenetV1, comes before all others.
-    networks = [name for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))]
-    root = networks[0].partition("/")[0] if networks else ""
+    networks = []
+    for name in tensors.names():
+        if name.startswith(("Inception", "Mobilenet")):
+            networks.append(name)
+    root = ""
+    if networks:
+        root = networks[0].partition("/")[0]
     scope = f"{root}/{_rename_layer(names, layer.name.replace('.', '/'))}"
     if layer.kind == "norm":
         parts = _SLIM_NORM if "weight" in layer.shapes else _SLIM_NORM[1:]
@@ -203,13 +217,17 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
     if layer.kind == "dense":
         arrays = [_dense(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
         background = arrays[1].shape[-1] == layer.shapes["bias"][0] + 1
-        return [array[..., 1:] for array in arrays] if background else arrays
+        if background:
+            return [array[..., 1:] for array in arrays]
+        return arrays
     half = ""
     if layer.name.endswith(".pointwise"):
         half = "pointwise_"
     elif layer.kind == "depthwise":
         half = "depthwise_"
-    bias = [tensors(f"{scope}/biases")] if "bias" in layer.shapes else []
+    bias = []
+    if "bias" in layer.shapes:
+        bias = [tensors(f"{scope}/biases")]
     return [tensors(f"{scope}/{half}weights"), *bias]
 
 
@@ -233,19 +251,25 @@ def _map_folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[
     if layer.name.endswith("_BatchNorm"):
         return make_folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
     kernel = from_runtime(tensors(f"{scope}/weights_quant/FakeQuantWithMinMaxVars"), layer)
-    return [kernel, tensors(f"{scope}/Conv2D_bias")] if layer.name == "logits" else [kernel]
+    if layer.name == "logits":
+        return [kernel, tensors(f"{scope}/Conv2D_bias")]
+    return [kernel]
 
 
 def _dense(kernel: Array) -> Array:
     """Return a 1x1 convolution's kernel as a dense layer's; anything else as it is."""
-    return kernel.reshape(kernel.shape[2:]) if kernel.ndim == 4 else kernel
+    if kernel.ndim == 4:
+        return kernel.reshape(kernel.shape[2:])
+    return kernel
 
 
 def _torch(module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     module = module_of(layer.name, tensors)
     if layer.kind == "norm":
         return [tensors(f"{module}.{part}") for part in NORM_PARTS]
-    bias = [tensors(f"{module}.bias")] if "bias" in layer.shapes else []
+    bias = []
+    if "bias" in layer.shapes:
+        bias = [tensors(f"{module}.bias")]
     return [from_output_first(tensors(f"{module}.weight"), layer), *bias]
 
 

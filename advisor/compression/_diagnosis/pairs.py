@@ -109,7 +109,10 @@ def short_name(name: str) -> str:
     The result is empty for a name that only says that it belongs to a model.
     """
     first_name = name.partition(";")[0]
-    parts = [part for part in first_name.split("/") if not _WRAPPER.match(part)]
+    parts = []
+    for part in first_name.split("/"):
+        if not _WRAPPER.match(part):
+            parts.append(part)
     while len(parts) > 1 and _WORK.match(parts[-1]):
         parts.pop()
     short = "/".join(parts)
@@ -197,7 +200,9 @@ def describe_storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, f
     zero_share = float(((values == 0) & (floats != 0)).mean())
     weights = values[values != 0]
     count = len(np.unique(weights))
-    few = count if count <= _FEW_VALUES and weights.size > _MANY * count else None
+    few = None
+    if count <= _FEW_VALUES and weights.size > _MANY * count:
+        few = count
     return stored, zero_share, few
 
 
@@ -231,7 +236,9 @@ def find_factors(quantized: Model, reference: Model, operator_pairs: Sequence[Op
         if operator.name in _PASSING:
             factor = next((known[index] for index in operator.inputs if index in known), None)
         else:
-            source = known.get(operator.inputs[0]) if operator.inputs else None
+            source = None
+            if operator.inputs:
+                source = known.get(operator.inputs[0])
             factor = _find_factors_of_output(quantized, reference, pair, source)
         if factor is not None:
             known[pair.reference_output] = factor
@@ -277,4 +284,6 @@ def fit_factors(
         factor = np.where(by_bias, bias / np.where(by_bias, float_bias, 1.0), factor)
         good |= by_bias
     changed = np.abs(factor - 1) > CHANGED
-    return factor if changed.sum() >= CHANGED_SHARE * max(1, good.sum()) else None
+    if changed.sum() >= CHANGED_SHARE * max(1, good.sum()):
+        return factor
+    return None

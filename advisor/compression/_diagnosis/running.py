@@ -132,7 +132,9 @@ class Sums:
             difference = alone.reshape(values.shape) - values
             self.own_noise = (self.own_noise or 0.0) + float((difference**2).sum())
         # Half a step: a value just beyond the end still rounds to the last step without loss.
-        margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
+        margin = 0.0
+        if math.isfinite(self.high - self.low):
+            margin = (self.high - self.low) / 510
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
         rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
         self.least = np.minimum(self.least, rows.min(axis=0))

@@ -224,7 +224,9 @@ def _record(
 ) -> None:
     """Add the values of one image, by tensor index, to some of the notes and sums."""
     for index, note in notes:
-        channels = values[index].shape[-1] if values[index].ndim else 1
+        channels = 1
+        if values[index].ndim:
+            channels = values[index].shape[-1]
         note.add(values[index].reshape(-1, channels))
     for layer_sums in sums:
         layer_sums.add(values[layer_sums.layer.source])

@@ -52,7 +52,9 @@ def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | Non
         tool = quantizer.Quantizer(model)
         tool.load_quantization_recipe(rules)
         try:
-            statistics = _make_statistics(model, ranges) if ranges and tool.need_calibration else None
+            statistics = None
+            if ranges and tool.need_calibration:
+                statistics = _make_statistics(model, ranges)
             result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
         except _REFUSALS as error:
             raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error

@@ -45,7 +45,9 @@ class Frame:
     @property
     def upright(self) -> Size:
         """Width and height of the upright image."""
-        return (self.stored[1], self.stored[0]) if self.orientation >= _TRANSPOSED else self.stored
+        if self.orientation >= _TRANSPOSED:
+            return (self.stored[1], self.stored[0])
+        return self.stored
 
     def by_size(self, entry: BoxEntry) -> bool | None:
         """Return whether the file states the stored size, False for the upright one, None if it does not tell."""
@@ -202,7 +204,9 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
         turned=turned,
     )
     if not read.count:
-        rejected = [f"'{images.dataset.show_path(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        rejected = []
+        for row in images.dataset.rejected:
+            rejected.append(f"'{images.dataset.show_path(row.path)}': {row.reason}")
         reasons = [f"{fault.place}: {fault.reason}" for fault in faults] + rejected
         example = f"; {reasons[0]}" if reasons else ""
         raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
@@ -221,7 +225,9 @@ def _find_mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative:
         if not relative and size not in (None, frame.stored, frame.upright):
             source = entries[image.path].source.name
             width, height = frame.upright
-            said = f"'{source}' is for {size[0]}x{size[1]} pixels" if size else ""
+            said = ""
+            if size:
+                said = f"'{source}' is for {size[0]}x{size[1]} pixels"
             yield Rejected(image.path, f"{said}, the image has {width}x{height}")
 
 

@@ -47,7 +47,9 @@ def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
                 continue
             names = object_of(object_of(line.get(f"{job}-metadata")).get("class-map"))
             sizes = objects_in(said.get("image_size"))
-            size = read_stated_size(sizes[0].get("width"), sizes[0].get("height")) if sizes else None
+            size = None
+            if sizes:
+                size = read_stated_size(sizes[0].get("width"), sizes[0].get("height"))
             boxes = []
             for box in objects_in(said["annotations"]):
                 number_of_class = key_of(box.get("class_id"))
@@ -146,7 +148,9 @@ def _old_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Labelbox's older JSON file."""
     for line in objects_in(content):
         marks = objects_in(object_of(line.get("Label")).get("objects"))
-        boxes = [(str(mark.get("title") or mark.get("value") or ""), _labelbox_edges(mark)) for mark in marks]
+        boxes = []
+        for mark in marks:
+            boxes.append((str(mark.get("title") or mark.get("value") or ""), _labelbox_edges(mark)))
         yield MarkedImage(str(line.get("External ID") or line.get("Labeled Data") or ""), boxes)
 
 
@@ -171,7 +175,9 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes: Boxes = []
         for mark in objects_in(item.get("annotations")):
             place = read_number(mark.get("label_id"))
-            label = names[int(place)] if 0 <= place < len(names) else ""
+            label = ""
+            if 0 <= place < len(names):
+                label = names[int(place)]
             sides: Any = mark.get("bbox")
             is_box = mark.get("type") == "bbox" and isinstance(sides, list)
             if is_box and len(sides) == len(SIDES):

@@ -141,16 +141,23 @@ def list_tools(path: Path) -> BoxListing:
         for image in marked:
             # Written on Windows.
             name = image.name.replace("\\", "/")
-            places = [Path(os.path.normpath(base / name)) for base in bases[file.parent]]
+            places = []
+            for base in bases[file.parent]:
+                places.append(Path(os.path.normpath(base / name)))
             # Tools state paths of the machine on which they ran, so several places are tried.
             place = next(filter(is_there, places), places[0])
-            boxes = [box_of(label, edges, line) for line, (label, edges) in enumerate(image.boxes, start=1)]
+            boxes = []
+            for line, (label, edges) in enumerate(image.boxes, start=1):
+                boxes.append(box_of(label, edges, line))
             stated = part_of(image.part) or part
             entries.append(BoxEntry(place, tuple(map(_in_order, boxes)), file, stated, "", image.size))
     if not entries:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
-    lost = [entry.path for entry in entries if not is_there(entry.path)]
+    lost = []
+    for entry in entries:
+        if not is_there(entry.path):
+            lost.append(entry.path)
     # Searching below the folder is expensive, so only for what was found nowhere else.
     moved = dict(zip(lost, find_by_name(entries[0].source, lost, root)[0], strict=True))
     entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]

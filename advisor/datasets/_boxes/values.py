@@ -324,9 +324,13 @@ def list_box_tables(path: Path) -> BoxListing:
     tables = box_tables(path)
     parts_of_tables = []
     for table in tables:
-        in_folder = part_of(table.parent.name) if table.parent != path else ""
+        in_folder = ""
+        if table.parent != path:
+            in_folder = part_of(table.parent.name)
         stated = parts.part_of(table.stem.replace("bbox", ""), parts.TABLE_WORDS)
-        stated_part = "" if stated == parts.UNLABELLED else stated or in_folder
+        stated_part = ""
+        if stated != parts.UNLABELLED:
+            stated_part = stated or in_folder
         parts_of_tables.append(stated_part)
     # Two tables of one part, or of none, may be versions of the same boxes.
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
@@ -388,7 +392,9 @@ def _fault(box: Box, relative: bool) -> str:
         return "coordinates from 0 to 1, where pixels are expected"
     if box.right < box.left or box.bottom < box.top:
         return "the right edge is left of the left one, or the bottom above the top"
-    return "" if box.width > 0 and box.height > 0 else "no width or no height"
+    if box.width > 0 and box.height > 0:
+        return ""
+    return "no width or no height"
 
 
 def _within_one(box: Box) -> bool:
@@ -420,7 +426,10 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise UsageError(f"--data: '{folder}' cannot be read: {error.strerror}", "check its permissions") from error
-    visible = [entry for entry in entries if not entry.name.startswith(".")]
+    visible = []
+    for entry in entries:
+        if not entry.name.startswith("."):
+            visible.append(entry)
     return [entry for entry in visible if entry.suffix.lower() == suffix]
 
 

@@ -413,7 +413,9 @@ def names_file(root: Path) -> Path | None:
     if strict is not None:
         return strict
     labels = label_folders(root)
-    others = list(chain.from_iterable(files_in(root, suffix) for suffix in sorted(YAML))) if labels else []
+    others = []
+    if labels:
+        others = list(chain.from_iterable(files_in(root, suffix) for suffix in sorted(YAML)))
     others += files_in(root, DARKNET_NAMES)
     for folder in [root, *labels] if labels else ():
         others += [folder / name for name in CLASS_LISTS]
@@ -435,7 +437,9 @@ def _names(file: Path) -> dict[str, str]:
         labels = lines if "" in lines else labels_in(text)
         return {str(place): name for place, name in enumerate(labels)}
     names = _values_of(file).get("names")
-    rows = dict(enumerate(names)) if isinstance(names, list) else names
+    rows = names
+    if isinstance(names, list):
+        rows = dict(enumerate(names))
     if not isinstance(rows, dict) or not rows:
         raise UsageError(f"--data: '{file}' has no list 'names' of the classes", HINT)
     return {str(place): str(name) for place, name in rows.items()}
@@ -472,7 +476,9 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
                 if image is not None:
                     parts[image] = part_of(key)
     # One part alone is no split.
-    return parts if len(set(parts.values())) > 1 else {}
+    if len(set(parts.values())) > 1:
+        return parts
+    return {}
 
 
 def _existing(name: str, bases: Sequence[Path]) -> Path | None:

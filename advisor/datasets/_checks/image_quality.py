@@ -85,7 +85,9 @@ def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> It
     for measure in measures:
         for word, mask in _beyond(measure, survey.stats[measure.field]):
             # Only JPEGs have this quality; 0 stands for another format.
-            taken = mask & (survey.stats[measure.field] > 0) if measure.field == "jpeg_quality" else mask
+            taken = mask
+            if measure.field == "jpeg_quality":
+                taken = mask & (survey.stats[measure.field] > 0)
             yield from _report_images(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")
             if taken.sum() < FEW * count:
                 absent.append(word)

@@ -140,7 +140,9 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
     hint = f"add images that have a label, and images that lack it, at least {LEAST} of each"
     if (read.truth == UNKNOWN).all():
         hint = "write 1 or 0 where it is known: an empty cell, '?' and -1 say that nobody knows it"
-    more = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}" if lost else ""
+    more = ""
+    if lost:
+        more = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}"
     return UsageError(f"--data: '{path}' has no label that {LEAST} images have and {LEAST} lack: {why}{more}", hint)
 
 
@@ -155,11 +157,16 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     notes = list(read.notes)
     for places, why in ((few, "too few images have them"), (everywhere, "too few images lack them")):
         if places:
-            names = [f"'{read.classes[place]}' ({int(there[place])})" for place in places]
+            names = []
+            for place in places:
+                names.append(f"'{read.classes[place]}' ({int(there[place])})")
             what = phrase_count(len(places), "label is", "labels are")
             notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
     useless = {*few, *everywhere}
-    useful = [place for place in range(len(read.classes)) if place not in useless]
+    useful = []
+    for place in range(len(read.classes)):
+        if place not in useless:
+            useful.append(place)
     if not useful:
         raise _refuse_all_labels(read, path, " ".join(notes).removesuffix("."))
     truth = read.truth[:, useful]

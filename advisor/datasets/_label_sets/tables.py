@@ -111,7 +111,9 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
     stated = set(IMAGE_COLUMNS).union(*SPLIT.values())
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
-    others = {} if labels else {f"{_COLUMN}{title}": (title,) for title in titles if title not in stated}
+    others = {}
+    if not labels:
+        others = {f"{_COLUMN}{title}": (title,) for title in titles if title not in stated}
     names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}
     wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT)
     rows = defaultdict[Path, list[tuple[int, Entry, Mapping[str, str]]]](list)
@@ -221,7 +223,9 @@ def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
     word = cell.strip().casefold()
     if word in TRUE_WORDS:
         return True
-    return False if word in FALSE_WORDS or (minus_is_no and word in MINUS) else None
+    if word in FALSE_WORDS or (minus_is_no and word in MINUS):
+        return False
+    return None
 
 
 def _find_classes(table: Path, rows: Rows) -> dict[str, str]:

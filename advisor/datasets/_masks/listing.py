@@ -60,7 +60,9 @@ def list_masks(path: Path) -> MaskListing:
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", HINT)
     if path.is_file():
-        return _table(path) if path.suffix.lower() in SUFFIXES else _coco(path)
+        if path.suffix.lower() in SUFFIXES:
+            return _table(path)
+        return _coco(path)
     listing = _folders(path)
     if any(entry.mask for entry in listing.entries):
         return listing
@@ -73,7 +75,9 @@ def _table(path: Path) -> MaskListing:
     entries = []
     for number, row in read_rows(path, TABLE):
         entry = entry_of(path, number, row, TABLE)
-        mask = path.parent / entry.label.strip() if entry.label.strip() else None
+        mask = None
+        if entry.label.strip():
+            mask = path.parent / entry.label.strip()
         entries.append(MaskEntry(replace(entry, label=ONE_CLASS), mask))
     return MaskListing(path.parent, entries, _names(path.parent))
 
@@ -100,7 +104,9 @@ def _folders(root: Path) -> MaskListing:
     entries = []
     for key, file in images.items():
         part, folder, *_ = key
-        class_folder = file.parent.name if classes and folder and not part_of(folder) else ""
+        class_folder = ""
+        if classes and folder and not part_of(folder):
+            class_folder = file.parent.name
         entries.append(MaskEntry(Entry(file, ONE_CLASS, part or part_of(folder)), masks.get(key), class_folder))
     alone = []
     for key, file in masks.items():

@@ -88,7 +88,9 @@ class MaskSurvey:
         for image, mask in zip(dataset.images, self.masks, strict=True):
             if image.path not in left_out:
                 row = row_of(path, image)
-                mask_path = row_of(path, replace(image, path=Path(mask.path)))["path"] if mask.path else ""
+                mask_path = ""
+                if mask.path:
+                    mask_path = row_of(path, replace(image, path=Path(mask.path)))["path"]
                 rows.append(row | {"image": row["path"], "mask": mask_path})
         write_rows(path, ["image", "mask", *more_columns(dataset)], rows)
         return len(rows)
@@ -143,14 +145,20 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
     """Read a mask, by its entry, the size in which its image is stored, and how it is turned, as in EXIF."""
     entry, stored, turn = asked
     # In EXIF, 5 to 8 turn an image by a quarter, which swaps its sides.
-    size = stored[::-1] if turn > 4 else stored
+    size = stored
+    if turn > 4:
+        size = stored[::-1]
     read = _Read(entry, size)
     if entry.mask is None and entry.regions is None:
         # Sets of faults have no masks of good images. Elsewhere a mask that is missing is a mistake.
         every = {0: stored[0] * stored[1]}
-        return read._replace(values=every) if entry.folder else read._replace(fault="no mask")
+        if entry.folder:
+            return read._replace(values=every)
+        return read._replace(fault="no mask")
     try:
-        return _of_regions(read) if entry.mask is None else _of_file(read, entry.mask, turn)
+        if entry.mask is None:
+            return _of_regions(read)
+        return _of_file(read, entry.mask, turn)
     except Exception as error:  # pycocotools raises no class of its own
         if entry.mask is None:
             why = f": {error}" if isinstance(error, ContentError) else ""
@@ -163,7 +171,9 @@ def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
     values = read_values(data)
     # Tools save the mask of a turned photograph upright, or as the camera stored it. EXIF's 5 to 8 swap the sides.
     if values.shape not in (read.size, read.size[::-1] if turn > 4 else read.size):
-        shown = [f"{shape[1]}x{shape[0]}" for shape in (values.shape, read.size)]
+        shown = []
+        for shape in (values.shape, read.size):
+            shown.append(f"{shape[1]}x{shape[0]}")
         raise ContentError(f"it has {shown[0]} pixels, the image {shown[1]}")
     turned = 1 if values.shape == read.size else turn
     return read._replace(sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned)
@@ -197,7 +207,9 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
 
     def name_value(value: int, folder: str) -> str:
         if named and not binary:
-            unnamed = "" if value == IGNORED_LABEL else f"{UNKNOWN}{value}"
+            unnamed = ""
+            if value != IGNORED_LABEL:
+                unnamed = f"{UNKNOWN}{value}"
             return named.get(value, unnamed)
         if value == 0:
             return named.get(0, BACKGROUND)
@@ -206,7 +218,9 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
         if value == IGNORED_LABEL:
             return ""
         # A larger value is a colour, RGB as one number.
-        return f"class {value}" if value < IGNORED_LABEL else f"#{value:06x}"
+        if value < IGNORED_LABEL:
+            return f"class {value}"
+        return f"#{value:06x}"
 
     def name_learnt(value: int, folder: str) -> str:
         label = name_value(value, folder)

@@ -165,7 +165,9 @@ def class_name(value: object, names: Sequence[str]) -> str:
         return ""
     if not names or not isinstance(value, int):
         return str(value).strip()
-    return names[value] if value < len(names) else ""
+    if value < len(names):
+        return names[value]
+    return ""
 
 
 def refuse_file(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:

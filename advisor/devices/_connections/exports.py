@@ -28,7 +28,9 @@ def compare_export(
     inputs, outputs = _run_file(model)
     same, largest = compare_outputs(outputs, run(inputs))
     # The second run of LiteRT is skipped where the export is close enough anyway.
-    kernels = compare_outputs(outputs, _run_file(model, xnnpack=False)[1])[1] if largest > small else 0.0
+    kernels = 0.0
+    if largest > small:
+        kernels = compare_outputs(outputs, _run_file(model, xnnpack=False)[1])[1]
     return {"inputs": INPUTS, "same_answers": same, "largest_difference": largest, "kernels_difference": kernels}
 
 
@@ -48,7 +50,9 @@ def compare_outputs(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[A
         a = np.stack([outputs[position] for outputs in ours]).astype(np.float64)
         b = np.stack([outputs[position] for outputs in theirs]).astype(np.float64)
         # An 8-bit output has 256 steps, whatever part of them these inputs reach.
-        whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
+        whole = 255.0
+        if ours[0][position].dtype.kind not in "iu":
+            whole = max(float(np.ptp(a)), 1e-9)
         largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
     return same, largest
 

@@ -306,11 +306,20 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     table = base.table
     counts = (~np.isnan(table.values)).sum(axis=1)
     form = column.kind, column.precision
-    alike = [i for i in candidates if (table.columns[i].kind, table.columns[i].precision) == form]
+    alike = []
+    for i in candidates:
+        if (table.columns[i].kind, table.columns[i].precision) == form:
+            alike.append(i)
     alike = [i for i in alike if counts[i] >= _MEASURED_ENOUGH]
     package = column.runtime, column.kernels
-    same = [i for i in alike if (table.columns[i].runtime, table.columns[i].kernels) == package]
-    release = [i for i in same if not other_release(table.columns[i], column)]
+    same = []
+    for i in alike:
+        if (table.columns[i].runtime, table.columns[i].kernels) == package:
+            same.append(i)
+    release = []
+    for i in same:
+        if not other_release(table.columns[i], column):
+            release.append(i)
     # The nearest targets that are enough: the same release, else the same build, else the same kind and precision.
     chosen = next((columns for columns in (release, same, alike) if len(columns) >= _PEERS), [])
     return np.array(chosen, dtype=np.intp)

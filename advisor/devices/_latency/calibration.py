@@ -81,7 +81,9 @@ class Calibration:
         end = known[0] if standardised < known[0] else known[-1]
         beyond = 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
         left = min(corrected, 1 - corrected) * beyond**-TAIL
-        return left if standardised < known[0] else 1 - left
+        if standardised < known[0]:
+            return left
+        return 1 - left
 
     def quantile(self, regime: str, share: float) -> float:
         """Return the standardised error that a ``share`` of future errors does not exceed.
@@ -98,7 +100,9 @@ class Calibration:
         at_end = float(0.5 - (0.5 - LEVELS[0]) / widening)
         further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
         reach: float = max(abs(end), _LEAST_END) * (further - 1)
-        return end - reach if share < 0.5 else end + reach
+        if share < 0.5:
+            return end - reach
+        return end + reach
 
     def _find_quantiles(self, regime: str) -> tuple[tuple[float, ...], float]:
         """Return the quantiles of the regime, or of its kind, or of everything: the first that has enough errors.

@@ -148,7 +148,10 @@ class OperatorTimes:
 
     def covers(self, works: Works) -> bool:
         """Return whether operators of every kind in a network were timed; additions stand for kinds without weights."""
-        others = [work for work, _ in works if _kind_of(work) not in self._fitted]
+        others = []
+        for work, _ in works:
+            if _kind_of(work) not in self._fitted:
+                others.append(work)
         # An operator without weights takes about as long as an addition of its values; one with weights does not.
         return not others or ("ADD" in self._fitted and all(work.macs <= work.written for work in others))
 
@@ -216,7 +219,9 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
     shares = parts * coefficients / np.maximum(parts @ coefficients, 1e-3)[:, None]
     inverse = np.linalg.inv(cover + shares @ shares.T)
     left_out = inverse @ left / np.diag(inverse)
-    log_sd = max(_NOISE, float(np.sqrt(np.mean(np.square(left_out))))) if len(works) >= _ENOUGH else _FEW_SD
+    log_sd = _FEW_SD
+    if len(works) >= _ENOUGH:
+        log_sd = max(_NOISE, float(np.sqrt(np.mean(np.square(left_out)))))
     return _Fitted(kind, setting, coefficients, points, corrections, log_sd)
 
 
@@ -284,8 +289,14 @@ def network_times(
         return None
     operators = _operator_times(timed)
     known = model_operators()
-    known_times = [(known[name], milliseconds) for name, milliseconds in measured.items() if name in known]
-    anchors = [(works, milliseconds) for works, milliseconds in known_times if operators.covers(works)]
+    known_times = []
+    for name, milliseconds in measured.items():
+        if name in known:
+            known_times.append((known[name], milliseconds))
+    anchors = []
+    for works, milliseconds in known_times:
+        if operators.covers(works):
+            anchors.append((works, milliseconds))
     return NetworkTimes.of(operators, anchors)
 
 
@@ -295,7 +306,9 @@ _operator_times = lru_cache(maxsize=16)(OperatorTimes)  # a process that predict
 def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:
     """Return the operators of a model if all of them can be predicted from the kernels, else none."""
     works = model.operators or model_operators().get(model.name, ())
-    return works if works and times.operators.covers(works) else ()
+    if works and times.operators.covers(works):
+        return works
+    return ()
 
 
 @lru_cache(maxsize=1)

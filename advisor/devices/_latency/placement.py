@@ -141,9 +141,18 @@ def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices
 def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
     columns = base.table.columns
-    kind = [i for i in candidates if columns[i].kind == column.kind]
-    precision = [i for i in kind if columns[i].precision == column.precision]
-    runtime = [i for i in precision if columns[i].runtime == column.runtime]
+    kind = []
+    for i in candidates:
+        if columns[i].kind == column.kind:
+            kind.append(i)
+    precision = []
+    for i in kind:
+        if columns[i].precision == column.precision:
+            precision.append(i)
+    runtime = []
+    for i in precision:
+        if columns[i].runtime == column.runtime:
+            runtime.append(i)
     chosen = next(
         (columns_alike for columns_alike in (runtime, precision, kind) if len(columns_alike) >= ENOUGH_TARGETS),
         candidates,
@@ -287,7 +296,10 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
 
     XNNPACK's kernels are the same library in LiteRT 1 and 2, so a major release alone changes nothing there.
     """
-    others = [table.columns[i] for i in candidates if table.columns[i].kind == column.kind]
+    others = []
+    for i in candidates:
+        if table.columns[i].kind == column.kind:
+            others.append(table.columns[i])
     versions = set()
     for neighbour in others:
         if neighbour.version and comparable_builds(neighbour, column):
@@ -353,7 +365,10 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
     """
     counts = (~np.isnan(base.table.values)).sum(axis=1)
     known = (int(place) for place in candidates if counts[place] >= _ENOUGH)
-    siblings = [place for place in known if are_related_releases(base.table.columns[place], column)]
+    siblings = []
+    for place in known:
+        if are_related_releases(base.table.columns[place], column):
+            siblings.append(place)
     spreads = []
     for sibling in siblings:
         base, spread = _translate_base(base, column, sibling, candidates)
@@ -447,7 +462,9 @@ def _integer_instructions(column: Column) -> str:
 
     Empty for other processors, other precisions and cores that are not known.
     """
-    core = find_core(column.core) if column.kind == "cpu" and column.precision == "int8" else None
+    core = None
+    if column.kind == "cpu" and column.precision == "int8":
+        core = find_core(column.core)
     if core is None:
         return ""
     if core.i8mm:
@@ -468,4 +485,6 @@ def _list_gaps(table: LatencyTable, old: Column, new: Column, candidates: Indice
             versions = table.columns[before].version, table.columns[after].version
             if kind(table.columns[before]) == kind(new) and versions == (old.version, new.version):
                 gaps.append(table.values[after] - table.values[before])
-    return np.array(gaps) if gaps else np.full((1, len(table.models)), np.nan)
+    if gaps:
+        return np.array(gaps)
+    return np.full((1, len(table.models)), np.nan)

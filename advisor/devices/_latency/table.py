@@ -137,7 +137,9 @@ def arithmetic_of(runtime: str, precision: str) -> str:
     """Return the arithmetic (``float32``, ``float16`` or ``int8``) of a CPU runtime for files of a precision."""
     if precision in ("int8", "int16x8"):
         return "int8"
-    return "float16" if precision == "float16" or runtime in HALF_PRECISION else "float32"
+    if precision == "float16" or runtime in HALF_PRECISION:
+        return "float16"
+    return "float32"
 
 
 def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) -> tuple[float, ...] | None:
@@ -301,14 +303,19 @@ def find_likeness(column: Column, others: Iterable[Column]) -> str:
     A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
     processor that is not stated, are taken as known.
     """
-    kind = [known_column for known_column in others if known_column.kind == column.kind]
+    kind = []
+    for known_column in others:
+        if known_column.kind == column.kind:
+            kind.append(known_column)
     if column.core and all(known_column.core != column.core for known_column in kind):
         return "core"
     runtime = [known_column for known_column in kind if comparable_builds(known_column, column)]
     if not runtime:
         return "runtime"
     versions = {_release(known_column.version) for known_column in runtime} - {""}
-    return "version" if column.version and versions and _release(column.version) not in versions else "same"
+    if column.version and versions and _release(column.version) not in versions:
+        return "version"
+    return "same"
 
 
 def _release(version: str) -> str:
@@ -325,7 +332,9 @@ def count_releases(one: str, other: str) -> int:
     for name in left.keys() & right.keys():
         majors = abs(left[name][0] - right[name][0])
         # Minor releases of two major ones do not compare.
-        minors = 0 if majors else abs(left[name][1] - right[name][1])
+        minors = 0
+        if not majors:
+            minors = abs(left[name][1] - right[name][1])
         steps.append(MAJOR * majors + minors)
     return max(steps) if steps else UNSTATED
 
@@ -361,5 +370,7 @@ def same_cores(one: Column, other: Column) -> bool:
     """Return whether two targets run on as many cores of the same kind, at about the same clocks."""
     if one.kind != "cpu" or len(one.speed) != len(other.speed) or not one.speed:
         return one.speed == other.speed
-    gaps = [abs(mine - theirs) for mine, theirs in zip(one.speed, other.speed, strict=True)]
+    gaps = []
+    for mine, theirs in zip(one.speed, other.speed, strict=True):
+        gaps.append(abs(mine - theirs))
     return max(gaps[:2]) <= CLOCK_TOLERANCE and max(gaps[2:]) == 0

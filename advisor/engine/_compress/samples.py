@@ -96,7 +96,9 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
     order = random.Random(seed).sample(range(count), count)
     # With few samples, both halves would be too small: then all are used twice, and the report says so.
-    half = count // 2 if count >= 2 * FEWEST_IMAGES else count
+    half = count
+    if count >= 2 * FEWEST_IMAGES:
+        half = count // 2
     calibration = order[: min(half, CALIBRATION_IMAGES)]
     scored = order[half:][:SCORED] or order[:SCORED]
     origin = "that were not calibrated on" if count > half else "that were calibrated on, too"

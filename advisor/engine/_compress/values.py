@@ -150,7 +150,9 @@ class Compression:
     @property
     def metric(self) -> str:
         """The metric of the task; empty with samples."""
-        return "" if self.task == ANY_TASK else TASKS[self.task].metric
+        if self.task == ANY_TASK:
+            return ""
+        return TASKS[self.task].metric
 
     @property
     def good(self) -> tuple[RecipeResult, ...]:
@@ -171,8 +173,12 @@ def notes_text(notes: Mapping[str, Any]) -> str:
 def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:
     left = notes.get("float_operators")
     if left is not None:
-        more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
-        named = f": {', '.join(map(str, left[:NAMED]))}{more}" if left else ""
+        more = ""
+        if len(left) > NAMED:
+            more = f" and {len(left) - NAMED} more"
+        named = ""
+        if left:
+            named = f": {', '.join(map(str, left[:NAMED]))}{more}"
         yield f"{len(left)} operators left in float{named}"
         if "float_share" in notes:
             yield f"they compute {notes['float_share']:.0%} of the multiply-accumulates"

@@ -62,7 +62,9 @@ class Changes:
     @property
     def new_cards(self) -> tuple[str, ...]:
         """The cards to evaluate: none where they would have to be trained, because the run has images."""
-        return self.cards.names if self.run.question.data is None else ()
+        if self.run.question.data is None:
+            return self.cards.names
+        return ()
 
     @property
     def need_work(self) -> bool:
@@ -97,7 +99,9 @@ class Changes:
     def manifest(self) -> dict[str, object]:
         """Entries of the manifest that differ from the run's."""
         entries = {**host_manifest(read_section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
-        return {**entries, ENVIRONMENTS: dict(self.environments)} if self.environments else entries
+        if self.environments:
+            return {**entries, ENVIRONMENTS: dict(self.environments)}
+        return entries
 
 
 def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
@@ -108,7 +112,10 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     host_changes = _host_changes(run) if HOST in run.question.devices else ()
     changes = Changes(run, host_changes, find_card_changes(run))
     then = read_section(run.manifest, ENVIRONMENTS)
-    measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
+    measured = set()
+    for e in run.evaluations:
+        if e.remote is not None:
+            measured.add(e.configuration.target.device)
     # A device over a connection is not here to be asked, so its measurements stay; a runtime of this machine is.
     names = []
     for name in then:

@@ -77,7 +77,9 @@ def _has_lost(row: Evaluation, limit: float | None) -> bool:
     if limit is not None and row.drop.value > limit:
         return True
     # A measured drop counts if its interval excludes 0. An estimated one has no interval.
-    return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
+    if row.drop.low is not None:
+        return row.drop.low > 0
+    return row.drop.value >= CLEAR_POINTS
 
 
 def _training_images(run: LoadedRun) -> tuple[Path, ...]:
@@ -88,7 +90,9 @@ def _training_images(run: LoadedRun) -> tuple[Path, ...]:
         return ()
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
     paths = tuple(root / str(row.get("path")) for row in chosen)
-    return paths if all(path.is_file() for path in paths) else ()
+    if all(path.is_file() for path in paths):
+        return paths
+    return ()
 
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:

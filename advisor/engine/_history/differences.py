@@ -103,7 +103,9 @@ def _versions(run: LoadedRun) -> dict[str, str]:
 
 def _question(run: LoadedRun) -> dict[str, str]:
     values = {name: _text(run.request.written[name]) for name in QUESTION_OPTIONS}
-    costs = sha256_json(values["costs"])[:16] if values["costs"] else ""
+    costs = ""
+    if values["costs"]:
+        costs = sha256_json(values["costs"])[:16]
     return {**values, "prefer": str(run.question.preference), "metric": run.question.metric, "costs": costs}
 
 
@@ -156,7 +158,9 @@ def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]
     for evaluation in run.evaluations:
         configuration = evaluation.configuration
         if configuration.card in cards and configuration.target.device in devices:
-            reason = "" if evaluation.status is Status.OK else f": {evaluation.reason}"
+            reason = ""
+            if evaluation.status is not Status.OK:
+                reason = f": {evaluation.reason}"
             # Of two searches that their limits ended, the limits differ, and nothing of the file.
             is_left = evaluation.stage == StageName.STOP
             forms[configuration.name] = "not reached" if is_left else f"{evaluation.status}{reason}"
@@ -166,7 +170,9 @@ def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]
 def _text(value: object) -> str:
     if value is None or value == "" or value == []:
         return ""
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,10 @@ def find_disagreements(
     """
     if pick is None or pick.configuration.compression == FLOAT:
         return None
-    floats = [evaluation for evaluation in evaluations if evaluation.variant == (*pick.network, FLOAT)]
+    floats = []
+    for evaluation in evaluations:
+        if evaluation.variant == (*pick.network, FLOAT):
+            floats.append(evaluation)
     split = run.read_json("split.json")
     # Both files must have answered the same part. A run without finalists has answers on validation only.
     for part, name in PARTS.items():
@@ -145,7 +148,9 @@ def find_disagreements(
         compressed = _answers(run, pick, part, images)
         other = next(filter(None, (_answers(run, evaluation, part, images) for evaluation in floats)), ())
         if compressed and other:
-            rows = [Disagreement(*image, *pair) for image, *pair in zip(images, compressed, other, strict=True)]
+            rows = []
+            for image, *pair in zip(images, compressed, other, strict=True):
+                rows.append(Disagreement(*image, *pair))
             differing = [row for row in rows if row.own.label != row.floats.label]
             # Images on which exactly one file is right come first: they are what the compression costs or gains.
             differing.sort(key=lambda row: (not any(row.right), row.right[0]))
@@ -158,7 +163,9 @@ def _answers(
 ) -> list[ImageAnswer]:
     """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions."""
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
-    labels = read_image_array(run, judged.file) if judged and judged.file else None
+    labels = None
+    if judged and judged.file:
+        labels = read_image_array(run, judged.file)
     if judged is None or labels is None or labels.dtype.kind not in "iu" or labels.shape != (len(images),):
         return []
     mistakes = judged.confidence.mistakes if judged.confidence else ()
@@ -200,7 +207,9 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     run = load_run(folder.path)
     lines = folder.evaluations_file.name
     split = folder.read_json("split.json")
-    counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
+    counts = {}
+    for part in (TRAIN, VALIDATION, HOLDOUT):
+        counts[part] = len(split.get(part) or ())
     # Copies of images of an earlier part are in no part (decision 0119).
     images = sum(read_section(run.dataset, "pictures_per_class").values()) - sum(
         read_section(run.dataset, "copies").values()
@@ -294,8 +303,13 @@ def find_incumbents(
 def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
     """Return the file trained here with the highest accuracy on the hold-out; None if none ran there."""
     trained = [evaluation for evaluation in evaluations if not evaluation.card_facts.as_it_is]
-    judged = [(row.holdout_accuracy.value, row) for row in trained if row.holdout_accuracy]
-    return max(judged, key=lambda pair: pair[0])[1] if judged else None
+    judged = []
+    for row in trained:
+        if row.holdout_accuracy:
+            judged.append((row.holdout_accuracy.value, row))
+    if judged:
+        return max(judged, key=lambda pair: pair[0])[1]
+    return None
 
 
 def _compare_rival(
@@ -303,7 +317,9 @@ def _compare_rival(
 ) -> Incumbent:
     if shipped.configuration.card == pick.configuration.card:
         # It may have learnt the validation images that chose it, so the hold-out alone tells the two apart.
-        points = _measure_gain(run, rival, pick, HOLDOUT) if rival is not None else None
+        points = None
+        if rival is not None:
+            points = _measure_gain(run, rival, pick, HOLDOUT)
         return Incumbent(shipped, True, points, PARTS[HOLDOUT] if points else "", rival)
     for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
         points = _measure_gain(run, shipped, pick, part)

@@ -251,7 +251,10 @@ class Session:
             again, answers, remarks = remeasure_files(here_only, self.tell)
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
         # Timings of this machine are new by now, and the predictions below start from them.
-        others = [e for e in evaluations if e.configuration.target.device not in names]
+        others = []
+        for e in evaluations:
+            if e.configuration.target.device not in names:
+                others.append(e)
         anew = list[Evaluation]()
         for device in changes.devices:
             anew += self._anew(run, evaluations, device)
@@ -281,7 +284,9 @@ class Session:
             return tuple(measured)
         limits = run.question.limits
         predicted = self.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
-        return run_here(run, predicted, device, self.tell) if device.local else predicted
+        if device.local:
+            return run_here(run, predicted, device, self.tell)
+        return predicted
 
 
 def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: Search) -> RunFolder:
@@ -301,8 +306,14 @@ def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]
 def remeasure_files(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[str, ...]]:
     """Time every artefact again, score it where the images are the same; return also answers and what was not done."""
     images, remark = _same_images(run, tell)
-    succeeded = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
-    others = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
+    succeeded = []
+    for evaluation in run.evaluations:
+        if evaluation.status is Status.OK:
+            succeeded.append(evaluation)
+    others = []
+    for evaluation in run.evaluations:
+        if evaluation.status is not Status.OK:
+            others.append(evaluation)
 
     async def measure(walker: Walker) -> list[HeldOut]:
         timed = [await _time(run, walker, evaluation) for evaluation in succeeded]
@@ -418,7 +429,9 @@ def run_here(run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDe
 
 async def _run_one(run: LoadedRun, walker: Walker, evaluation: Evaluation, device: TargetDevice) -> Evaluation:
     """Return an evaluation as measured in a runtime of this machine, or with the arena of a microcontroller."""
-    problem = artefact_problem(run.folder, evaluation) if evaluation.status is Status.OK else None
+    problem = None
+    if evaluation.status is Status.OK:
+        problem = artefact_problem(run.folder, evaluation)
     if problem is not None and device.runtime is not None:
         return replace(evaluation, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))
     if problem is not None or evaluation.status is not Status.OK or device.local is None:

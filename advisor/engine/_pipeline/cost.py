@@ -184,7 +184,9 @@ def labels_s(images: int, landmarks: int) -> float:
 
 def feature_parts(images: int) -> int:
     """Return into how many parts the reading of images is cut: one a core, and of large sets what a kill may lose."""
-    return 1 if images <= FEW_IMAGES else max(FEATURE_PARTS, -(-images // IMAGES_A_PART))
+    if images <= FEW_IMAGES:
+        return 1
+    return max(FEATURE_PARTS, -(-images // IMAGES_A_PART))
 
 
 def rough_latency_ms(card: Card, recipe: str) -> float:
@@ -389,10 +391,15 @@ def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float
     Such a fine-tuning has the ratio of the others, else the median of all stages.
     """
     trainings = [stage for stage in StageName if recipe_of(stage).tunes_backbone]
-    known = [pace[stage] for stage in trainings if stage in pace]
+    known = []
+    for stage in trainings:
+        if stage in pace:
+            known.append(pace[stage])
     if not known and StageName.FEATURES in pace:
         known = list(pace.values())
-    return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
+    if known:
+        return {**dict.fromkeys(trainings, statistics.median(known)), **pace}
+    return pace
 
 
 def _of_kind(ratios: tuple[CostRatio, ...], disturbed: bool) -> tuple[CostRatio, ...]:

@@ -58,7 +58,9 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     source = workload.question.of_task.model(card, training, purpose, workload)
     recipes = workload.recipes_of(training)
     scope = Scope(card.name, training, compression, purpose)
-    shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
+    shared = None
+    if shares_calibration(compression, recipes):
+        shared = calibration(card, training, purpose, workload)
     return compress_float(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
@@ -371,7 +373,9 @@ class CostModel:
         workload = self.workload
         if scope.compression:
             return 1
-        return len(workload.recipes_of(scope.training)) if scope.training else len(workload.variants)
+        if scope.training:
+            return len(workload.recipes_of(scope.training))
+        return len(workload.variants)
 
     def variant_s(self, card: Card, variant: RecipePair) -> float:
         """Return the seconds of one variant, with its share of what the card's variants have in common.

@@ -71,7 +71,9 @@ class FormCosts:
         if step not in self._expected:
             fastest = self._find_fastest(step)
             # A card that was timed has its own estimates. The others are off by as much as those that were timed.
-            others = [] if step.network.card in self._slower else list(self._slower.values())
+            others = []
+            if step.network.card not in self._slower:
+                others = list(self._slower.values())
             latency_ms = fastest.latency_ms * math.exp(sum(others) / max(1, len(others)))
             # Of the limits, only that of the latency has a chance before a result. The others are taken as met.
             chance = 1.0

@@ -144,7 +144,10 @@ class SearchRule:
         has_time = is_first or self.prices.share((step,)) > 0.0
         if not step.network.tuned:
             return has_time and not any(map(prospects.is_open, needed))
-        heads = [prospects.find_float(network) for network in prospects.forms if not network.tuned]
+        heads = []
+        for network in prospects.forms:
+            if not network.tuned:
+                heads.append(prospects.find_float(network))
         if any(prospects.is_open(head) and self.prices.share((head,)) for head in heads):
             return False
         is_ready = all(other in prospects.results for other in needed)
@@ -229,7 +232,9 @@ class SearchRule:
         # gets in any case.
         if not first.network.tuned:
             return () if first in begun else (first,)
-        return () if begun else tuple(step for step in plan.steps if step.network == first.network)
+        if begun:
+            return ()
+        return tuple(step for step in plan.steps if step.network == first.network)
 
     def _rank_first_steps(
         self,
@@ -241,10 +246,17 @@ class SearchRule:
         """Return what a search may begin with, the best first: a step that surely brings a result in time."""
         # A training takes minutes, so an early answer is worth more than information.
         if self._trains(plan.steps[:1]):
-            heads = [candidate for candidate in candidates if len(candidate.steps) == 1]
-            by_price = [Information(net_gains[head] / head.price_s, head.steps[0]) for head in heads]
+            heads = []
+            for candidate in candidates:
+                if len(candidate.steps) == 1:
+                    heads.append(candidate)
+            by_price = []
+            for head in heads:
+                by_price.append(Information(net_gains[head] / head.price_s, head.steps[0]))
             informing = sorted(by_price, reverse=True)
-        earliest = self._find_earliest(net_gains, net_gains[plan]) if self._has_time_limit else plan
+        earliest = plan
+        if self._has_time_limit:
+            earliest = self._find_earliest(net_gains, net_gains[plan])
         informing = [*informing, Information(0.0, earliest.steps[0])]
         sure = []
         for gain in informing:

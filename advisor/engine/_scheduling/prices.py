@@ -137,7 +137,9 @@ class Prices:
             return float(others_s <= left_s)
         share = min(1.0, (left_s - others_s) / tuning_s)
         shortens = all(stage.shortens for stage in stages if _tunes(stage))
-        return share if share == 1.0 or (shortens and share > LEAST_SHARE) else 0.0
+        if share == 1.0 or (shortens and share > LEAST_SHARE):
+            return share
+        return 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""
@@ -159,7 +161,9 @@ class Prices:
     def later(self, begun_s: Callable[[], float]) -> Prices:
         """Return these prices for work that comes ``begun_s()`` seconds later."""
         time_limit = self._time_limit
-        moved = None if time_limit is None else replace(time_limit, left_s=lambda: time_limit.left_s() - begun_s())
+        moved = None
+        if time_limit is not None:
+            moved = replace(time_limit, left_s=lambda: time_limit.left_s() - begun_s())
         other = Prices(self._plan, moved)
         other.finished = set(self.finished)
         return other
@@ -175,7 +179,10 @@ class Prices:
         A training that is not ``whole`` ships itself: the files that are compared are those that ship.
         """
         missing = self.missing(FormStep(network, form) for form in forms)
-        stages = [stage for stage in missing if stage.scope.training == network.training != stage.name]
+        stages = []
+        for stage in missing:
+            if stage.scope.training == network.training != stage.name:
+                stages.append(stage)
         if not whole or self._plan.cores > 1:
             # Several cores make the files that are compared beside the final training; one core makes them after it.
             made_once = Purpose.SHIP if not whole else Purpose.COMPARE

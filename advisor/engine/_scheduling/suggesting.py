@@ -92,7 +92,10 @@ class CostEstimates:
         slower = {}
         for recipe in plan.forms:
             # By the other thread counts of a recipe, as far as they were measured.
-            of_recipe = [pair for point, pair in pairs.items() if point[0] == recipe]
+            of_recipe = []
+            for point, pair in pairs.items():
+                if point[0] == recipe:
+                    of_recipe.append(pair)
             slower[recipe] = _mean_ratio(of_recipe or list(pairs.values()))
         sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.forms}
         costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants_of(card)}
@@ -116,7 +119,9 @@ class CostEstimates:
         costs = plan.costs.of_card(card)
         cost_s = costs.own_s[training, recipe] / len(plan.threads)
         trained = any(training == done for done, _ in measured.done)
-        return cost_s if trained else cost_s + costs.trained_s[training] / len(plan.recipes) / len(plan.threads)
+        if trained:
+            return cost_s
+        return cost_s + costs.trained_s[training] / len(plan.recipes) / len(plan.threads)
 
 
 def _mean_ratio(pairs: Collection[tuple[float, float]]) -> float:
@@ -125,7 +130,9 @@ def _mean_ratio(pairs: Collection[tuple[float, float]]) -> float:
     for measured, rough in pairs:
         if measured > 0:
             ratios.append(math.log(measured / rough))
-    return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0
+    if ratios:
+        return math.exp(sum(ratios) / len(ratios))
+    return 1.0
 
 
 def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:

@@ -84,7 +84,9 @@ class Plan:
     @property
     def threads(self) -> tuple[int, ...]:
         """CPU thread counts."""
-        return (self.lead.threads,) if self.lead else self.workload.question.thread_counts
+        if self.lead:
+            return (self.lead.threads,)
+        return self.workload.question.thread_counts
 
     def shift_of(self, training: str) -> tuple[float, float]:
         """Return what a recipe is expected to gain on these images, see :func:`advisor.core.shift_of`."""
@@ -161,7 +163,9 @@ class Plan:
         # The pick may be any card that was begun, so the reserve must do for the most expensive one.
         price_s = max((prices[name] for name in begun), default=median(prices.values()))
         judging_s = JUDGED_FILES * price_s / self.cores
-        return judging_s if limit_s is None else min(judging_s, JUDGING_SHARE * limit_s)
+        if limit_s is None:
+            return judging_s
+        return min(judging_s, JUDGING_SHARE * limit_s)
 
     def _holdout_s(self, card: Card) -> float:
         judging_s = self.holdout * self.workload.question.of_task.judging_s
@@ -263,7 +267,10 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
     for evaluation in run.evaluations():
         if evaluation.status is not Status.FAILED and evaluation.stage not in UNDECIDED:
             ended.append(evaluation)
-    done = {e.configuration: e for e in ended if e.configuration in planned}
+    done = {}
+    for e in ended:
+        if e.configuration in planned:
+            done[e.configuration] = e
     for configuration, reason in rule_out(plan, rules).items():
         if configuration not in done:
             done[configuration] = plan.skipped(configuration, reason, StageName.PLAN)
@@ -294,7 +301,10 @@ def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuratio
     """Return the cards with the fewest MACs of those that were too slow; none if anything was evaluated."""
     if any(e.status is Status.OK for e in evaluations):
         return []
-    screened = {e.configuration.card for e in evaluations if e.stage in TOO_SLOW}
+    screened = set()
+    for e in evaluations:
+        if e.stage in TOO_SLOW:
+            screened.add(e.configuration.card)
     fewest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
     names = {card.name for card in fewest}
     chosen = []

@@ -89,7 +89,9 @@ def _measure_latencies(
     """Return the latencies of the rows that may be on the front; without TensorFlow, of those with a graph file."""
     threads = device.target.threads
     filled = [row for row in rows if not row.card.needs_converter]
-    kind = LIGHT if len(filled) == len(rows) else HEAVY
+    kind = HEAVY
+    if len(filled) == len(rows):
+        kind = LIGHT
     if kind == HEAVY:
         try:
             require_training("a card without a graph file")

@@ -94,15 +94,21 @@ class Network:
     def plain(self, index: int) -> Any:
         """Return a computed tensor in the file's order of dimensions."""
         value = self.value(index)
-        return Builder.transpose(x=value, perm=TO_FILE) if len(self.tensor(index).shape) == IMAGE_RANK else value
+        if len(self.tensor(index).shape) == IMAGE_RANK:
+            return Builder.transpose(x=value, perm=TO_FILE)
+        return value
 
 
 def _in_order(values: NDArray[Any]) -> NDArray[Any]:
-    return values.transpose(TO_CORE) if values.ndim == IMAGE_RANK else values
+    if values.ndim == IMAGE_RANK:
+        return values.transpose(TO_CORE)
+    return values
 
 
 def _order_axes(value: Any, rank: int) -> Any:
-    return Builder.transpose(x=value, perm=TO_CORE) if rank == IMAGE_RANK else value
+    if rank == IMAGE_RANK:
+        return Builder.transpose(x=value, perm=TO_CORE)
+    return value
 
 
 def _padding_of(network: Network, operator: Operator, kernel: Sequence[int]) -> list[int]:
@@ -134,7 +140,9 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
     # A depthwise kernel is (1, height, width, channels) in the file, others begin with the output channels.
     weight = kernel.transpose(3, 0, 1, 2) if depthwise else kernel.transpose(0, 3, 1, 2)
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
-    more = {"bias": network.constant(bias)} if bias >= 0 else {}
+    more = {}
+    if bias >= 0:
+        more = {"bias": network.constant(bias)}
     convolved = Builder.conv(
         x=network.value(operator.inputs[0]),
         weight=weight,
@@ -151,7 +159,9 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
 def _dense(network: Network, operator: Operator) -> list[Any]:
     weight = network.constant(operator.inputs[1])
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
-    more = {"bias": network.constant(bias)} if bias >= 0 else {}
+    more = {}
+    if bias >= 0:
+        more = {"bias": network.constant(bias)}
     rows = Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
     shape = network.tensor(operator.outputs[0]).shape
     scores = Builder.linear(x=rows, weight=weight, **more)
@@ -162,7 +172,9 @@ def _dense(network: Network, operator: Operator) -> list[Any]:
 
 def _flatten(network: Network, index: int) -> Any:
     """Return a tensor whose values are in the file's order; one of a single position is as it is."""
-    return network.value(index) if _has_one_position(network.tensor(index).shape) else network.plain(index)
+    if _has_one_position(network.tensor(index).shape):
+        return network.value(index)
+    return network.plain(index)
 
 
 def _has_one_position(shape: Sequence[int]) -> bool:
@@ -215,8 +227,12 @@ def _reduce(make: Callable[..., Any], network: Network, operator: Operator) -> l
 
 def _pad(network: Network, operator: Operator) -> list[Any]:
     added = network.constant(operator.inputs[1]).astype(np.int32)
-    value = float(network.constant(operator.inputs[2]).reshape(-1)[0]) if len(operator.inputs) > 2 else 0.0
-    ordered = added[list(TO_CORE)] if len(added) == IMAGE_RANK else added
+    value = 0.0
+    if len(operator.inputs) > 2:
+        value = float(network.constant(operator.inputs[2]).reshape(-1)[0])
+    ordered = added
+    if len(added) == IMAGE_RANK:
+        ordered = added[list(TO_CORE)]
     # Core ML pads the last dimensions.
     while len(ordered) > 1 and not ordered[0].any():
         ordered = ordered[1:]
@@ -230,13 +246,17 @@ def _join(network: Network, operator: Operator) -> list[Any]:
 
 def _axis(network: Network, index: int, axis: int) -> int:
     rank = len(network.tensor(index).shape)
-    return PLACE[axis % rank] if rank == IMAGE_RANK else axis % rank
+    if rank == IMAGE_RANK:
+        return PLACE[axis % rank]
+    return axis % rank
 
 
 def _split(network: Network, operator: Operator) -> list[Any]:
     axis = _axis(network, operator.inputs[1], int(network.constant(operator.inputs[0]).reshape(-1)[0]))
     parts = Builder.split(x=network.value(operator.inputs[1]), num_splits=len(operator.outputs), axis=axis)
-    return list(parts) if isinstance(parts, (list, tuple)) else [parts]
+    if isinstance(parts, (list, tuple)):
+        return list(parts)
+    return [parts]
 
 
 def _transpose(network: Network, operator: Operator) -> list[Any]:
@@ -273,7 +293,9 @@ def _ends_of(side: int, first: int, last: int, step: int, count: int) -> tuple[i
 def _softmax(network: Network, operator: Operator) -> list[Any]:
     value = network.value(operator.inputs[0])
     beta = float(operator.options.get("beta", 1.0))
-    scaled = value if beta == 1.0 else Builder.mul(x=value, y=np.float32(beta))
+    scaled = value
+    if beta != 1.0:
+        scaled = Builder.mul(x=value, y=np.float32(beta))
     return [Builder.softmax(x=scaled, axis=_axis(network, operator.inputs[0], -1))]
 
 

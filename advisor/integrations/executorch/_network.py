@@ -148,7 +148,9 @@ def _as_image(tensor: torch.Tensor) -> torch.Tensor:
 
 def _convolve(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     kernel = operands[1].tensor
-    bias = operands[2].tensor if len(operands) > 2 else None
+    bias = None
+    if len(operands) > 2:
+        bias = operands[2].tensor
     dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
     strides = int(options["stride_h"]), int(options["stride_w"])
     data, even = _pad_data(operands[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
@@ -184,7 +186,9 @@ def _pad_data(
 
 def _dense(operands: Operands, _: Options, shape: Shape) -> list[_Value]:
     kernel = operands[1].tensor
-    bias = operands[2].tensor if len(operands) > 2 else None
+    bias = None
+    if len(operands) > 2:
+        bias = operands[2].tensor
     data = operands[0].last.reshape(-1, kernel.shape[1])
     return [_Value(functional.linear(data, kernel, bias).reshape(shape))]
 

@@ -210,7 +210,9 @@ class Tools:
 
 
 async def _read(stream: Any) -> str:
-    return b"".join([part async for part in stream]).decode("utf-8", "replace") if stream else ""
+    if stream:
+        return b"".join([part async for part in stream]).decode("utf-8", "replace")
+    return ""
 
 
 async def _follow(process: Process, said: list[str], ctx: Context[Any, Any] | None, total_s: float | None) -> None:

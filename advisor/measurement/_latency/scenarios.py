@@ -227,10 +227,17 @@ def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) ->
     alone = {result.threads: result for result in timing.results}
     beside = {result.threads: result.wall.median for result in loaded}
     if 1 not in alone or len(alone) < 2:
-        times = [f"{plural(count, 'thread')}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
-        return (f"during a load on the other processors, {', '.join(times)}",) if times else ()
+        times = []
+        for count, time_ms in beside.items():
+            times.append(f"{plural(count, 'thread')}: {time_ms:.2f} ms")
+        if times:
+            return (f"during a load on the other processors, {', '.join(times)}",)
+        return ()
     # Thread counts that were timed under different loads cannot be compared.
-    contended = [count for count, row in alone.items() if row.contended]
+    contended = []
+    for count, row in alone.items():
+        if row.contended:
+            contended.append(count)
     if contended:
         counts = " and ".join(plural(count, "thread") for count in contended)
         first = f"the machine was contended at {counts}: measure again on a quiet machine to compare counts"

@@ -117,7 +117,9 @@ class Marked:
             drawn = arrays["drawn"].max(axis=(1, 2))
         labels = np.array(part.labels)
         scores = heats.max(axis=(1, 2))
-        faulty = scores[labels > 0] if labels.any() else drawn
+        faulty = drawn
+        if labels.any():
+            faulty = scores[labels > 0]
         return cls(scores[labels == 0], faulty, heats, labels)
 
     @property

@@ -56,7 +56,9 @@ def survey_faults(path: Path, progress: Progress | None = None, most: int | None
     names = read.dataset.classes
     order = (good, *sorted(set(names) - {good}))
     images = tuple(replace(image, label=order.index(names[image.label])) for image in read.dataset.images)
-    mask_paths = [masks.get((image.path.parent.name, image.path.stem), "") if image.label else "" for image in images]
+    mask_paths = []
+    for image in images:
+        mask_paths.append(masks.get((image.path.parent.name, image.path.stem), "") if image.label else "")
     return replace(read, dataset=replace(read.dataset, classes=order, images=images)), mask_paths
 
 
@@ -105,7 +107,9 @@ def copies(read: Survey) -> tuple[Pair, ...]:
     """Return pairs of near copies; none where most images are alike, as those of one part from one place are."""
     pairs = near_duplicates(read.thumbnails)
     count = len(read.dataset.images)
-    return () if max(map(len, group_pairs(pairs, count)), default=0) > ALIKE * count else pairs
+    if max(map(len, group_pairs(pairs, count)), default=0) > ALIKE * count:
+        return ()
+    return pairs
 
 
 def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:

@@ -56,7 +56,9 @@ class OwnClassifiers:
         target.write_bytes(edited)
         cost = count(read(edited, name))
         master, has_features = classifier.with_features(edited, name)
-        width = read(master).outputs[1].shape[-1] if has_features else None
+        width = None
+        if has_features:
+            width = read(master).outputs[1].shape[-1]
         return ModelFacts(input_size, classes, cost.parameters, cost.macs, width, metadata)
 
     def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
@@ -151,7 +153,9 @@ class Classified:
         answers = accuracy.read_answers(file)
         part = images.part(Role.VALIDATION)
         measured = accuracy.measure_accuracy(answers, accuracy.read_answers(floats), part.labels, images.classes)
-        learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats) if folds else None
+        learnt = None
+        if folds:
+            learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats)
         scores = metrics.score_metrics(file, images, Role.VALIDATION, question.costs)
         by_class = replace(
             measured.answers,

@@ -113,7 +113,9 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
     # Powers of differences from the largest logit cannot overflow, and the loss is the same.
     most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
     planes = [plane - most for plane in tf.unstack(logs)]
-    wanted = [tf.cast(labels == number, tf.float32) for number in range(len(planes))]
+    wanted = []
+    for number in range(len(planes)):
+        wanted.append(tf.cast(labels == number, tf.float32))
     odds = list(map(tf.exp, planes))
     share = counts / tf.add_n(odds)
     adjusted = tf.add_n([ratio * math.exp(more) for ratio, more in zip(odds, adjustment, strict=True)])

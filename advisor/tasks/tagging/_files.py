@@ -90,7 +90,9 @@ class TagScores:
         """Return the average precision of each label with its range; None as for ``by_class``."""
         ranges = []
         for label, value in enumerate(self.by_class):
-            interval = None if np.isnan(value) else self._range(float(value), self._without[:, label])
+            interval = None
+            if not np.isnan(value):
+                interval = self._range(float(value), self._without[:, label])
             ranges.append(interval)
         return ranges
 
@@ -135,9 +137,15 @@ class TagScores:
         """Return what is missed and what is wrong in an image, in words."""
         flags = self.flags[place]
         known = self.truth[place]
-        missed = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 0)).tolist()]
-        wrong = [classes[label] for label in np.flatnonzero((known == 0) & (flags == 1)).tolist()]
-        right = [classes[label] for label in np.flatnonzero((known == 1) & (flags == 1)).tolist()]
+        missed = []
+        for label in np.flatnonzero((known == 1) & (flags == 0)).tolist():
+            missed.append(classes[label])
+        wrong = []
+        for label in np.flatnonzero((known == 0) & (flags == 1)).tolist():
+            wrong.append(classes[label])
+        right = []
+        for label in np.flatnonzero((known == 1) & (flags == 1)).tolist():
+            right.append(classes[label])
         parts = (("found", right), ("missed", missed), ("wrong", wrong))
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "no label, none found"
 

@@ -172,7 +172,9 @@ def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int)
     for objects_of_image in objects:
         sure = np.ones(len(objects_of_image.labels), np.float32)
         true.append(Detections(objects_of_image.boxes, objects_of_image.labels, sure))
-    marks = [find_centres(1 / (1 + np.exp(-logits_of_image)), THRESHOLDS[0]) for logits_of_image in logits]
+    marks = []
+    for logits_of_image in logits:
+        marks.append(find_centres(1 / (1 + np.exp(-logits_of_image)), THRESHOLDS[0]))
     scores = []
     for threshold in THRESHOLDS.tolist():
         table = count_boxes(match_centres(true, marks, threshold), classes).sum(axis=0)

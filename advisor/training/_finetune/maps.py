@@ -73,8 +73,13 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
     place_of_cut = place[cut._keras_history[0].name]
     # The upper part cannot compute the means of levels below the cut, so the lower part gives them.
     means_with_levels = zip(means_of_levels, levels, strict=True)
-    below = [mean for mean, level in means_with_levels if place[level] < place_of_cut]
-    joined = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below]) if below else cut
+    below = []
+    for mean, level in means_with_levels:
+        if place[level] < place_of_cut:
+            below.append(mean)
+    joined = cut
+    if below:
+        joined = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below])
     whole = keras.Input(body.input.shape[1:], name="pictures")
     lower = keras.Model(whole, keras.Model(body.input, joined)(model.get_layer("normal")(whole)))
     top = keras.Model([cut, *below], body.outputs[0], name="backbone")
@@ -311,7 +316,9 @@ class Computed:
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
         places = np.arange(len(self._images))
-        parts = [places[start : start + _BATCH] for start in range(0, len(places), _BATCH)]
+        parts = []
+        for start in range(0, len(places), _BATCH):
+            parts.append(places[start : start + _BATCH])
         with ThreadPoolExecutor(self._threads) as pool:
             for rows_and_maps in pool.map(lambda part: self._of(part, copies), parts):
                 yield from rows_and_maps
@@ -333,7 +340,9 @@ class Computed:
                 plain = self._read_images(changing if copies else changing[:0])
             rounds = 1 + copies if len(changing) else 1
             for copy in range(1, rounds):
-                pixels = self._read_images(changing, capture, (seed, copy)) if capture else plain
+                pixels = plain
+                if capture:
+                    pixels = self._read_images(changing, capture, (seed, copy))
                 rows = changing + copy * len(self._images)
                 changed = change_pixels(pixels, self._hyperparameters.augmentation, (seed, int(rows[0])))
                 rows_and_maps.append((rows, run(changed)))

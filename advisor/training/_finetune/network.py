@@ -252,7 +252,9 @@ def first_head(
     labels = np.asarray(data.labels, dtype=np.int64)
     targets = labels[learnt].tolist()
     classes = int(labels.max()) + 1
-    groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
+    groups = ()
+    if len(data.groups):
+        groups = np.asarray(data.groups)[learnt].tolist()
     head = data.head
     if head is None or (head.facts.kind == ALL_LEVELS and not levels):
         head = train_head(features_read, targets, classes, hyperparameters.seed, groups=groups, last=last)

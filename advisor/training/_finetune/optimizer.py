@@ -174,7 +174,9 @@ def _list_trained(
         for variable in layer.trainable_variables:
             # Kernels have two axes or more. Offsets and scales are few, and pulling them to 0 would only bias the
             # network.
-            decay = hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0
+            decay = 0.0
+            if len(variable.shape) > 1:
+                decay = hyperparameters.weight_decay
             yield variable, rate, decay, hyperparameters.l2_sp
     for variable in model.get_layer("head").trainable_variables:
         yield variable, hyperparameters.head_rate, 0.0, 0.0

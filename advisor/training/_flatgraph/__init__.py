@@ -77,7 +77,9 @@ class Graph:
             if node.name == "SOFTMAX":
                 return node.inputs[0]
         output = self.outputs[0]
-        return output if len(self.tables.subgraphs[0].tensors[output].shape) <= 2 else None
+        if len(self.tables.subgraphs[0].tensors[output].shape) <= 2:
+            return output
+        return None
 
     @property
     def first(self) -> tuple[Node, ...]:
@@ -172,7 +174,9 @@ def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Ten
     bounds = {kinds.RELU6: (0.0, 6.0), kinds.RELU_N1_TO_1: (-1.0, 1.0)}
     if activation in bounds:
         return tf.clip_by_value(value, *bounds[activation])
-    return tf.nn.relu(value) if activation == kinds.RELU else tf.tanh(value)
+    if activation == kinds.RELU:
+        return tf.nn.relu(value)
+    return tf.tanh(value)
 
 
 def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
@@ -183,7 +187,9 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
     match name:
         case "CONV_2D" | "DEPTHWISE_CONV_2D" | "FULLY_CONNECTED":
             product = _compute_linear(name, options, first, inputs[1])
-            return product + inputs[2] if len(inputs) > 2 else product
+            if len(inputs) > 2:
+                return product + inputs[2]
+            return product
         case "ADD" | "SUB" | "MUL" | "DIV":
             return {"ADD": tf.add, "SUB": tf.subtract, "MUL": tf.multiply, "DIV": tf.divide}[name](*inputs)
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":

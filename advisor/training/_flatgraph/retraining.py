@@ -165,7 +165,9 @@ class Rounded(Weight):
 
     def __init__(self, start: Floats, name: str) -> None:
         super().__init__(start)
-        axis = start.ndim - 1 if name == DEPTHWISE else 0
+        axis = 0
+        if name == DEPTHWISE:
+            axis = start.ndim - 1
         self._others = [axis_summed for axis_summed in range(start.ndim) if axis_summed != axis]
 
     def value(self) -> tf.Tensor:

@@ -130,7 +130,9 @@ def train_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     drawn = _draw_evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
-    drawn_groups = [groups[place] for place in drawn.tolist()] if len(groups) else groups
+    drawn_groups = groups
+    if len(groups):
+        drawn_groups = [groups[place] for place in drawn.tolist()]
     drawn_groups = divide_groups(targets[drawn], drawn_groups)
     fold = assign_folds(targets[drawn], FOLDS, seed, drawn_groups)
     with threadpool_limits(limits=1):

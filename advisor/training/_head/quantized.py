@@ -78,7 +78,9 @@ def refit_head(
         floats = Trial.of(features, targets, classes, (), last, facts.kind)
         refit = quantized.cross_validated(fold, path, held)[-1]
         joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[-1]
-        return quantized.fit_strength(facts.regularization) if refit.loss <= joined.loss else None
+        if refit.loss <= joined.loss:
+            return quantized.fit_strength(facts.regularization)
+        return None
 
 
 def _solve_ridge(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Doubles, Doubles]:

@@ -87,7 +87,9 @@ def find_space(features: Floats, last: int = 0) -> Space:
     images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
     """
     # In chunks: the features may fill a gigabyte, and in float64 two.
-    chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]
+    chunks = []
+    for start in range(0, len(features), _ROWS):
+        chunks.append(features[start : start + _ROWS])
     sums = [chunk.sum(axis=0, dtype=np.float64) for chunk in chunks]
     exact_mean = np.sum(sums, axis=0) / len(features)
     square_sums = [np.square(chunk - exact_mean).sum(axis=0) for chunk in chunks]
@@ -122,5 +124,7 @@ def _find_directions(standard: Floats) -> Floats:
     strong = strengths > 1e-6 * strengths[-1]
     strengths = strengths[strong]
     vectors = vectors[:, strong]
-    coefficients = standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors
+    coefficients = vectors
+    if slim:
+        coefficients = standard.T @ (vectors / np.sqrt(strengths))
     return np.asarray(coefficients)

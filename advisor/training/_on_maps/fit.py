@@ -142,7 +142,10 @@ class _Training:
         self._all = self._last * in_epoch
         below = backbone.trainable_variables if backbone else []
         learnt = set(map(id, head.learnt))
-        new = [weight for weight in head.model.trainable_variables if id(weight) not in learnt]
+        new = []
+        for weight in head.model.trainable_variables:
+            if id(weight) not in learnt:
+                new.append(weight)
         self._optimizers: list[tuple[keras.optimizers.Optimizer, Sequence[keras.Variable]]] = []
         # New weights have far to go; those that learnt before are only adjusted.
         for rate, weights in ((1.0, new), (hyperparameters.backbone_rate, [*head.learnt, *below])):

@@ -66,7 +66,9 @@ class ImageSection:
         matrix = (self.width, 0.0, self.left * columns, 0.0, self.height, self.top * rows)
         image = Image.fromarray(pixels)
         section = np.asarray(image.transform(image.size, Image.Transform.AFFINE, matrix, method, fillcolor=filled))
-        return section[:, ::-1] if self.mirrored else section
+        if self.mirrored:
+            return section[:, ::-1]
+        return section
 
 
 class Labels(Protocol):
@@ -225,7 +227,9 @@ def _compute_rows(
 
 def list_outputs(outputs: Any) -> list[Any]:
     """Return the outputs of a network, of which there may be one, as a list."""
-    return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+    if isinstance(outputs, list | tuple):
+        return list(outputs)
+    return [outputs]
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,9 @@ def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -
 def make_percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
     """Return a share of some images, in %."""
     value, low, high = (100 * quantity for quantity in (share.value, share.low, share.high))
-    error = 100 * share.error if isinstance(share, OtherImagesRange) else None
+    error = None
+    if isinstance(share, OtherImagesRange):
+        error = 100 * share.error
     return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source, error)
 
 
@@ -155,7 +157,9 @@ def find_published_top1(
     verdict = quote_top1(card, recipe)
     if float_top1 is None:
         return verdict
-    same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
+    same = []
+    for answer, other in zip(answers, float_answers, strict=True):
+        same.append(answer[0] == other[0])
     weights = [probability for _, probability in float_answers]
     share = sum(weight for weight, agrees in zip(weights, same, strict=True) if agrees) / sum(weights)
     agreement = Agreement(sum(same) / len(same), len(same), share)
@@ -191,5 +195,7 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
     recall = {}
     for i, name in enumerate(classes):
         recall[name] = confusion[i][i] / images[i] if images[i] else None
-    shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
+    shown = None
+    if len(classes) <= MAX_CONFUSION_CLASSES:
+        shown = tuple(map(tuple, confusion))
     return ImageAnswers(recall, shown, file)

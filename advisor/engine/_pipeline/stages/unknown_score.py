@@ -94,7 +94,9 @@ def make_rule(logits: Floats, similarity: Floats, share_kept: float = KEPT_SHARE
     Nothing was fitted to these images, with logits (N, C) and similarities (N,) with the nearest training image.
     """
     spread = float(similarity.std())
-    weight = float(logits.max(axis=1).std()) / spread if spread > LEAST_SPREAD else 0.0
+    weight = 0.0
+    if spread > LEAST_SPREAD:
+        weight = float(logits.max(axis=1).std()) / spread
     largest = logits.max(axis=1) + weight * similarity
     return UnknownRule(weight, float(np.quantile(largest, 1 - share_kept)))
 

@@ -218,7 +218,9 @@ class Acquisition:
         gain, best = self._gains(observations, pending, rows)
         best = np.sort(best)
         rate = gain[best] / self.cost_s[rows[best]]
-        return int(rows[best[np.argmax(rate)]]) if rate.max() > 0 else self._first_in_order(allowed)
+        if rate.max() > 0:
+            return int(rows[best[np.argmax(rate)]])
+        return self._first_in_order(allowed)
 
     def _gains(self, observations: Observations, pending: Sequence[int], rows: Rows) -> tuple[Floats, Rows]:
         """Return the expected gains (m,) of the candidates ``rows``, and the positions of those with an exact gain.
@@ -257,7 +259,9 @@ class Acquisition:
         order = np.argsort(-gain / self.cost_s[rows], kind="stable")
         spent = np.cumsum(self.cost_s[rows[order]])
         fits = np.concatenate([[True], spent[:-1] < seconds])
-        return float(gain[order][fits].sum() / volume) if volume > 0 else float("inf")
+        if volume > 0:
+            return float(gain[order][fits].sum() / volume)
+        return float("inf")
 
     @staticmethod
     def _means(observations: Observations) -> Floats:

@@ -118,7 +118,9 @@ def compute_expected_gain(points: Floats, sd: Floats, front: Floats, weight: Flo
     gain = np.zeros(len(points))
     scored = np.arange(len(points))
     for step, size in enumerate(sizes):
-        subset = front[np.unique(np.linspace(0, len(front) - 1, size).astype(int))] if len(front) else front
+        subset = front
+        if len(front):
+            subset = front[np.unique(np.linspace(0, len(front) - 1, size).astype(int))]
         boxes = cut_columns(subset, reference)
         affordable = max(_WORK // len(boxes.level), _FEWEST_SCORED)
         # The first step scores all points: nothing is known yet of which are the best.

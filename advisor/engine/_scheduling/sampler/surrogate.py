@@ -63,7 +63,9 @@ def make_design(prior: Floats, known: Floats, features: Sequence[Mapping[str, fl
     parts |= {f"group:{name}": levels for name, levels in _groups(features).items()}
     ends = np.cumsum([part.shape[1] for part in parts.values()])
     spans = zip(parts.items(), ends, strict=True)
-    blocks = {name: np.arange(end - part.shape[1], end) for (name, part), end in spans}
+    blocks = {}
+    for (name, part), end in spans:
+        blocks[name] = np.arange(end - part.shape[1], end)
     matrix = np.column_stack(list(parts.values()))
     return Design(matrix, matrix**2, blocks)
 
@@ -116,7 +118,9 @@ def _curves(basis: Floats) -> Floats:
     products = []
     for i, j in pairs:
         products.append(basis[:, i] * basis[:, j] - float(i == j))
-    return np.column_stack(products) if products else np.zeros((len(basis), 0))
+    if products:
+        return np.column_stack(products)
+    return np.zeros((len(basis), 0))
 
 
 class Surrogate:

@@ -129,7 +129,10 @@ class Keeper:
 def _read_rows(folder: Path) -> dict[str, tuple[str, str]]:
     """Return label and group of the photographs in a folder by their paths."""
     with (folder / MANIFEST).open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.reader(file) if len(row) == len(COLUMNS)]
+        rows = []
+        for row in csv.reader(file):
+            if len(row) == len(COLUMNS):
+                rows.append(row)
     return {path: (label, group) for path, label, group in rows[1:]}
 
 
