@@ -69,24 +69,34 @@ class Usual:
         values = maps @ projection
         means = values.mean(axis=0)
         coarse = _coarse(values - means).reshape(len(maps), -1)
-        count = min(WHOLE, *(size // IMAGES_EACH for size in coarse.shape))
-        # The smallest come first. Products of images by images are usually a smaller matrix than those of values by
-        # values.
-        energy, axes = (array[..., len(maps) - count :] for array in np.linalg.eigh(coarse @ coarse.T))
+        images, width = coarse.shape
+        count = min(WHOLE, images // IMAGES_EACH, width // IMAGES_EACH)
+        # Products of images by images are usually a smaller matrix than those of values by values.
+        energies, axes = np.linalg.eigh(coarse @ coarse.T)
+        # The smallest energies come first, so the ways that matter are at the end.
+        energies = energies[len(maps) - count :]
+        axes = axes[..., len(maps) - count :]
         # Where images are equal, a way has no energy, and a division by 0 would spoil all others.
-        whole = coarse.T @ (axes / np.sqrt(np.maximum(energy, 1e-9)))
+        lengths = np.sqrt(np.maximum(energies, 1e-9))
+        whole = coarse.T @ (axes / lengths)
+        # The images come last, so that each place has one matrix of values by images.
         rest = np.ascontiguousarray(_without(values - means, whole).transpose(1, 2, 3, 0))
         covariance = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
         shared = covariance.mean(axis=(0, 1))
         # Of fewer images than channels, a place's own covariance has no inverse, so shared variance and noise are
         # added.
         noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
-        spread, axes = np.linalg.eigh(OWN * covariance + (1 - OWN) * shared + noise)
-        return cls(projection, means, whole, np.asarray(axes / np.sqrt(spread)[..., None, :], np.float32))
+        mixed = OWN * covariance + (1 - OWN) * shared + noise
+        variances, axes = np.linalg.eigh(mixed)
+        # Each axis is divided by its standard deviation, so that all of them count alike.
+        deviations = np.sqrt(variances)[..., None, :]
+        whitening = np.asarray(axes / deviations, np.float32)
+        return cls(projection, means, whole, whitening)
 
     def heat(self, maps: Floats) -> Floats:
         """Return the blurred distances from the means, (N, rows, columns)."""
-        rest = _without(maps @ self.projection - self.means, self.whole)
+        apart_from_means = maps @ self.projection - self.means
+        rest = _without(apart_from_means, self.whole)
         apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
         distances = np.sqrt((apart**2).sum(axis=-1))
         # At the edge a part of the kernel is outside, so the sum is divided by the weights that are inside.
@@ -95,16 +105,24 @@ class Usual:
 
 def _coarse(maps: Floats) -> Floats:
     """Return means of 2 x 2 cells, (N, rows / 2, columns / 2, D), rounded up: the last ones may have fewer cells."""
-    maps = np.pad(maps, ((0, 0), (0, maps.shape[1] % 2), (0, maps.shape[2] % 2), (0, 0)), "edge")
-    cells = maps.reshape(len(maps), maps.shape[1] // 2, 2, maps.shape[2] // 2, 2, -1)
+    # Odd numbers of rows and columns get their last one twice.
+    odd_rows = maps.shape[1] % 2
+    odd_columns = maps.shape[2] % 2
+    maps = np.pad(maps, ((0, 0), (0, odd_rows), (0, odd_columns), (0, 0)), "edge")
+    count, rows, columns, _ = maps.shape
+    cells = maps.reshape(count, rows // 2, 2, columns // 2, 2, -1)
     return np.asarray(cells.mean(axis=(2, 4)), np.float32)
 
 
 def _without(apart: Floats, whole: Floats) -> Floats:
     """Return differences from the means without the ways in which whole images differ, (N, rows, columns, D)."""
     coarse = _coarse(apart)
-    known = (coarse.reshape(len(apart), -1) @ whole @ whole.T).reshape(coarse.shape)
-    fine = known.repeat(2, axis=1).repeat(2, axis=2)[:, : apart.shape[1], : apart.shape[2]]
+    flat = coarse.reshape(len(apart), -1)
+    # What the ways explain: their share in the image, times the way itself.
+    known = (flat @ whole @ whole.T).reshape(coarse.shape)
+    fine = known.repeat(2, axis=1).repeat(2, axis=2)
+    # Where the last row or column was padded, its copy is cut off again.
+    fine = fine[:, : apart.shape[1], : apart.shape[2]]
     return np.asarray(apart - fine, np.float32)
 
 
@@ -141,22 +159,28 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
         if isinstance(layer, keras.layers.Add):
             sums[layer.output.shape[3]] = layer.output
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
-    maps = list_outputs(
-        keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_even_light(image, card))
-    )
+    learnt = list(sums.values()) or [same[-1].output]
+    cut = keras.Model(model.inputs[0], learnt)
+    maps = list_outputs(cut(_even_light(image, card)))
     whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
-    return keras.Model(image, keras.layers.AveragePooling2D(3, 1, padding="same")(whole))
+    # A cell alone is noisy: with its neighbours, it also knows a little of the shape around it.
+    smooth = keras.layers.AveragePooling2D(3, 1, padding="same")(whole)
+    return keras.Model(image, smooth)
 
 
 def _even_light(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
     """Give an image the same mean and spread as every other, so that the light does not matter."""
     from keras import ops
 
-    mean, std = (np.array(values, np.float32) for values in (card.preprocessing.mean, card.preprocessing.std))
+    mean = np.array(card.preprocessing.mean, np.float32)
+    std = np.array(card.preprocessing.std, np.float32)
+    # Light is evened in pixels of 0 to 255, where its limits are, and the network takes normalised ones.
     pixels = image * std + mean
     centred = pixels - ops.mean(pixels, axis=(1, 2, 3), keepdims=True)
     spread = ops.sqrt(ops.mean(centred * centred, axis=(1, 2, 3), keepdims=True))
-    return (ops.clip(EVEN + centred * (SPREAD / (spread + DARK)), 0.0, 255.0) - mean) / std
+    gain = SPREAD / (spread + DARK)
+    evened = ops.clip(EVEN + centred * gain, 0.0, 255.0)
+    return (evened - mean) / std
 
 
 class Scale(NamedTuple):
@@ -178,9 +202,15 @@ class Scale(NamedTuple):
         fold = np.random.default_rng(seed).permutation(len(names))[place] % FOLDS
         heats = np.zeros(maps.shape[:3], np.float32)
         for number in range(FOLDS):
-            heats[fold == number] = Usual.of(maps[fold != number], projection).heat(maps[fold == number])
+            judged = fold == number
+            usual = Usual.of(maps[~judged], projection)
+            heats[judged] = usual.heat(maps[judged])
         scores = heats.max(axis=(1, 2))
-        largest = np.sort([scores[place == group].max() for group in range(len(names))])[::-1]
+        # One score for a group, its largest: near copies of one image are no further evidence.
+        scores_of_groups = []
+        for group in range(len(names)):
+            scores_of_groups.append(scores[place == group].max())
+        largest = np.sort(scores_of_groups)[::-1]
         above = int(binom.ppf(1 - SURE, len(names), ALARMS))  # groups that may be above it
         # The quantile is the first number that reaches the probability. Where it exceeds it, one fewer keeps the
         # guarantee.
@@ -200,17 +230,27 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
     reduced = keras.layers.Conv2D(width, 1, use_bias=False)
     values = reduced(maps.output) - usual.means
     coarse = keras.layers.AveragePooling2D(2, padding="same")(values)
-    known, back = (keras.layers.Dense(size, use_bias=False) for size in usual.whole.shape[::-1])
-    whole = ops.reshape(back(known(keras.layers.Flatten()(coarse))), coarse.shape)
-    rest = values - keras.layers.UpSampling2D(2)(whole)[:, :rows, :columns]
-    for layer, weights in ((reduced, usual.projection[None, None]), (known, usual.whole), (back, usual.whole.T)):
-        layer.set_weights([weights])
+    size, ways = usual.whole.shape
+    known = keras.layers.Dense(ways, use_bias=False)
+    back = keras.layers.Dense(size, use_bias=False)
+    shares = known(keras.layers.Flatten()(coarse))
+    whole = ops.reshape(back(shares), coarse.shape)
+    fine = keras.layers.UpSampling2D(2)(whole)
+    rest = values - fine[:, :rows, :columns]
+    # Layers have weights only once they were called.
+    reduced.set_weights([usual.projection[None, None]])
+    known.set_weights([usual.whole])
+    back.set_weights([usual.whole.T])
 
     def heat(rest: Any) -> Any:
+        # One small product for each place, as each has its own whitening.
         apart = ops.matmul(ops.reshape(rest, (-1, 1, width)), usual.whitening.reshape(-1, width, width))
-        distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
+        squares = ops.sum(apart * apart, axis=-1)
+        distances = ops.reshape(ops.sqrt(squares), (1, rows, columns, 1))
         away = ops.conv(distances, _kernel()[:, :, None, None], padding="same")
-        away = away * (1.0 / _blur_maps(np.ones((1, rows, columns), np.float32)))[..., None]
+        # At the edge, the weights of the kernel that are inside add up to less than 1.
+        inside = _blur_maps(np.ones((1, rows, columns), np.float32))
+        away = away * (1.0 / inside)[..., None]
         over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
         return over / (over + 1.0)
 
@@ -231,14 +271,22 @@ def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, 
     try:
         network = maps_of(card, weights)
         # The runtime that ships computes the maps, so that training and file see equal values.
-        run: Any = Interpreter(
-            model_content=convert_to_flatbuffer(network), num_threads=usable_cores()
-        ).get_signature_runner()
+        interpreter = Interpreter(model_content=convert_to_flatbuffer(network), num_threads=usable_cores())
+        run: Any = interpreter.get_signature_runner()
         (output,) = run.get_output_details()
-        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image, _ in some])
-        draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
+        maps_of_images = []
+        groups = []
+        for image, group in some:
+            maps_of_images.append(run(image=spec.read(image)[None])[output])
+            groups.append(group)
+        maps = np.concatenate(maps_of_images)
+        channels = maps.shape[-1]
+        draw = np.random.default_rng(seed).normal(size=(channels, min(CHANNELS, channels)))
+        # Orthonormal columns: a projection that stretches nothing.
         projection = np.linalg.qr(draw)[0].astype(np.float32)
-        scale = Scale.of(maps, [group for _, group in some], projection, seed)
-        path.write_bytes(convert_to_flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
+        scale = Scale.of(maps, groups, projection, seed)
+        # The scale is of folds, and the file has what is usual in all images.
+        whole = with_distances(network, Usual.of(maps, projection), scale)
+        path.write_bytes(convert_to_flatbuffer(whole))
     finally:
         keras.backend.clear_session()

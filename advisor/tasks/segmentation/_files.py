@@ -29,7 +29,9 @@ TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diago
 
 def colours(classes: Sequence[str]) -> dict[str, str]:
     """Return the colour of each class but the background."""
-    return dict(zip((name for name in classes if name != BACKGROUND), cycle(PALETTE), strict=False))
+    shown = [name for name in classes if name != BACKGROUND]
+    # More classes than colours: the palette begins again.
+    return dict(zip(shown, cycle(PALETTE), strict=False))
 
 
 def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
@@ -40,10 +42,13 @@ def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
         palette[place] = tuple(bytes.fromhex(by_name.get(name, "#000000")[1:]))
     image = Image.fromarray(labels.astype(np.uint8), "P")
     image.putpalette(palette.tobytes())
-    clear = bytes(
-        0 if place == IGNORED_LABEL or classes[place : place + 1] == (BACKGROUND,) else 255 for place in range(256)
-    )
-    return png(image, transparency=clear)
+    opacity = bytearray([255] * 256)
+    opacity[IGNORED_LABEL] = 0
+    for place, name in enumerate(classes):
+        # The photograph below shows through where nothing was found.
+        if name == BACKGROUND:
+            opacity[place] = 0
+    return png(image, transparency=bytes(opacity))
 
 
 def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
@@ -158,15 +163,21 @@ def align_masks(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
     true = mask.labels()
     shrink = min(1.0, LONGEST / max(mask.size))
     size = (max(1, round(mask.size[0] * shrink)), max(1, round(mask.size[1] * shrink)))
-    return resize_labels(found, size), resize_labels(true, size) if shrink < 1 else true
+    # A true mask that is small enough is compared as it is: resizing could only change it.
+    if shrink < 1:
+        true = resize_labels(true, size)
+    return resize_labels(found, size), true
 
 
 def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()) -> Overlaps:
     """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
-    both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
+    both = np.zeros((len(masks), classes), np.int64)
+    either = np.zeros((len(masks), classes), np.int64)
     for row, (predicted, true) in enumerate(map(align_masks, found, masks)):
         known = true != IGNORED_LABEL
-        table = np.bincount(true[known].astype(np.int64) * classes + predicted[known], minlength=classes**2)
+        # One number for each pair of classes: counting these gives the whole table at once.
+        pairs = true[known].astype(np.int64) * classes + predicted[known]
+        table = np.bincount(pairs, minlength=classes**2)
         square = table.reshape(classes, classes)
         both[row] = square.diagonal()
         either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
@@ -175,9 +186,12 @@ def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, grou
 
 def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
     """Return the sum of parts (N,) over that of wholes (N,), with its range on as many other images."""
-    part_sum, whole_sum = (float(values.sum()) for values in (parts, wholes))
-    left = whole_sum - sums_of_units(wholes, units)
-    without = (part_sum - sums_of_units(parts, units)) / np.where(left > 0, left, np.nan)
+    part_sum = float(parts.sum())
+    whole_sum = float(wholes.sum())
+    # The ratio without each unit in turn: these show how much it depends on single ones.
+    parts_left = part_sum - sums_of_units(parts, units)
+    wholes_left = whole_sum - sums_of_units(wholes, units)
+    without = parts_left / np.where(wholes_left > 0, wholes_left, np.nan)
     return of_other_images(part_sum / whole_sum, without)
 
 
@@ -191,11 +205,16 @@ def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
         near = TOLERANCE * float(np.hypot(*true.shape))
         class_scores = []
         for label in np.union1d(seen, true[true != IGNORED_LABEL]).tolist():
-            first, second = (np.argwhere(_boundary(mask == label, true)) for mask in (seen, true))
-            if not (len(first) and len(second)):
-                class_scores += [0.0] if len(first) or len(second) else []
+            first = np.argwhere(_boundary(seen == label, true))
+            second = np.argwhere(_boundary(true == label, true))
+            # A class that fills the image has no boundary, and says nothing here.
+            if not len(first) and not len(second):
                 continue
-            precision, recall = (_share_near(*pair, near) for pair in ((first, second), (second, first)))
+            if not len(first) or not len(second):
+                class_scores.append(0.0)
+                continue
+            precision = _share_near(first, second, near)
+            recall = _share_near(second, first, near)
             class_scores.append(2 * precision * recall / max(precision + recall, 1e-9))
         scores.append(float(np.mean(class_scores)) if class_scores else 1.0)
     return scores
@@ -245,8 +264,11 @@ class Segmented(JudgeByShares[Overlaps]):
 
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
-            size = tuple(max(1, side * SHOWN_SIDE // max(mask.size)) for side in mask.size)
-            return (colour_mask(resize_labels(pixels, size), classes) for pixels in (mask.labels(), own.found[place]))
+            longest = max(mask.size)
+            size = tuple(max(1, side * SHOWN_SIDE // longest) for side in mask.size)
+            # First what is true, then what was found: the page shows them in this order.
+            for pixels in (mask.labels(), own.found[place]):
+                yield colour_mask(resize_labels(pixels, size), classes)
 
         figures = {
             "Boundary F1": make_percent(edge, len(edges), "the mean over the images"),
