@@ -58,7 +58,10 @@ class MergedImages:
 
     def list_holdout(self, new: bool) -> list[GrownImage]:
         """Return the images that judge both files: the new ones, or those of the old hold-out."""
-        judging = [image for image in self.images if image.part == PARTS[0]]
+        judging = []
+        for image in self.images:
+            if image.part == PARTS[0]:
+                judging.append(image)
         return [image for image in judging if image.new is new]
 
 
@@ -163,7 +166,10 @@ def _claim_copies(of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, in
 def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Survey) -> None:
     """Refuse a run whose images are gone, cannot be read, or have changed."""
     present = {image.path: image.sha256 for image in read.dataset.images}
-    lost = [path for path, sha256 in hashes.items() if present.get(path) != sha256]
+    lost = []
+    for path, sha256 in hashes.items():
+        if present.get(path) != sha256:
+            lost.append(path)
     if lost:
         what = f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as '{lost[0]}'"
         raise UsageError(what, "restore the images that the run learnt from, or search again")

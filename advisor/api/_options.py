@@ -55,7 +55,10 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
         raise UsageError(f"'{path}' already exists", "give another name, or add --force to replace it")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"the folder '{path.parent}' does not exist", "create it, or give another folder")
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {}
+    for name, value in options.items():
+        if value is not None:
+            given[name] = value
     # A request that is refused is not written.
     resolve(given)
     write_atomically(path, "\n".join(_lines(path, given)) + "\n")
@@ -99,5 +102,7 @@ def _line(option: str, value: object) -> str:
         listed = yaml.safe_dump(list(value), default_flow_style=True, allow_unicode=True, width=10_000)
         return f"{option}: {listed.strip()}"
     # The safe writer of YAML refuses other types, such as paths.
-    plain = value if isinstance(value, bool | int) else str(value)
+    plain = value
+    if not isinstance(value, bool | int):
+        plain = str(value)
     return yaml.safe_dump({option: plain}, allow_unicode=True, width=10_000).strip()

@@ -279,7 +279,9 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
     right_after = [answer == label for answer, label in zip(after, labels, strict=True)]
     count = len(old)
     on_old = _judge(right_before[:count], right_after[:count])
-    on_new = _judge(right_before[count:], right_after[count:]) if new else None
+    on_new = None
+    if new:
+        on_new = _judge(right_before[count:], right_after[count:])
     every = _judge(right_before, right_after)
     # The whole interval lies below zero: less would let chance keep a better file from shipping.
     loses = on_old.high < 0
@@ -289,7 +291,9 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
             of_new_classes.append(is_right)
     learnt = every.gain > 0 and _beats_guess(of_new_classes, classes=len(set(labels)))
     ship = (every.low > 0 or learnt) and not loses
-    gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, " if on_new else ""
+    gained = ""
+    if on_new:
+        gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, "
     unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
     if loses:
         reason = f"keep the old file: the new one loses on what was learnt before: {gained}{unchanged}"
@@ -328,8 +332,12 @@ def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
     losses = sum(then and not now for then, now in zip(before, after, strict=True))
     differ = wins + losses
     # The function is not defined at its ends.
-    low = float(betaincinv(wins, losses + 1, TAIL)) if wins else 0.0
-    high = float(betaincinv(wins + 1, losses, 1 - TAIL)) if losses else 1.0
+    low = 0.0
+    if wins:
+        low = float(betaincinv(wins, losses + 1, TAIL))
+    high = 1.0
+    if losses:
+        high = float(betaincinv(wins + 1, losses, 1 - TAIL))
     points = 100 * differ / count
     return JudgedPart(
         images=count,

@@ -98,7 +98,9 @@ def check_catalogue(
             places[card.name] = file.place(position)
             cards[card.name] = card
     # Minutes of building are wasted on a catalogue with mistakes: it has to be checked again.
-    counts = _count_all(tuple(cards.values()), built) if build and not findings else {}
+    counts = {}
+    if build and not findings:
+        counts = _count_all(tuple(cards.values()), built)
     for card in cards.values():
         for level, text in _check_card(card, counts.get(card.name)):
             findings.append(CatalogueFinding(level, places[card.name], card.name, text))

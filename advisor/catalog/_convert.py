@@ -158,7 +158,9 @@ def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.floa
     for name in OUTPUTS:
         wanted = np.asarray(expected[name])
         # A probability is at most 1; features have no scale of their own.
-        scale = max(float(np.abs(wanted).max()), 1e-12) if name == "features" else 1.0
+        scale = 1.0
+        if name == "features":
+            scale = max(float(np.abs(wanted).max()), 1e-12)
         differences[name] = float(np.abs(wanted - actual[name]).max()) / scale
     return differences
 

@@ -240,7 +240,10 @@ class SearchCommand(GroupedCommand):
             super().format_options(ctx, formatter)
             return
         names = {name for name, row in SEARCH.items() if row.first} | {"demo", "help_all", "help"}
-        parameters = [parameter for parameter in self.get_params(ctx) if parameter.name in names]
+        parameters = []
+        for parameter in self.get_params(ctx):
+            if parameter.name in names:
+                parameters.append(parameter)
         _write_group("Options", parameters, ctx, formatter)
 
 

@@ -57,7 +57,9 @@ class Costs:
 
     @property
     def _where(self) -> str:
-        return f"'{plain(self.file)}'" if self.file else "the table"
+        if self.file:
+            return f"'{plain(self.file)}'"
+        return "the table"
 
 
 def parse_costs(text: str, file: str = "") -> Costs:

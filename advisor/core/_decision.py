@@ -174,7 +174,9 @@ def _find_loosenings(
     for limit, beyond in just_beyond(known, limits).items():
         other = chooser.pick([*feasible, *beyond])
         # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
-        admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
+        admitted = []
+        if other in beyond:
+            admitted = [*feasible, *beyond[: beyond.index(other) + 1]]
         if admitted and other.variant != pick.variant and chooser.pick(admitted) == other:
             difference = compare_with_pick(other, pick, with_p90=limit == "latency")
             loosenings.append(find_loosening(limit, other, difference, limits))

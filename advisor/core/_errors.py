@@ -142,7 +142,9 @@ class SeveralErrors(UsageError):
         for part in parts[: self.SHOWN]:
             hint = f" ({part.hint})" if part.hint else ""
             lines.append(f"{part.message}{hint}")
-        more = [f"... and {len(parts) - self.SHOWN} more"] if len(parts) > self.SHOWN else []
+        more = []
+        if len(parts) > self.SHOWN:
+            more = [f"... and {len(parts) - self.SHOWN} more"]
         listed = "\n".join(f"  {line}" for line in (*lines, *more))
         super().__init__(f"{len(parts)} errors:\n{listed}", "correct these lines, and give the file again")
         self.parts = tuple(parts)
@@ -196,7 +198,9 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
     known = {name.casefold(): name for name in valid}
     matches = get_close_matches(value.casefold(), list(known), n=1, cutoff=0.55)
-    return f" (did you mean '{known[matches[0]]}'?)" if matches else ""
+    if matches:
+        return f" (did you mean '{known[matches[0]]}'?)"
+    return ""
 
 
 def install_extra(extra: str) -> str:

@@ -89,7 +89,9 @@ def list_archives(
             elif is_candidate(Path(member.name)) and chosen.includes_names(PurePosixPath(member.name).parts):
                 in_folders.append(member.name)
         # A single file holds the whole set, so its own name is no class.
-        label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""
+        label = ""
+        if len(files) > 1 and not depth:
+            label = _label_of_archive(file, in_folders)
         if label:
             entries += [Entry(file / name, label, part) for name in in_folders]
             notes.append("Each zip or tar file holds one class, which its folder or its own name says.")
@@ -203,7 +205,9 @@ def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> 
         outer = sole_folders(names)
         names = [image[len(outer) :] for image in names]
     reading = read_folders(file, names, depth=depth)
-    entries = [Entry(file / members[image.index], image.label, image.part or part) for image in reading.images]
+    entries = []
+    for image in reading.images:
+        entries.append(Entry(file / members[image.index], image.label, image.part or part))
     return Listing(file, entries, notes=tuple(reading.notes))
 
 

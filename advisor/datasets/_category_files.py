@@ -181,4 +181,6 @@ def first_number(numbers: Collection[int], names: int) -> int | None:
         return None
     if max(numbers) < names:
         return 0
-    return 1 if max(numbers) == names and min(numbers) > 0 else None
+    if max(numbers) == names and min(numbers) > 0:
+        return 1
+    return None

@@ -114,7 +114,9 @@ def draw_files(listing: Listing, most: int) -> Listing:
         wanted = max(round(share * len(places)), min(LEAST, len(places)))
         run = min(RUN, max(1, wanted // RUN))
         # Negative numbers for single images, so that they never meet the number of a row.
-        runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
+        runs = []
+        for count, place in enumerate(places):
+            runs.append(~count if listing.entries[place].group else count // run)
         units = []
         for indices in members_of(runs).values():
             units.append([places[index] for index in indices])

@@ -172,7 +172,10 @@ class Division:
                 f"({_join_names(self.rejoined)}): it was joined to the training part, and another one was drawn."
             )
         counts = _count_classes(self.split, dataset)[VALIDATION]
-        missing = [name for label, name in enumerate(dataset.classes) if not counts[label]]
+        missing = []
+        for label, name in enumerate(dataset.classes):
+            if not counts[label]:
+                missing.append(name)
         if missing:
             which = phrase_count(len(missing), "class has", "classes have")
             notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
@@ -363,7 +366,9 @@ def _on_groups(division: Division, dataset: Dataset) -> str:
     given = division.split.given
     come = f"Images come in {phrase_count(grouping.count, 'group')} ({grouping.source.value})"
     if HOLDOUT in given:
-        return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."
+        if VALIDATION in given:
+            return f"{come}: your own split is kept."
+        return f"{come}: validation has whole groups."
     part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
     # A group with images of several classes may be divided for one of them alone.
     parts_of: dict[tuple[int, int], set[str]] = defaultdict(set)

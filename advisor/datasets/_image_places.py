@@ -61,7 +61,9 @@ def _number_in(name: str) -> str:
         digits = "".join(filter(str.isdecimal, name))
     else:
         digits = _WHOLE_FRACTION.sub("", name)
-    return f"{NUMBERED}{digits.lstrip('0') or '0'}" if digits.isdecimal() else ""
+    if digits.isdecimal():
+        return f"{NUMBERED}{digits.lstrip('0') or '0'}"
+    return ""
 
 
 def places_of_images(root: Path) -> dict[str, Path | None]:

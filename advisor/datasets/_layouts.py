@@ -85,7 +85,9 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
         listing = list_tables(path, tables)
         if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
             return listing
-    entries = [Entry(path.joinpath(*scan.images[image.index]), image.label, image.part) for image in reading.images]
+    entries = []
+    for image in reading.images:
+        entries.append(Entry(path.joinpath(*scan.images[image.index]), image.label, image.part))
     _refuse_undecodable(reading.classes)
     rejected: list[Rejected] = []
     for part in listed:
@@ -133,14 +135,20 @@ def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str
 
 def _without_classes(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
-    named_as_tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
+    named_as_tables = []
+    for entry in sorted(path.iterdir()):
+        if entry.suffix.lower() in SUFFIXES:
+            named_as_tables.append(entry)
     tables = [entry for entry in named_as_tables if entry.is_file()]
     foreign = None if scan.images else find_foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
         return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
     what = "has images but no class folders" if scan.images else "holds no images"
-    labelled = [table for table in tables if part_of(table.stem) != UNLABELLED]
+    labelled = []
+    for table in tables:
+        if part_of(table.stem) != UNLABELLED:
+            labelled.append(table)
     manifest = next((table for table in labelled if not fault_of(table)), None)
     error = UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {manifest}" if manifest else HINT)
     return _with_names(error, path, scan)
@@ -246,7 +254,10 @@ def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
     if not path.is_dir():
         return None
     images = scan_folder(path).without_companions().images
-    labels = {names[0] for names in images if len(names) == 2}
+    labels = set()
+    for names in images:
+        if len(names) == 2:
+            labels.add(names[0])
     # A folder called train or test holds a part of a set, and is no class.
     if len(labels) != 1 or any(len(names) != 2 for names in images) or any(map(part_of, labels - set(known))):
         return None

@@ -109,11 +109,20 @@ def _is_placeholder(name: str) -> bool:
 
 def _without_raw(names: Sequence[str]) -> list[str]:
     """Return names of images in a folder without raw files of cameras that have an image of the same name beside."""
-    raw = {name for name in names if Path(name).suffix.lower() in RAW_SUFFIXES}
+    raw = set()
+    for name in names:
+        if Path(name).suffix.lower() in RAW_SUFFIXES:
+            raw.add(name)
     if not raw:
         return list(names)
-    shown = {Path(name).stem for name in names if name not in raw}
-    repeated = {name for name in raw if Path(name).stem in shown}
+    shown = set()
+    for name in names:
+        if name not in raw:
+            shown.add(Path(name).stem)
+    repeated = set()
+    for name in raw:
+        if Path(name).stem in shown:
+            repeated.add(name)
     return [name for name in names if name not in repeated]
 
 
@@ -133,7 +142,10 @@ def folders_in(root: Path) -> list[Path]:
     Raises UsageError if the folder cannot be read, or a name in it is not valid UTF-8.
     """
     try:
-        entries = [entry for entry in root.iterdir() if not is_system_name(entry.name)]
+        entries = []
+        for entry in root.iterdir():
+            if not is_system_name(entry.name):
+                entries.append(entry)
         folders = sorted(entry for entry in entries if entry.is_dir())
     except OSError as error:
         raise UsageError(f"--data: '{root}' cannot be read: {error.strerror}", "check its permissions") from error

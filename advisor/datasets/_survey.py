@@ -119,7 +119,9 @@ def measure_image(data: bytes, with_quality: bool = True) -> Measured:
     with decode_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
         is_wide = image.mode[0] in WIDE_MODES
-        highest = float(np.asarray(image).max()) if is_wide or is_cut else largest
+        highest = largest
+        if is_wide or is_cut:
+            highest = float(np.asarray(image).max())
         shown = to_rgb(image) if is_wide else image
         grey = turn_upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
         colour = shown if shown.mode == "RGB" else shown.convert("RGB")
@@ -220,7 +222,10 @@ class Survey:
     def without_images(self, rejected: Collection[Rejected]) -> Survey:
         """Return the survey without some of the images, which are listed as rejected."""
         paths = {row.path for row in rejected}
-        indices = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
+        indices = []
+        for index, image in enumerate(self.dataset.images):
+            if image.path not in paths:
+                indices.append(index)
         dataset = replace(
             self.dataset,
             images=tuple(self.dataset.images[index] for index in indices),

@@ -126,14 +126,18 @@ class FetchOptions:
     @property
     def cache_root(self) -> Path:
         """The folder that holds every cached file."""
-        return cache_root() if self.cache is None else Path(self.cache)
+        if self.cache is None:
+            return cache_root()
+        return Path(self.cache)
 
     @property
     def mirror_url(self) -> str | None:
         """The mirror, where it is an http(s) URL; UsageError if it is one that no server can have."""
         text = self._mirror_text()
         try:
-            return text.rstrip("/") if text and urlsplit(text).scheme in ("http", "https") else None
+            if text and urlsplit(text).scheme in ("http", "https"):
+                return text.rstrip("/")
+            return None
         except ValueError as error:
             raise UsageError(
                 f"the mirror '{without_password(text or '')}' is not a valid address ({error})", _MIRRORS
@@ -157,7 +161,9 @@ class FetchOptions:
             self.progress(name, done, total)
 
     def _mirror_text(self) -> str | None:
-        return str(self.mirror) if self.mirror else os.environ.get("ADVISOR_MIRROR")
+        if self.mirror:
+            return str(self.mirror)
+        return os.environ.get("ADVISOR_MIRROR")
 
 
 class Unavailable(Exception):
@@ -228,7 +234,9 @@ class Mirror:
     def archive(self, source: WeightSource) -> Path | None:
         """Return the archive that holds the source's file, where the mirror has it by its name."""
         path = self._path if self._path.is_file() else self._path / source.archive
-        return path if source.archive and path.name == source.archive and path.is_file() else None
+        if source.archive and path.name == source.archive and path.is_file():
+            return path
+        return None
 
     def holds(self, source: WeightSource) -> bool:
         """Return whether the mirror has a file of the source's name; its hash is checked when it is used."""
@@ -236,7 +244,9 @@ class Mirror:
 
     def _locate(self, member: MemberFile) -> Path | None:
         if self._path.is_file():
-            return self._path if self._path.name in (member.name, member.sha256) else None
+            if self._path.name in (member.name, member.sha256):
+                return self._path
+            return None
         inside = [member.name]
         sha256 = _add_known_hash(self._path, member).sha256
         if sha256:
@@ -333,7 +343,9 @@ def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
     except UsageError:
         return member
     # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
-    return MemberFile(member.path, recorded) if re.fullmatch(r"[0-9a-f]{64}", recorded) else member
+    if re.fullmatch(r"[0-9a-f]{64}", recorded):
+        return MemberFile(member.path, recorded)
+    return member
 
 
 def need_proof(url: str, member: MemberFile, root: Path) -> None:

@@ -70,7 +70,9 @@ async def when_answered(
     """
     if scorer is None or stopping.is_set():
         return
-    limit_s = None if execution.time_limit_s is None else execution.time_limit_s - answer_s
+    limit_s = None
+    if execution.time_limit_s is not None:
+        limit_s = execution.time_limit_s - answer_s
     if execution.ship_on == ShipOn.ALL:
         until = math.inf if limit_s is None else started + limit_s
         # The file that ships comes before the check of labels: only the user can ask for it, and it may use all that is
@@ -160,7 +162,9 @@ def _stage(scorer: Scorer, run: RunFolder) -> Stage[Faults] | None:
 
 def affordable_s(taken_s: float, limit_s: float | None) -> float:
     """Return the seconds that the check may take after ``taken_s`` of a search; 0 if a limit leaves no time."""
-    return SHARE * taken_s if limit_s is None else max(0.0, min(SHARE * limit_s, limit_s - taken_s))
+    if limit_s is None:
+        return SHARE * taken_s
+    return max(0.0, min(SHARE * limit_s, limit_s - taken_s))
 
 
 def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) -> Card | None:

@@ -94,8 +94,14 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
     if limits.must_run_on:
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
-    candidates = [e for e in known if e.configuration.target.device not in only_required]
-    full = [e for e in candidates if not recipe_of(e.configuration.training).quick_head]
+    candidates = []
+    for e in known:
+        if e.configuration.target.device not in only_required:
+            candidates.append(e)
+    full = []
+    for e in candidates:
+        if not recipe_of(e.configuration.training).quick_head:
+            full.append(e)
     # A quick head is the last resort.
     candidates = full if any(e.status is Status.OK for e in full) else candidates
 
@@ -157,7 +163,9 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: L
 
     def right(evaluation: Evaluation) -> tuple[float, ...] | None:
         judged = evaluation.holdout_answers
-        return correct(judged.compared_by) if judged is not None and judged.compared_by else None
+        if judged is not None and judged.compared_by:
+            return correct(judged.compared_by)
+        return None
 
     floats = {}
     for evaluation in evaluations:

@@ -203,7 +203,9 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
         "tolerance": tolerance,
         "vectors": [{"input": name, **answer} for name, (_, answer) in zip(names, rows, strict=True)],
     }
-    pixels = {name: images[place]().tobytes() for name, (place, _) in zip(names, rows, strict=True)}
+    pixels = {}
+    for name, (place, _) in zip(names, rows, strict=True):
+        pixels[name] = images[place]().tobytes()
     files = {"vectors.json": (json.dumps(document, indent=1) + "\n").encode(), **pixels}
     return {f"test_vectors/{name}": content for name, content in files.items()}
 

@@ -97,7 +97,9 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
         UsageError: a missing column, a row that cannot be read, or no known phone.
     """
     first, *_ = text.splitlines() or [""]
-    title = first.lstrip("# ").strip() if first.startswith("#") else "your fleet"
+    title = "your fleet"
+    if first.startswith("#"):
+        title = first.lstrip("# ").strip()
     rows = _read_rows(text)
     problems = Problems()
     profiles = load_known_devices(folders)
@@ -160,7 +162,10 @@ def _read_rows(text: str) -> list[dict[str, str]]:
     except csv.Error as error:
         raise UsageError(f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5") from None
     names = [name.strip().casefold() for name in header]
-    repeated = [name for name in names if names.count(name) > 1]
+    repeated = []
+    for name in names:
+        if names.count(name) > 1:
+            repeated.append(name)
     if repeated:
         raise UsageError(f"--fleet: the column '{repeated[0]}' is there twice", "leave one of them out")
     rows = []
@@ -215,7 +220,9 @@ def _find_device(
 ) -> tuple[TargetDevice | None, str]:
     """Return what predictions are made for, and how it was found; None and the reason if it is unknown."""
     try:
-        memory = size_bytes(row["memory"], "memory") if row.get("memory") else None
+        memory = None
+        if row.get("memory"):
+            memory = size_bytes(row["memory"], "memory")
         cores = clusters_of(row["cores"]) if row.get("cores") else ()
         profile, how_found, target = _find_profile(name, cores, profiles)
         if profile is None:
@@ -277,7 +284,9 @@ def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
     if not profile.predicted_from:
         return "profile"
     near, times = nearest_device(profile, profiles)
-    return f"phone, {times:.2f} times from {near}" if near else "phone"
+    if near:
+        return f"phone, {times:.2f} times from {near}"
+    return "phone"
 
 
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:

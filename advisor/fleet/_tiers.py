@@ -308,12 +308,18 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     tolerances = []
     for model in models:
         run, reference_run = make_runners(model, [partial(enlarge_image, image, model.size) for image in images])
-        outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-        references = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+        outputs = []
+        for place in range(VECTORS):
+            outputs.append(np.asarray(run(place)[0], np.float32).ravel())
+        references = []
+        for place in range(VECTORS):
+            references.append(np.asarray(reference_run(place)[0], np.float32).ravel())
         # Outputs that are all alike have no spread, and a tolerance of 0 would fail every phone.
         spread = max(float(np.ptp(output)) for output in outputs) or 1.0
         # Kernels sum in other orders: what two of them give here is as right as what a phone gives.
-        differences = [np.abs(output - reference) for output, reference in zip(outputs, references, strict=True)]
+        differences = []
+        for output, reference in zip(outputs, references, strict=True):
+            differences.append(np.abs(output - reference))
         apart = max(float(difference.max()) for difference in differences)
         stride = math.ceil(len(outputs[0]) / OUTPUTS)
         expected.append([list(map(_shorten, output[::stride].tolist())) for output in outputs])

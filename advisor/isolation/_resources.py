@@ -51,7 +51,9 @@ def usable_cores(for_job: bool = False) -> int:
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = read_quota_cores()
-    granted = there if allowed is None else min(there, math.ceil(allowed))
+    granted = there
+    if allowed is not None:
+        granted = min(there, math.ceil(allowed))
     return min(granted, _JOB_THREADS) if for_job else granted
 
 
@@ -154,7 +156,9 @@ def free_bytes() -> int:
 def memory_there() -> str:
     """Return in words how much memory is free, and how many addresses ``ulimit -v`` allows."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    allowed = "" if limit == resource.RLIM_INFINITY else f", and ulimit -v allows {show_bytes(limit)} of addresses"
+    allowed = ""
+    if limit != resource.RLIM_INFINITY:
+        allowed = f", and ulimit -v allows {show_bytes(limit)} of addresses"
     return f"{show_bytes(free_bytes())} are free{allowed}"
 
 

@@ -124,7 +124,9 @@ class RunRow:
         accuracy = pick.holdout_accuracy or pick.accuracy
         unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
         place = (self.machine or "this machine") if target.device == HOST else target.device
-        images = f" on {plural(accuracy.n, 'image')}" if accuracy and accuracy.n else ""
+        images = ""
+        if accuracy and accuracy.n:
+            images = f" on {plural(accuracy.n, 'image')}"
         return (
             f"{accuracy.provenance}{images}" if accuracy else "",
             f"{pick.latency.provenance}: {unit} of {place}" if pick.latency else "",
@@ -237,7 +239,10 @@ class Runs:
     def names(self) -> list[str]:
         """Return the names of the runs, the newest first."""
         with os.scandir(self.folder) as entries:
-            folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            folders = []
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
         # A run that lost its request is listed as damaged, not passed over.
         runs = []
         for path in folders:
@@ -278,7 +283,9 @@ class Runs:
             if not (running or row):
                 self._index.keep(path.name, stamp, known[1])
         # What a search does changes without a change of the files in the stamp.
-        return replace(known[1], snapshot=read_snapshot(RunFolder(path))) if running else known[1]
+        if running:
+            return replace(known[1], snapshot=read_snapshot(RunFolder(path)))
+        return known[1]
 
 
 class RunIndex:
@@ -349,7 +356,9 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     """Return the row of a run. Raises UsageError: its request is damaged."""
     request = run.read_request()
     manifest = run.read_json(MANIFEST)
-    document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
+    document = None
+    if (run.path / ANSWER).exists():
+        document = read_document(run.path / ANSWER)
     answer = document.entries if document else {}
     evaluations = run.evaluations()
     by_device = defaultdict[str, Counter[str]](Counter)
@@ -374,7 +383,9 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     limits = ((name.replace("_", " "), _show_value(request.get(name))) for name in LIMITS)
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
-    asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
+    asked = task
+    if metric and metric.name != TOP1:
+        asked = replace(task, metric=metric.label)
     finished = [row for row in evaluations if row.status is Status.OK]
     results = _stamp(run.evaluations_file)
     # An answer that was changed after the search is not shown as that of the run.
@@ -404,14 +415,19 @@ def _row(run: RunFolder, running: bool) -> RunRow:
 
 def _opening(answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines that an answer begins with, after the one that says that it is a demonstration."""
-    remarks = [remark for remark in answer.get("remarks") or () if remark == DEMO_NOTE]
+    remarks = []
+    for remark in answer.get("remarks") or ():
+        if remark == DEMO_NOTE:
+            remarks.append(remark)
     return (*remarks, *map(str, answer.get("opening") or ()))
 
 
 def _machine(manifest: Mapping[str, Any]) -> str:
     """Return the machine that searched in words: ``Intel Xeon, 2 cores``."""
     host = manifest.get("host") or {}
-    cores = plural(int(host["cores"]), "core") if host.get("cores") else ""
+    cores = ""
+    if host.get("cores"):
+        cores = plural(int(host["cores"]), "core")
     return ", ".join(filter(None, (str(host.get("cpu") or ""), cores)))
 
 
@@ -439,4 +455,6 @@ def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[
 
 
 def _show_value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value or "")

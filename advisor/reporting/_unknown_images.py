@@ -50,7 +50,9 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     costs = [f"is {more} larger"] if more else []
     if facts.kept is not None:
         costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
-    said = f"The file with the class '{facts.label}' {' and '.join(costs)}. " if costs else ""
+    said = ""
+    if costs:
+        said = f"The file with the class '{facts.label}' {' and '.join(costs)}. "
     if ships:
         yield Labelled("With one more class", (f"{said}To ship it: ", Span(ships, "command")))
     elif said:

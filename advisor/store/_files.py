@@ -60,7 +60,9 @@ def shipped_folder(name: str) -> Path:
     if installed.is_dir():
         return installed
     beside = _PACKAGE.parent / name
-    return beside if beside.is_dir() else _PACKAGE.parent / "build" / name
+    if beside.is_dir():
+        return beside
+    return _PACKAGE.parent / "build" / name
 
 
 def write_atomically(path: Path, content: str | bytes, most: int = 0) -> None:
@@ -306,7 +308,9 @@ def add_block(blocks: Path, folder: Path) -> None:
 def _read_known_rows(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the wanted rows that the blocks contain; the newest block counts."""
     rows_by_name: dict[bytes, NDArray[np.float32]] = {}
-    listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.is_file() else []
+    listed = []
+    if blocks.is_file():
+        listed = blocks.read_text(encoding="utf-8", errors="replace").split()
     for block in reversed(listed):
         for name, row in _read(blocks.parent / Path(block).name, wanted):
             rows_by_name.setdefault(name, row)

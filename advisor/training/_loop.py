@@ -127,7 +127,9 @@ class Timer:
     def compute_share_spent(self, reserved_s: float = 0.0) -> float:
         """Return the share of the time that is spent, without ``reserved_s`` at its end; 0 without a limit."""
         whole_s = self._compute_end() - reserved_s - self._since
-        return 0.0 if math.isinf(whole_s) else (time.monotonic() - self._since) / max(whole_s, 1e-9)
+        if math.isinf(whole_s):
+            return 0.0
+        return (time.monotonic() - self._since) / max(whole_s, 1e-9)
 
     def _compute_end(self) -> float:
         """Return the end, in seconds of the monotonic clock, as fast as the machine is now."""

@@ -74,7 +74,9 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
     difference = float((np.abs(expected - converted) / np.maximum(largest, 1e-12)).max())
     if not difference <= MAX_DIFFERENCE:
         begins = first_wrong(original.layers(images[:1]), _activations(data, images[:1]))
-        where = f": it begins at the layer '{begins.name}' ({begins.operator})" if begins else ""
+        where = ""
+        if begins:
+            where = f": it begins at the layer '{begins.name}' ({begins.operator})"
         raise UsageError(
             f"{name}: after the conversion, a score differs from {original.runtime} by {difference:.2g} of the "
             f"largest, more than {MAX_DIFFERENCE:g}{where}",
@@ -120,7 +122,10 @@ def share_of_transposes(model: Model) -> float:
     moved = 0
     moved_by_transposes = 0
     for operator in model.operators:
-        indices = [index for index in (*operator.inputs, *operator.outputs) if index >= 0]
+        indices = []
+        for index in (*operator.inputs, *operator.outputs):
+            if index >= 0:
+                indices.append(index)
         values = sum(model.tensors[index].elements for index in indices)
         moved += values
         if operator.name == TRANSPOSE:

@@ -78,7 +78,10 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
                 raise UsageError(
                     f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
                 )
-            parts = [part for part in urlsplit(handle).path.split("/") if part]
+            parts = []
+            for part in urlsplit(handle).path.split("/"):
+                if part:
+                    parts.append(part)
             # The name of the folder becomes that of the card.
             name = re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100] or "model"
             yield LocalModel(saved_model.rename(saved_model.with_name(name)), f"{shown}{HASH}{sha256}")
@@ -171,7 +174,10 @@ def export_package(source: str, size: int | None = None) -> Iterator[LocalModel]
     finds the weights: in its cache, or, if it can, from its own server.
     """
     package = source.partition(":")[0]
-    missing = [name for name in ("torch", package) if importlib.util.find_spec(name) is None]
+    missing = []
+    for name in ("torch", package):
+        if importlib.util.find_spec(name) is None:
+            missing.append(name)
     if missing:
         raise UsageError(
             f"{source}: the packages {' and '.join(missing)} are missing",

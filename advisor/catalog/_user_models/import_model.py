@@ -148,7 +148,9 @@ def _describe_model(inspected: Inspected, given: ModelDescription, name: str) ->
 def _labels(given: str, classes: int) -> tuple[str, ...]:
     if given == IMAGENET:
         names = imagenet_labels()
-        return (BACKGROUND, *names) if classes == len(names) + 1 else names
+        if classes == len(names) + 1:
+            return (BACKGROUND, *names)
+        return names
     try:
         return read_labels(Path(given), MAX_LABELS_BYTES)
     except UsageError as error:
@@ -326,7 +328,9 @@ def make_shipped_card(file: Path, catalogs: Sequence[Path] = (), task: str = "")
             f"--candidates: there is no file '{file}'", "give the path of a .tflite file, or a card's name"
         )
     stem = _stem(file)[:100] or FAMILY
-    name = f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem
+    name = stem
+    if stem in load_catalogue(catalogs):
+        name = f"{stem}-{FAMILY}"
     # Under another task, the same file may become another card.
     folder_name = "-".join(filter(None, (sha256_file(file)[:32], str(VERSION), task, name)))
     catalogue = cache_root() / "shipped" / folder_name / "catalog.yaml"

@@ -65,7 +65,9 @@ def read_checkpoint(path: Path) -> Tensors:
     of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
     """
     table = dict(_read_entries(path.read_bytes()))
-    return _read_bundle(path, table) if path.suffix == ".index" else _read_first_form(table)
+    if path.suffix == ".index":
+        return _read_bundle(path, table)
+    return _read_first_form(table)
 
 
 def _read_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:

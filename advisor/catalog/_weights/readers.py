@@ -153,7 +153,9 @@ def read_tflite(path: Path) -> Tensors:
     """Return the constants of the first graph by name, as float32, in the runtime's layout (kernels output-first)."""
     tensors: Tensors = {}
     for tensor in tflite.read(path).tensors:
-        values = real_values(tensor) if tensor.is_constant and tensor.dtype in _TFLITE_TYPES else None
+        values = None
+        if tensor.is_constant and tensor.dtype in _TFLITE_TYPES:
+            values = real_values(tensor)
         if values is not None:
             tensors[tensor.name] = values.astype(np.float32)
     return tensors
@@ -170,7 +172,9 @@ def read_keras_h5(path: Path) -> Tensors:
 
     tensors: Tensors = {}
     with h5py.File(path, "r") as file:
-        root = _find_inside(file, "model_weights") if file.id.links.exists(b"model_weights") else file
+        root = file
+        if file.id.links.exists(b"model_weights"):
+            root = _find_inside(file, "model_weights")
         for layer in map(_decode_text, root.attrs["layer_names"]):
             group = _find_inside(root, layer)
             names = map(_decode_text, group.attrs["weight_names"])

@@ -249,7 +249,9 @@ def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
 
 def sum_up(diagnosis: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
     """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
-    noise = "" if diagnosis.output_snr_db is None else f", SNR {diagnosis.output_snr_db:.0f} dB"
+    noise = ""
+    if diagnosis.output_snr_db is not None:
+        noise = f", SNR {diagnosis.output_snr_db:.0f} dB"
     head = f"it answers as the float file does on {diagnosis.agreement:.0%} of {diagnosis.images} images{noise}"
     sentences = [head, *_describe_layers(diagnosis), *_describe_slow(delegation, float_delegation)]
     if len(sentences) == 1:
@@ -284,7 +286,9 @@ def _describe_slow(delegation: Delegation, float_delegation: Delegation) -> Iter
     if delegation.share >= float_delegation.share - _LEFT and delegation.kept <= float_delegation.kept:
         return
     reasons = [f"{reason} ({count}x)" for reason, count in delegation.reasons.items()]
-    more = f" and {len(reasons) - NAMED} other reasons" if len(reasons) > NAMED else ""
+    more = ""
+    if len(reasons) > NAMED:
+        more = f" and {len(reasons) - NAMED} other reasons"
     yield (
         f"slower: {delegation.accelerator.title} takes {delegation.share:.0%} of its arithmetic in {delegation.kept} "
         f"pieces, of float {float_delegation.share:.0%} in {float_delegation.kept}: {'; '.join(reasons[:NAMED])}{more}"
@@ -299,7 +303,9 @@ def to_decibel(signal: float, noise: float | None) -> float | None:
     """Return the signal-to-noise ratio in dB, at least ``SILENT_DB``; None without noise."""
     if not noise:
         return None
-    return max(SILENT_DB, 10 * math.log10(signal / noise)) if signal > 0 else SILENT_DB
+    if signal > 0:
+        return max(SILENT_DB, 10 * math.log10(signal / noise))
+    return SILENT_DB
 
 
 def find_widest(ranges: NDArray[np.floating]) -> Outlier | None:

@@ -150,7 +150,9 @@ class Mixed(Recipe):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the file with the least work in float within the limit, or the one that loses least."""
         search = _Search(model, inputs)
-        return search.run() if inputs.decided is None else search.again(inputs.decided)
+        if inputs.decided is None:
+            return search.run()
+        return search.again(inputs.decided)
 
 
 class _Search:

@@ -118,7 +118,10 @@ def list_coco(path: Path) -> BoxListing:
 
 def _names_of_categories(listed: Sequence[Any]) -> dict[str, str]:
     """Return the name of each category by its id; one without a name has no boxes that could be used."""
-    categories = [category for category in _parse_entries(_CATEGORY, listed) if "name" in category]
+    categories = []
+    for category in _parse_entries(_CATEGORY, listed):
+        if "name" in category:
+            categories.append(category)
     return {key_of(category.get("id")): category["name"] for category in categories}
 
 
@@ -179,7 +182,9 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
     """Return left, top, width and height of an annotation: its box, or without one the box around its polygons."""
     box = annotation.get("bbox")
     if box:
-        return list(map(read_number, box)) if isinstance(box, list) else ()
+        if isinstance(box, list):
+            return list(map(read_number, box))
+        return ()
     polygons = annotation.get("segmentation")
     points: list[float] = []
     for polygon in polygons if isinstance(polygons, list) else ():
@@ -232,7 +237,10 @@ def list_boxes(path: Path) -> BoxListing:
 def _enter_folder(path: Path) -> Path:
     """Return the inner folder where each folder on the way to it holds nothing but the next: ``VOCdevkit/VOC2012``."""
     while path.is_dir():
-        entries = [entry for entry in path.iterdir() if not is_system_name(entry.name)]
+        entries = []
+        for entry in path.iterdir():
+            if not is_system_name(entry.name):
+                entries.append(entry)
         if len(entries) != 1 or not entries[0].is_dir():
             break
         path = entries[0]

@@ -101,7 +101,10 @@ def has_values(file: Path) -> bool:
         return False
     written = [line for line in text.splitlines() if line.strip()]
     # DOTA says first where its image is from.
-    lines = [line for line in written if not line.startswith(("imagesource:", "gsd:"))]
+    lines = []
+    for line in written:
+        if not line.startswith(("imagesource:", "gsd:")):
+            lines.append(line)
     # An empty file is YOLO's way to say that an image has no object.
     if not lines:
         return True
@@ -118,7 +121,10 @@ def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
     Raises UsageError if two folders have a file for the same image.
     """
     labels_of = {image: yolo_place(image, root) for image in images}
-    missing = [image for image, file in labels_of.items() if not file.exists()]
+    missing = []
+    for image, file in labels_of.items():
+        if not file.exists():
+            missing.append(image)
     if not missing:
         return labels_of
     files = list(_text_files(root))
@@ -140,7 +146,10 @@ def yolo_place(image: Path, root: Path) -> Path:
     steps = list(image.relative_to(root).with_suffix(TEXT).parts)
     # The last folder `images` counts, as in Ultralytics' own code.
     folders = [step.casefold() for step in steps[:-1]]
-    places = [place for place, folder in enumerate(folders) if folder == "images"]
+    places = []
+    for place, folder in enumerate(folders):
+        if folder == "images":
+            places.append(place)
     if places:
         steps[places[-1]] = "labels"
     file = root.joinpath(*steps)

@@ -152,11 +152,17 @@ def list_voc(path: Path) -> BoxListing:
             else:
                 rejected.append(annotation)
         known = {file.stem for file in files} | {entry.path.stem for entry in entries}
-        left = [image for image in images_in(images) if image.stem not in known]
+        left = []
+        for image in images_in(images):
+            if image.stem not in known:
+                left.append(image)
         rejected += [Rejected(image, "it has no annotation") for image in left]
         # An image is reported once, though the lists name it too.
         known |= {image.stem for image in left}
-        missing = [images / name for name in listed if name not in known]
+        missing = []
+        for name in listed:
+            if name not in known:
+                missing.append(images / name)
         rejected += [Rejected(image, "it is listed in ImageSets, but has no annotation") for image in missing]
     return BoxListing(path, entries, (), rejected)
 
@@ -174,7 +180,9 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
     stems = dict.fromkeys((file.stem, Path(other).stem))
     # The name of the file comes first: the one inside is often that of the image before it was renamed.
-    names = [stem + suffix for stem, suffix in product(filter(None, stems), filter(None, suffixes))]
+    names = []
+    for stem, suffix in product(filter(None, stems), filter(None, suffixes)):
+        names.append(stem + suffix)
     names.append(other)
     paths = [images / name for name in names if name]
     image = next(filter(is_there, paths), None)
@@ -194,7 +202,9 @@ def _image_sets(folder: Path) -> dict[str, str]:
     """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing."""
     parts_by_name: dict[str, tuple[str, str]] = {}
     sets = folder_in(folder, "imagesets")
-    lists = files_in(folder_in(sets, "main"), ".txt") if sets != folder else []
+    lists = []
+    if sets != folder:
+        lists = files_in(folder_in(sets, "main"), ".txt")
     files = {file.stem.casefold(): file for file in lists}
     parts = {name: PARTS[name] for name in files if name in PARTS}
     # It holds the images of both parts, which would leak where the training part is listed too.

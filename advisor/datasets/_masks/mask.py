@@ -67,7 +67,9 @@ def read_values(data: bytes) -> NDArray[np.int32]:
         red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.int32), -1, 0)
     # Some tools save a grey mask in colour, and its values are still the classes.
     grey = bool((red == green).all() and (green == blue).all())
-    classes = red if grey else (red << 16) + (green << 8) + blue
+    classes = red
+    if not grey:
+        classes = (red << 16) + (green << 8) + blue
     return np.asarray(classes, np.int32)
 
 
@@ -94,6 +96,8 @@ def draw_regions(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> C
             encoded = mask.merge(mask.frPyObjects(region, *size))
         else:
             # COCO has run lengths as a list, or compressed as a text that the decoder takes as it is.
-            encoded = mask.frPyObjects(region, *size) if isinstance(region["counts"], list) else region
+            encoded = region
+            if isinstance(region["counts"], list):
+                encoded = mask.frPyObjects(region, *size)
         pixels[mask.decode(encoded).astype(bool)] = label
     return pixels

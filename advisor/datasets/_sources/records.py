@@ -160,7 +160,9 @@ class RecordFile:
         except (LookupError, TypeError, ValueError):
             return ""
         have = plural(len(self._ends), "whole record")
-        return f"the file has {have}, and dataset_info.json states {stated}" if stated > len(self._ends) else ""
+        if stated > len(self._ends):
+            return f"the file has {have}, and dataset_info.json states {stated}"
+        return ""
 
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""

@@ -69,7 +69,9 @@ def parse_output(text: str, model: Path, threads: int, unit: str = "cpu") -> Tim
             f"{model.name} did not run on the {unit.upper()}, which took none of its {operators}: the CPU ran them",
             "its latency there is that of the CPU target",
         )
-    placement = "" if unit == "cpu" else _describe_placement(delegated, unit.upper())
+    placement = ""
+    if unit != "cpu":
+        placement = _describe_placement(delegated, unit.upper())
     return replace(timing, details={**timing.details, "delegated": delegated}, placement=placement)
 
 
@@ -104,7 +106,10 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     timings = _TIMINGS.search(text)
     runs = list(_COUNTS.finditer(text))
     if timings is None or not runs:
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = []
+        for line in text.splitlines():
+            if line.strip():
+                lines.append(line.strip())
         errors = list(filter(re.compile("ERROR|ailed").search, lines))
         raise StageError(f"benchmark_model printed no timings: {(errors or lines or ['no output'])[-1][:300]}")
     # The last count= line is that of the inference, the line before that of the warm-up.
@@ -227,7 +232,9 @@ class AdbConnection:
         if needs_export(job.runtime):
             raise UsageError(f"benchmark_model runs .tflite files, not {job.runtime}", "name a target with tflite")
         serial = find_serial(self.serial)
-        phone = self if serial == self.serial else replace(self, serial=serial)
+        phone = self
+        if serial != self.serial:
+            phone = replace(self, serial=serial)
         return phone._measure_attached(job, self.binary or find_tool(serial))
 
     def _measure_attached(self, job: MeasurementJob, tool: Path) -> tuple[Timing, ...]:

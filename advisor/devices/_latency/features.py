@@ -101,7 +101,9 @@ class FeatureTable:
     def architecture(self, name: str) -> Architecture | None:
         """Return the architecture with the longest beginning of ``name``, or None."""
         matches = [known for known in self.architectures if name.startswith(known.prefix)]
-        return max(matches, key=lambda known: len(known.prefix)) if matches else None
+        if matches:
+            return max(matches, key=lambda known: len(known.prefix))
+        return None
 
     def features(self, name: str, family: str, macs: float, params: float, input_size: int) -> ModelFeatures:
         """Return the features of a model card; its name, its family or a default decides on the architecture."""
@@ -203,4 +205,6 @@ def _kind(graph: Subgraph, operator: Operator) -> str:
     if operator.name != "CONV_2D" or len(operator.inputs) < 2:
         return operator.name
     source, kernel = (graph.tensors[index].shape for index in operator.inputs[:2])
-    return "GROUPED_CONV_2D" if source and kernel and source[-1] != kernel[-1] else operator.name
+    if source and kernel and source[-1] != kernel[-1]:
+        return "GROUPED_CONV_2D"
+    return operator.name

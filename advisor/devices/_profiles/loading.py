@@ -144,7 +144,10 @@ def load_shipped() -> Mapping[str, DeviceProfile]:
 def _read_folder(folder: Path, read: Callable[[Path], DeviceProfile]) -> dict[str, DeviceProfile]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder of device profiles", "give a folder that holds *.yaml files")
-    paths = [path for path in sorted(folder.glob("*.yaml")) if path.name != CORES_FILE]
+    paths = []
+    for path in sorted(folder.glob("*.yaml")):
+        if path.name != CORES_FILE:
+            paths.append(path)
     return {profile.name: profile for profile in map(read, paths)}
 
 
@@ -228,7 +231,10 @@ def _find_implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iter
     ``macs`` are the known multiply-accumulates by model.
     """
     with_cores = (shipped for shipped in load_shipped().values() if shipped.cores)
-    same = [shipped for shipped in with_cores if _plain(shipped.soc) == _plain(profile.soc)]
+    same = []
+    for shipped in with_cores:
+        if _plain(shipped.soc) == _plain(profile.soc):
+            same.append(shipped)
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
         stated = _count_cores(profile, cluster)
@@ -258,7 +264,9 @@ def _names(cluster: Cluster) -> set[str]:
     """Return the names of a core: brackets contain the design behind a vendor's name, such as ``Kryo 485 (A76)``."""
     design = re.search(r"\((?:Cortex-)?([\w-]+)\)$", cluster.core)
     bare = _plain(re.sub(r"\(.*\)", "", cluster.core))
-    return {bare, "cortex" + _plain(design[1])} if design else {bare}
+    if design:
+        return {bare, "cortex" + _plain(design[1])}
+    return {bare}
 
 
 def _plain(text: str) -> str:

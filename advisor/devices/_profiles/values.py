@@ -218,7 +218,9 @@ class DeviceProfile:
             bits = ""  # The profile does not say what the processor is
         usual = target.kernels == KERNELS[0]
         # A phone takes its build from the app, and not from a package of Python.
-        installed = ", the build in the package ai-edge-litert" if usual and wide and self.kind != "phone" else ""
+        installed = ""
+        if usual and wide and self.kind != "phone":
+            installed = ", the build in the package ai-edge-litert"
         runtime = "LiteRT" if usual else "TensorFlow Lite"
         others = []
         for other in self.targets:

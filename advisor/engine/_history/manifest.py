@@ -170,7 +170,9 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     for what, rows in changes.items():
         if rows:
             shown = list(dict.fromkeys(rows))
-            more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+            more = ""
+            if len(shown) > SHOWN:
+                more = f" and {len(shown) - SHOWN} more"
             text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
             raise UsageError(text, START_ANEW)
     return tuple(by_name[name] for name in names)
@@ -200,14 +202,20 @@ def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
 
 
 def _hashes(rows: object) -> list[str]:
-    return [str(row.get("sha256")) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if isinstance(rows, list):
+        return [str(row.get("sha256")) for row in rows if isinstance(row, dict)]
+    return []
 
 
 def _other(then: object, now: object) -> list[str]:
-    return [f"{_shorten(then)} then, {_shorten(now)} now"] if then != now else []
+    if then != now:
+        return [f"{_shorten(then)} then, {_shorten(now)} now"]
+    return []
 
 
 def _shorten(value: object) -> str:
     """Return a value as text. Of a long one, such as a hash, its start tells it from another."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "none")
-    return f"{text[:12]}..." if len(text) > 60 else text or "none"
+    if len(text) > 60:
+        return f"{text[:12]}..."
+    return text or "none"

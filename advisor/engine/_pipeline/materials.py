@@ -136,7 +136,9 @@ class Images:
     @property
     def classes(self) -> tuple[str, ...]:
         """The meaning of a network's outputs, by default the classes in label order: those of the boxes, if any."""
-        return self.boxes.classes if self.boxes else self.outputs or self.dataset.classes
+        if self.boxes:
+            return self.boxes.classes
+        return self.outputs or self.dataset.classes
 
     @property
     def own_holdout(self) -> bool:
@@ -171,7 +173,9 @@ class Images:
         """Return the name of the group of each image with a role; empty where the images do not come in groups."""
         images = self.dataset.images
         numbers = self.grouping.of
-        return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices) if numbers else ()
+        if numbers:
+            return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices)
+        return ()
 
     @property
     def counts(self) -> Mapping[Role, int]:
@@ -222,7 +226,9 @@ class Images:
 
 def _take(values: Sequence[Value], indices: Sequence[int]) -> tuple[Value, ...]:
     """Return the values at some places; nothing where there are none at all."""
-    return tuple(values[index] for index in indices) if values else ()
+    if values:
+        return tuple(values[index] for index in indices)
+    return ()
 
 
 def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
@@ -299,7 +305,9 @@ class Workload:
         if not card.is_finished:
             return self.variants
         base = next((training for training in self.trainings if recipe_of(training).base), self.trainings[0])
-        return ((base, card.form),) if card.form else tuple(variant for variant in self.variants if variant[0] == base)
+        if card.form:
+            return ((base, card.form),)
+        return tuple(variant for variant in self.variants if variant[0] == base)
 
     def judged(self, training: str) -> bool:
         """Return whether a model of this training may be a finalist; a quick head is none."""
@@ -417,7 +425,9 @@ class Artefact:
 def read_result(folder: Path) -> Any:
     """Return what the job of a stage returned, None where it returned nothing."""
     file = folder / RESULT
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    if file.exists():
+        return json.loads(file.read_text(encoding="utf-8"))
+    return None
 
 
 def input_spec(card: Card) -> InputSpec:

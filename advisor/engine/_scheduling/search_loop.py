@@ -328,7 +328,9 @@ class SearchLoop:
     def _answer_left(self) -> float | None:
         """Return the seconds until the answer must be written; None for no limit."""
         left_s = self._time_left()
-        return None if left_s == math.inf else max(0.0, left_s - self.answer_s)
+        if left_s == math.inf:
+            return None
+        return max(0.0, left_s - self.answer_s)
 
     @property
     def answer_s(self) -> float:
@@ -367,7 +369,9 @@ class SearchLoop:
 
     def _time_left(self) -> float:
         limit = self._execution.time_limit_s
-        return math.inf if limit is None else max(0.0, limit - (time.monotonic() - self._started))
+        if limit is None:
+            return math.inf
+        return max(0.0, limit - (time.monotonic() - self._started))
 
 
 def _has_failed_in_timing(evaluation: Evaluation) -> bool:

@@ -129,7 +129,10 @@ async def score(
                 now.append(evaluation)
         scored |= {e.configuration: e for e in await _score_holdout(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
-        first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
+        first = []
+        for e in scored.values():
+            if e.artefact_sha256 == chosen[0].artefact_sha256:
+                first.append(e)
         answered = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
         scored |= {e.configuration: e for e in answered}
     if left_s() > EXTRAS_S and scorer.captures:
@@ -325,7 +328,9 @@ class PickSoFar:
         pick = self._pick()
         if pick is None or recipe_of(pick.configuration.training).quick_head or pick.holdout_accuracy is not None:
             return ""
-        return "" if pick.artefact_sha256 in self._failed else pick.artefact_sha256 or ""
+        if pick.artefact_sha256 in self._failed:
+            return ""
+        return pick.artefact_sha256 or ""
 
     async def _score(self, file: str, scorer: Scorer) -> None:
         """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
@@ -333,7 +338,10 @@ class PickSoFar:
         for evaluation in self._run.evaluations():
             if evaluation.status is Status.OK and evaluation.artefact_sha256 == file:
                 of_file.append(evaluation)
-        rows = [e for e in _share_holdout(of_file, self._run) if e.holdout_accuracy is None]
+        rows = []
+        for e in _share_holdout(of_file, self._run):
+            if e.holdout_accuracy is None:
+                rows.append(e)
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf
         # Soon the finalists run there: until then a pick needs no figure on a few images.
@@ -347,7 +355,9 @@ class PickSoFar:
         self._has_scored = True
         ended = time.monotonic()
         self._spent_s += ended - self._began
-        rest_s = 0.0 if self._without_figure() else REST * (ended - self._began)
+        rest_s = 0.0
+        if not self._without_figure():
+            rest_s = REST * (ended - self._began)
         self._scoring = None
         self._file = ""
         self._rest_until = ended + (rest_s if self._spent_s > FREE_S else 0.0)

@@ -142,7 +142,9 @@ def _ask_phone(device: str, devices: Sequence[str], message: str, error: Several
     _name, colon, target = device.partition(":")
     readings = []
     for phone in error.phones:
-        chosen = [f"{phone.slug}{colon}{target}" if other == device else other for other in devices]
+        chosen = []
+        for other in devices:
+            chosen.append(f"{phone.slug}{colon}{target}" if other == device else other)
         meaning = f"the {phone.title}" if phone.soc in phone.title else f"the {phone.title} with the {phone.soc}"
         readings.append(Reading({"device": ",".join(chosen)}, meaning))
     return AmbiguousInput(message, readings, "name the phone by its code, which Settings > About phone shows")
@@ -206,7 +208,9 @@ def form_rejection(form: str, device: TargetDevice) -> str:
     """Return why a target does not run a form, with the target's name; empty if it does."""
     reason = device.target.incompatibility(form)
     # The label may name a target already: ``rk3588:npu``.
-    return f"{device.profile.name}:{device.target.name} {reason}" if reason else ""
+    if reason:
+        return f"{device.profile.name}:{device.target.name} {reason}"
+    return ""
 
 
 def explain_rejection(evaluation: Evaluation, device: TargetDevice) -> str:
@@ -236,8 +240,12 @@ def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
 def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
     supported = device.target.operators
     file = evaluation.file_features
-    missing = [name for name in file.operators if name not in supported] if file and supported else []
-    return f"{device.profile.name}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
+    missing = []
+    if file and supported:
+        missing = [name for name in file.operators if name not in supported]
+    if missing:
+        return f"{device.profile.name}:{device.target.name} does not support {', '.join(missing)}"
+    return ""
 
 
 def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:

@@ -209,7 +209,9 @@ def _pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list
 
 def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
     rows = operands[1].tensor.reshape(-1, 2)
-    value = operands[2].tensor if len(operands) > 2 else 0.0
+    value = 0.0
+    if len(operands) > 2:
+        value = operands[2].tensor
     order = _FIRST if operands[0].first else range(len(rows))
     # PyTorch counts from the last axis: two numbers for it, then two for the one before.
     flat = list[int]()

@@ -341,7 +341,9 @@ def needs_of(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:
     Training takes a GPU if the cluster has any. A job that expects more memory than that of the largest node,
     ``memory_bytes``, takes the whole node.
     """
-    gpu = {"num_gpus": 1.0} if kind == TRAINERS and gpus else {}
+    gpu = {}
+    if kind == TRAINERS and gpus:
+        gpu = {"num_gpus": 1.0}
     return {"num_cpus": 1.0, "memory": int(min(EXPECTED_BYTES[kind], memory_bytes)), **gpu}
 
 

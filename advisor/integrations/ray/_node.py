@@ -66,10 +66,14 @@ def replace_paths(value: object, swap: Callable[[Sequence[Item]], Sequence[objec
         if value and all(isinstance(item, kind) for item in value):
             return type(value)(swap(value))
         items = [replace_paths(item, swap, kind) for item in value]
-        return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return type(value)(items)
     if isinstance(value, Mapping):
         entries = {key: replace_paths(item, swap, kind) for key, item in value.items()}
-        return value if all(entries[key] is item for key, item in value.items()) else entries
+        if all(entries[key] is item for key, item in value.items()):
+            return value
+        return entries
     if is_dataclass(value) and not isinstance(value, type):
         old = {}
         for field in fields(value):
@@ -134,7 +138,9 @@ class Outgoing:
         if self._shared is not None and all(path.resolve().is_relative_to(self._shared) for path in paths):
             return list(paths)
         if all(path.is_file() for path in paths):
-            files = [*paths, *find_companions(paths[0])] if len(paths) == 1 else paths
+            files = paths
+            if len(paths) == 1:
+                files = [*paths, *find_companions(paths[0])]
             key = bundle_key(files)
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
@@ -191,7 +197,9 @@ def work(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="out-", dir=folder) as name:
         out = Path(name)
-        files_of_bundle = {key: _fetch_files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
+        files_of_bundle = {}
+        for key, bundle in bundles.items():
+            files_of_bundle[key] = _fetch_files(folder / key[:24], bundle, fetch)
 
         def path(reference: FileRef) -> Path:
             if reference.bundle in files_of_bundle:

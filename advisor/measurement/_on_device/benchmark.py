@@ -82,8 +82,12 @@ def benchmark_on_device(
     # The CPU runs every operator.
     serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
     delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
-    measured = connection if any(map(_is_measured, rows)) or not keeps_prediction else None
-    remark = "" if measured else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
+    measured = None
+    if any(map(_is_measured, rows)) or not keeps_prediction:
+        measured = connection
+    remark = ""
+    if not measured:
+        remark = runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
     notes = tuple(filter(None, (remark, *included, *ran, *_list_downloads(rows), *_list_exceeded(rows, profile))))

@@ -77,7 +77,9 @@ def benchmark_on_gpu(
 
 
 def _name_adapter(adapter: dict[str, str]) -> str:
-    return f"{adapter['name']} over {adapter['backend']}" if adapter else ""
+    if adapter:
+        return f"{adapter['name']} over {adapter['backend']}"
+    return ""
 
 
 def _fill_row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
@@ -199,7 +201,9 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
     set_inputs(cpu)
     cpu.invoke()
     details = cpu.get_output_details()
-    named = dict(cpu.get_signature_runner().get_output_details()) if cpu.get_signature_list() else {}
+    named = {}
+    if cpu.get_signature_list():
+        named = dict(cpu.get_signature_runner().get_output_details())
     largest = 0.0
     spread = 0.0
     alike = True
@@ -231,4 +235,6 @@ def _read_adapter(log: IO[bytes]) -> dict[str, str]:
     """Return name, backend and kind of the GPU from the library's log; empty if it names none."""
     log.seek(0)
     adapter_line = _ADAPTER.search(log.read().decode("utf-8", "replace"))
-    return {key: text.strip() for key, text in adapter_line.groupdict().items()} if adapter_line else {}
+    if adapter_line:
+        return {key: text.strip() for key, text in adapter_line.groupdict().items()}
+    return {}

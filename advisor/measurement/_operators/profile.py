@@ -129,7 +129,9 @@ def _place_by_rules(graph: Model, rows: Sequence[OperatorTime]) -> tuple[int, tu
     refused = {row.index for row in delegation.refused}
     placed = []
     for row in rows:
-        where = "builtin" if row.node and row.node.index in refused else "XNNPACK"
+        where = "XNNPACK"
+        if row.node and row.node.index in refused:
+            where = "builtin"
         placed.append(replace(row, where=where))
     return delegation.partitions, tuple(placed)
 
@@ -155,8 +157,12 @@ def _make_rows(
         cumulative += time_us / total
         known = node is not None and time_us > 0
         # Bytes and operations in a microsecond, divided by 1,000, are billions in a second.
-        gbytes = node.bytes_moved / time_us / 1e3 if node and known else None
-        gflops = 2 * node.macs / time_us / 1e3 if node and known and node.macs else None
+        gbytes = None
+        if node and known:
+            gbytes = node.bytes_moved / time_us / 1e3
+        gflops = None
+        if node and known and node.macs:
+            gflops = 2 * node.macs / time_us / 1e3
         rows.append(
             OperatorTime(
                 position=position,
@@ -187,11 +193,18 @@ def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[Profile
     matched: list[ProfiledOperator | None] = []
     for event in events:
         # Only builtin kernels report the place of their operator in the file.
-        node = nodes[event.operator] if event.builtin and event.operator < len(nodes) else None
-        same = node if node and node.name == event.tag else None
+        node = None
+        if event.builtin and event.operator < len(nodes):
+            node = nodes[event.operator]
+        same = None
+        if node and node.name == event.tag:
+            same = node
         matched.append(same)
     matched_places = {node.index for node in matched if node is not None}
-    rest = [nodes[place] for place in execution_order(model, matched_places) if place not in matched_places]
+    rest = []
+    for place in execution_order(model, matched_places):
+        if place not in matched_places:
+            rest.append(nodes[place])
     waiting: dict[frozenset[str], list[int]] = {}
     for position, event in enumerate(events):
         kind = kind_of(event.tag)
@@ -219,7 +232,10 @@ def kind_of(tag: str) -> frozenset[str] | None:
 
 def _make_node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
     tensors = model.tensors
-    inputs = [tensors[position] for position in operator.inputs if position >= 0]
+    inputs = []
+    for position in operator.inputs:
+        if position >= 0:
+            inputs.append(tensors[position])
     outputs = [tensors[position] for position in operator.outputs]
     input_texts = tuple(_show_tensor(tensor) for tensor in inputs if not tensor.is_constant)
     output_texts = tuple(map(_show_tensor, outputs))

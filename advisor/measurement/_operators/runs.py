@@ -286,8 +286,14 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
 
     data = Path(path).read_bytes()
     model = read(data, path)
-    still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
-    positions = [index for index in range(len(model.operators)) if index not in still]
+    still = set()
+    for index, operator in enumerate(model.operators):
+        if expands_constants(model, operator):
+            still.add(index)
+    positions = []
+    for index in range(len(model.operators)):
+        if index not in still:
+            positions.append(index)
     prefixes_us = []
     for position in positions:
         content = cut_prefix(data, position + 1, still)

@@ -117,7 +117,9 @@ class OwnDetectors:
         if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
             message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
             raise UsageError(message, ENDS)
-        return [(int(classes[scores.argmax()]), float(scores.max()))] if number else []
+        if number:
+            return [(int(classes[scores.argmax()]), float(scores.max()))]
+        return []
 
     def remarks(self, added: ImportedModel) -> Iterator[str]:
         """Yield that a detector is not trained."""
@@ -220,7 +222,9 @@ class FoundObjects:
         ``floats`` is what the float32 file finds in the same images; None if the two are not compared.
         """
         matched = self.by.match(self, threshold)
-        others = None if floats is None else self.by.match(floats, threshold)
+        others = None
+        if floats is not None:
+            others = self.by.match(floats, threshold)
         # For each image and class: true boxes, found ones, right ones. Beside the found counts stands the best constant
         # guess: a file that counts worse than the median of each class helps no app.
         table = average_precision.count_boxes(matched, self.classes)

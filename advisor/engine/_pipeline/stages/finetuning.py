@@ -77,7 +77,9 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
     """
     recipe = FINETUNING[training].for_images(images)
     # The pass for the features writes the maps of the unchanged images within a time limit, and there a price counts.
-    maps = recipe.copies if recipe.cached and (new_maps or not ships) else 0
+    maps = 0
+    if recipe.cached and (new_maps or not ships):
+        maps = recipe.copies
     epochs = recipe.going_on().epochs if ships else recipe.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
@@ -160,7 +162,9 @@ class _Training:
         learnt = materials.part(self.role)
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before = results[self.compared] if self.compared else None
-        begun = (results[self.head].file, results[self.head].chosen) if self.head else None
+        begun = None
+        if self.head:
+            begun = (results[self.head].file, results[self.head].chosen)
         limit_s = materials.limit_s(self.scope, self._count_to_come())
         # A compared model that ran out of time has used what a limit leaves: further epochs have none.
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
@@ -174,7 +178,9 @@ class _Training:
         files = self.read.files(results)
         tuned = TuningImages(files, learnt.paths, labels, judged, learnt.groups, begun, self.scores)
         places = folders.checkpoints, folders.model, before.path if before else None
-        own_maps = _maps_folder(self.list_inputs(materials, results), folders) if self.is_best else None
+        own_maps = None
+        if self.is_best:
+            own_maps = _maps_folder(self.list_inputs(materials, results), folders)
         weights = materials.weights[self.card.name]
         return partial(tune_card, self.card, weights, tuned, planned, *places, own_maps, time)
 
@@ -189,7 +195,9 @@ class _Training:
             return None
         if self.compared:
             return 0.0
-        further = 0 if self.is_best else self.workload.question.tune_training - len(self.trials) - 1
+        further = 0
+        if not self.is_best:
+            further = self.workload.question.tune_training - len(self.trials) - 1
         return further + SHIPPING_SHARE
 
     def compute_cost_s(self) -> float:
@@ -213,7 +221,9 @@ def _make_training(
     """Return the stage of one fine-tuning."""
     work = _Training(card, training, scope, trials, compared, workload, scores)
     role = work.role
-    unsupported = f"{card.name} is taken as it is: {training} would change it" if card.is_finished else ""
+    unsupported = ""
+    if card.is_finished:
+        unsupported = f"{card.name} is taken as it is: {training} would change it"
     return Stage(
         StageName(training),
         scope,
