@@ -66,6 +66,7 @@ def print_cards(rows: Sequence[CardRow]) -> None:
     if not rows:
         typer.echo("no card passes these filters")
         return
+    # The column would be empty unless --front timed or predicted the cards.
     timed = any(row.latency for row in rows)
     columns = []
     for column in _list_card_columns():
@@ -149,6 +150,7 @@ def print_checked_cards(checked: Checked, build: bool) -> None:
     for finding in checked.errors:
         name = f"{finding.card}: " if finding.card else ""
         typer.secho(f"{plain(finding.place)}: {name}{plain(finding.text)}", err=True)
+    # Many cards share a note, which is printed once with its count.
     notes = Counter(finding.text for finding in checked.findings if finding.level.value == "note")
     for note, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(note)}")
@@ -171,6 +173,7 @@ def print_checked_cards(checked: Checked, build: bool) -> None:
 def print_fetched(fetched: Sequence[Fetched]) -> None:
     """Print the fetched weights, and for the cards without weights the reasons, without the addresses tried."""
     there = [entry for entry in fetched if entry.cached]
+    # What was in the cache before needs no line of its own.
     new = [entry for entry in there if entry.source != "cache"]
     for entry in new:
         typer.echo(f"{entry.card}: from {plain(entry.source)}")
@@ -183,6 +186,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
         by_reason.setdefault(plain("; ".join(dict.fromkeys(reasons))), []).append(entry.card)
     for reason, cards in by_reason.items():
         typer.echo(f"not fetched: {', '.join(cards)}\n  {reason}")
+    # A hint that several cards share is printed once.
     hints = dict.fromkeys(entry.hint for entry in lacking if entry.hint)
     for hint in list(hints)[:2]:
         typer.echo(f"hint: {plain(hint)}")

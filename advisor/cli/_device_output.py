@@ -63,6 +63,7 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     for profile in profiles:
         groups.setdefault(profile.kind if by_kind else "", []).append(profile)
     blocks.show([blocks.table_of(_list_device_columns(), group) for group in groups.values()])
+    # The measurements of all that are shown, which the filters have chosen.
     known = sum(map(listing.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
@@ -101,6 +102,7 @@ def print_device(profile: DeviceProfile) -> None:
         for name, runtime in local_runtimes().items():
             typer.echo(f"  {name}: {plain(runtime.title)}; {_describe_versions(runtime)}")
     typer.secho("measurements", bold=True)
+    # A flagged measurement stays in the file with its reason, and no prediction uses it.
     unused = listing.count_flagged(profile)
     typer.echo(f"  {listing.count_measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
     for source, count in listing.measurement_sources(profile).items():
@@ -140,6 +142,7 @@ def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> Non
     typer.echo(f"{'replaced' if added.replaced else 'kept in'} {plain(str(added.path))}")
     if added.hides_shipped:
         typer.echo("it is used instead of the shipped profile of this name")
+    # A profile from a file was not tried by adding it: to look at it comes first.
     if phone is None:
         typer.echo(f"next: advisor devices show {profile.name}")
         return
@@ -176,6 +179,7 @@ def print_calibrated(found: Calibrated) -> None:
     typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
     for report in found.reports:
         typer.secho(report.form, bold=True)
+        # Errors after the calibration are known only where leaving one model out leaves enough others.
         after = report.after or (None,) * len(report.models)
         for model, before, later in zip(report.models, report.before, after, strict=True):
             left_out = ""
@@ -188,6 +192,7 @@ def print_calibrated(found: Calibrated) -> None:
             typer.echo(f"  {plain(model)} contradicts {expects}: measure it again")
         line = f"  median error {report.median_before:.0%} before"
         typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
+        # Too few models say nothing about those that were not measured.
         if not math.isnan(report.expected_after):
             expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
             typer.echo(f"  expected median error of models that were not measured: {expected}")

@@ -208,6 +208,7 @@ class BoxAnswers:
         """Return a guarantee with what these images show of it from a score on."""
         if chosen is None:
             return None
+        # Boxes below the threshold are not shown by an app, so they count neither way.
         taken = self.scores >= score
         hits = int(self.right[taken].sum())
         # Precision is a share of the boxes that count, recall one of the objects.

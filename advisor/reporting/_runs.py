@@ -121,6 +121,7 @@ class RunRow:
         if pick is None:
             return "", "", ""
         target = pick.configuration.target
+        # The hold-out chose nothing, so its figure comes before that of validation.
         accuracy = pick.holdout_accuracy or pick.accuracy
         unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
         place = (self.machine or "this machine") if target.device == HOST else target.device

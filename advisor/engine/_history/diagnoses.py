@@ -65,6 +65,7 @@ def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
             rows.append(row)
     rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
     by_card: dict[str, Evaluation] = {}
+    # The rows are sorted by their loss, so the first of each card lost most.
     for row in rows:
         by_card.setdefault(row.configuration.card, row)
     return tuple(by_card.values())[:MOST]
@@ -88,6 +89,7 @@ def _training_images(run: LoadedRun) -> tuple[Path, ...]:
     root = images_folder(run.folder)
     if not rows:
         return ()
+    # Evenly over the list: neighbours in it often show the same class.
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
     paths = tuple(root / str(row.get("path")) for row in chosen)
     if all(path.is_file() for path in paths):

@@ -429,6 +429,7 @@ def find_insights(run: LoadedRun, running: bool) -> Insights:
     folder = run.folder
     pick = run.decision.pick
     unfinished = read_unfinished_search(run, running)
+    # A search that goes on may still fine-tune the pick itself.
     return Insights(
         tuning=None if unfinished else expect_tuning_gain(run),
         unfinished=unfinished,

@@ -62,6 +62,7 @@ def _rank(evaluation: Evaluation) -> tuple[bool, float, float]:
 
 
 def _worst(by_device: Mapping[str, Evaluation]) -> Evaluation:
+    # A device on which the file does not run counts as slower than any on which it runs.
     worst = max(by_device.values(), key=_rank)
     known = {device: evaluation.figures for device, evaluation in by_device.items()}
     return replace(worst, device_figures=known)

@@ -172,6 +172,7 @@ class Benchmark(Written):
         """Every file at every thread count."""
         timings = list[FileTiming]()
         for file in self.files:
+            # A file that could not be measured has one row, which says so.
             results = file.timing.results if file.timing else (None,)
             timings += [(file, result) for result in results]
         return tuple(timings)
@@ -181,6 +182,7 @@ class Benchmark(Written):
         by_file: dict[str, list[LatencyResult]] = {}
         for file, result in timings:
             by_file.setdefault(file.model, []).extend([result] if result else [])
+        # A file without a timing stays too: the reader wants to see that it failed.
         files_by_model = {file.model: file for file in self.files}
         files = []
         for model, results in by_file.items():

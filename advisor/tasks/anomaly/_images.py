@@ -131,6 +131,7 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
         what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies to learn from"
         raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
     moved = []
+    # A faulty image is never learnt from, so one without a good near copy can still judge.
     for index in parts.train:
         if dataset.images[index].label and numbers[index] not in learnt:
             moved.append(index)
