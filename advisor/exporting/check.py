@@ -223,9 +223,7 @@ def other_mask(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """
     labels, counts = np.array(row["mask"], np.int64).reshape(-1, 2).T
     share = float(np.mean(found[0].argmax(axis=-1).reshape(-1) != np.repeat(labels, counts)))
-    if share > tolerance:
-        return f"{100 * share:.2f} % of the pixels have another class"
-    return ""
+    return f"{100 * share:.2f} % of the pixels have another class" if share > tolerance else ""
 
 
 def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
