@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     )
     from advisor.api._caches import cache, clean_cache, keep_run
     from advisor.api._models import (
-        accelerators_of,
         benchmark,
         benchmark_device,
         card_front,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         compress,
         diagnose,
         judge,
+        list_accelerators,
         profile,
         warn_of_input,
     )
@@ -49,7 +49,6 @@ __all__ = [
     "Run",
     "State",
     "Update",
-    "accelerators_of",
     "benchmark",
     "benchmark_device",
     "cache",
@@ -68,6 +67,7 @@ __all__ = [
     "exportable",
     "judge",
     "keep_run",
+    "list_accelerators",
     "list_runs",
     "log_to",
     "memory_there",

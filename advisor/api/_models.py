@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow
     from advisor.compression import Diagnosis
-    from advisor.devices import DeviceTarget
+    from advisor.devices import DeviceProfile, DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
     from advisor.measurement import Accelerator, Benchmark, DeviceBenchmark, Profile
 
@@ -333,8 +333,8 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     return tuple(usable_cores() if given == "all" else parse_count("threads", given) for given in threads)
 
 
-def accelerators_of(target: DeviceTarget) -> tuple[Accelerator, ...]:
+def list_accelerators(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:
     """Return the accelerators that a target of a device uses; none for a CPU, which runs every operator."""
     from advisor.measurement import find_serving
 
-    return () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
+    return () if target.accelerator == "cpu" else find_serving(profile, target)

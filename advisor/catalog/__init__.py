@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from advisor.catalog._checking import Checked
     from advisor.catalog._convert import CONVERT_VERSION, build_model, convert
     from advisor.catalog._detector import build_detector
+    from advisor.catalog._graph_file import read_operators
     from advisor.catalog._listing import CardRow, Fetched, is_here
     from advisor.catalog._public import add, check, fetch, list_cards, show, to_frame
     from advisor.catalog._user_models import classifier
@@ -81,6 +82,7 @@ __all__ = [
     "locate_weights",
     "make_shipped_card",
     "own_files_of",
+    "read_operators",
     "read_published_labels",
     "run",
     "show",

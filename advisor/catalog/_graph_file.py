@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from pathlib import Path
@@ -26,7 +26,7 @@ from advisor.catalog._weights.mapping import LayerSpec, TrackedTensors, map_weig
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, WeightsError
 from advisor.store import open_file, sha256_file, shipped_folder
-from advisor.tflite import pack, unpack
+from advisor.tflite import Model, pack, read, unpack
 
 GRAPH = "graph.tflite"
 CONSTANTS = "constants.json"
@@ -232,6 +232,25 @@ def graph_of(card: Card) -> GraphFile:
             problem = f"{path} has changed: its sha256 is {hash_now[:12]}..., the card has another"
             raise UsageError(problem, "install it again")
     return read_graph(path)
+
+
+def read_operators(card: Card) -> Model | None:
+    """Return the operators of a card's float file with their shapes; None if the card has no graph file.
+
+    Weights have one byte in place of their values, because they are constants, and nobody reads them.
+
+    Raises:
+        UsageError: as :func:`graph_of` does.
+    """
+    if card.filled_graph is None and (card.own_file or not card.by_file):
+        return None
+    file = graph_of(card)
+    model = read(file.graph, card.name)
+    (graph,) = model.subgraphs
+    tensors = list(graph.tensors)
+    for place in file.constants:
+        tensors[place] = replace(tensors[place], buffer=b"\0")
+    return replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))
 
 
 def _layer(entry: Sequence[Any], shapes: Mapping[str, tuple[int, ...]], norms: Mapping[str, float]) -> LayerSpec:

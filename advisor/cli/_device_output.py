@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.api import accelerators_of
+from advisor.api import list_accelerators
 from advisor.cli._card_output import print_facts
 from advisor.core import HOST, plain, plural, show_bytes, show_ms
 from advisor.devices import QUIET_HINT, LocalRuntime, listing, local_runtimes
@@ -126,7 +126,7 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
-    for accelerator in accelerators_of(target):
+    for accelerator in list_accelerators(profile, target):
         takes = f"supports {plural(len(accelerator.supported), 'kind')} of operators, {accelerator.about}"
         typer.echo(f"    {plain(accelerator.title)}: {plain(takes)}")
         typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {accelerator.name}")

@@ -42,6 +42,7 @@ from advisor.engine._space.failed_downloads import read_failures
 from advisor.engine._space.forecast import CardForecast, Course, Forecast, PlanView
 from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
+from advisor.engine._targets.delegated_nodes import falls_back, list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor, LatencyEstimate
 from advisor.isolation import part_of_a_core
 
@@ -256,7 +257,11 @@ class _SearchSpace:
         # One file is timed with all thread counts.
         price_s = price_s / len(plan.threads)
         filtered = self.filtered.get(configuration, "")
-        return Forecast(configuration, latency.latency, latency.chance, size, accuracy, price_s, filtered)
+        # What is left out runs nowhere, and its form may be one that the device does not take.
+        nodes = () if filtered else list_node_shares(card, recipe, self.card_predictor.targets.devices)
+        # Predictions are of networks that run on the accelerator, so they say nothing of a budget here.
+        chance = None if falls_back(nodes) else latency.chance
+        return Forecast(configuration, latency.latency, chance, size, accuracy, price_s, filtered, nodes)
 
 
 def _look_up(resolved: Resolved) -> _SearchSpace | None:

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from advisor.core import UsageError, nearest
-from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, FileKind, find_shipped_profiles
+from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, DeviceProfile, DeviceTarget, FileKind, find_shipped_profiles
 from advisor.measurement._microcontrollers import list_compiled
 from advisor.store import read_yaml
 from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
@@ -114,10 +114,23 @@ class Operators(_Strict):
 
 
 class Serves(_Strict):
-    """Targets of device profiles that use this accelerator."""
+    """Targets of device profiles that use this accelerator.
+
+    ``unit`` is the begin of the unit's name in a profile, and ``part`` a part of the runtime that its version names,
+    such as ``qairt``; empty ones are any. No other accelerator serves a target that names the part.
+    """
 
     runtime: Name
     accelerator: Literal["cpu", "gpu", "npu", "tpu"]
+    unit: Annotated[str, Field(max_length=100)] = ""
+    part: Annotated[str, Field(max_length=100)] = ""
+
+    def takes(self, profile: DeviceProfile, target: DeviceTarget) -> bool:
+        """Return whether it may serve a target: of its runtime and kind, with its unit, and a version that fits."""
+        same = (self.runtime, self.accelerator) == (target.runtime, target.accelerator)
+        # A version that is not stated may have the part.
+        versions = not target.version or self.part in target.version
+        return same and profile.npu.startswith(self.unit) and versions
 
 
 class Keeps(_Strict):
@@ -227,14 +240,16 @@ def find_accelerator(name: str) -> Accelerator:
     return known[name]
 
 
-def find_serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
-    """Return the accelerators that a device's target uses, given its runtime and kind (``cpu``, ``gpu``, ...)."""
+def find_serving(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:
+    """Return the accelerators that a device's target uses; several if its version does not tell which one it is."""
+    named = []
     serving = []
     for accelerator in read_accelerators().values():
-        targets = [(target.runtime, target.accelerator) for target in accelerator.serves]
-        if (runtime, kind) in targets:
-            serving.append(accelerator)
-    return tuple(serving)
+        for served in accelerator.serves:
+            if served.takes(profile, target):
+                serving.append(accelerator)
+                named += [accelerator] * bool(served.part and target.version)
+    return tuple(named or serving)
 
 
 def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:

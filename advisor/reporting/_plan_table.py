@@ -23,6 +23,7 @@ from advisor.core import (
 from advisor.engine import CardForecast, Forecast, PlanView
 from advisor.reporting._blocks import WIDE, DataTable, Paragraph, Span, TableColumn, Words, show
 from advisor.reporting._frames import Rows
+from advisor.reporting._plan_nodes import NODES_WIDTH, count_nodes, describe_nodes
 
 PLAN = Rows(tuple(Forecast.columns), Forecast.to_row)
 """Configurations of a plan."""
@@ -82,6 +83,7 @@ def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     for remark in view.remarks:
         yield f"Note: {remark}"
+    yield from describe_nodes(view.forecasts)
     yield from _describe_filtered(view.forecasts, every)
     yield from _images(view)
     skipped: dict[str, list[str]] = {}
@@ -133,16 +135,18 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
+    units = "".join({share.unit for row in shown for share in row.nodes}) if len(question.devices) == 1 else ""
     header: list[TableColumn[Forecast]] = [
         TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
         TableColumn(f"latency ms\n{threads if question.devices == (HOST,) else place}", whole=True),
         *([TableColumn[Forecast]("80 %\ninterval", width=ROOMY, whole=True)] if ranged else []),
         *([] if budget is None else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]),
+        *([TableColumn[Forecast](f"nodes on\n{units.upper()}", whole=True)] if units else []),
         TableColumn("size MB", width=ROOMY, whole=True),
         TableColumn("cost", whole=True),
         # The interval leaves no room for it beside a name, and a line below the table names what is missing.
-        TableColumn("weights", left=True, width=WIDE if ranged else ROOMY),
+        TableColumn("weights", left=True, width=(WIDE if ranged else ROOMY) + NODES_WIDTH * bool(units)),
     ]
     variants: dict[tuple[str, str], list[Forecast]] = {}
     for forecast in shown:
@@ -155,7 +159,8 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
             rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
             previous = name
         first = f"  {variant}" if by_card else f"{name} {variant}"
-        rows.append([first, *_figures(by_count, budget is not None, ranged), "" if by_card else _place(cards[name])])
+        figures = _figures(by_count, budget is not None, ranged, bool(units))
+        rows.append([first, *figures, "" if by_card else _place(cards[name])])
     return DataTable(header, rows)
 
 
@@ -163,8 +168,10 @@ def _threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str]:
-    """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
+def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: bool) -> list[str]:
+    """Return the figures of a row: accuracy, the latency by threads and its interval, the probability to meet a budget,
+    the nodes on an accelerator, size and cost.
+    """
     row = rows[0]
     chances = []
     for forecast in rows:
@@ -175,6 +182,7 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str
         " / ".join(_show_latency(forecast.latency) for forecast in rows),
         *([_interval(row.latency)] if ranged else []),
         *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
+        *([count_nodes(row.nodes)] if placed else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
         "x" if row.filtered else show_seconds(sum(forecast.price_s for forecast in rows)),
     ]

@@ -16,7 +16,7 @@ from advisor.cli._main import app
 from advisor.core import GROUPS, PLAN
 
 FOR_COMMANDS = {"State", "choices", "demonstrate", "experiment_log", "judge", "memory_there", "warn_of_input"}
-FOR_COMMANDS |= {"accelerators_of", "write_request"}
+FOR_COMMANDS |= {"list_accelerators", "write_request"}
 """What the face of the room offers to the command line alone."""
 
 CATALOG = ("add", "check", "fetch", "list_cards", "show", "to_frame")

@@ -74,6 +74,9 @@ def test_latencies_of_another_runtime_are_a_guide(advisor: Advisor, done_once: C
     remark = f"{device}: the latencies are those of ncnn, which does not run .tflite files; take them as a guide"
     asked = ("--candidates", CARD, "--compressions", "float32", "--device")
     assert f"{CARD} float32 71.8 - " in shown(advisor, *asked, "coral-usb"), "it takes no such form"
+    words = shown(advisor, "--candidates", "levit_128_224", *asked[2:], "galaxy-s25:gpu", "--budget", "10ms")
+    assert " ? 25/412 " in words, "no probability where most of it runs on the CPU"
+    assert "GPU delegate runs 0 of 1 file whole; of levit_128_224 float32 25 of 412 nodes (" in words
     done_once("plan")
     assert planned(advisor, *asked, device)["remarks"] == [remark]
     assert remark in advisor("plan", *asked, device).out

@@ -20,29 +20,12 @@ from tests.tables import read_table
 
 HIDDEN = ("tensorflow", "keras", "h5py", "pandas", "fastparquet", "cleanlab", "sklearn")
 
-SITE = f"""
-import importlib.metadata
-from importlib.machinery import PathFinder
-
-HIDDEN = {HIDDEN!r}
-
-def find_spec(cls, name, *arguments, found=PathFinder.find_spec):
-    return None if name.partition(".")[0] in HIDDEN else found(name, *arguments)
-
-def from_name(cls, name, found=importlib.metadata.Distribution.from_name):
-    if name.removesuffix("-cpu") in HIDDEN:
-        raise importlib.metadata.PackageNotFoundError(name)
-    return found(name)
-
-PathFinder.find_spec = classmethod(find_spec)
-importlib.metadata.Distribution.from_name = classmethod(from_name)
-"""
+SITE = f"HIDDEN = {HIDDEN!r}\n{read_table(__file__, 'programs.yaml')['hide_extras']}"
 """Python runs it at the start of every process, of the children too."""
 
 COMMANDS = read_table(__file__, "light_commands.yaml")
 
-REFUSED = read_table(__file__, "programs.yaml")["refused"]
-
+REFUSED = tuple(read_table(__file__, "programs.yaml")["refused_without_extras"])
 ONE_AFTER_THE_OTHER = read_table(__file__, "programs.yaml")["one_after_the_other"]
 """Runs commands in one process, whose imports they share, and keeps exit code, errors and new files of each.
 

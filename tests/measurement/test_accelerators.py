@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.devices._profiles import load_profiles
+from advisor.devices import load_known_devices
 from advisor.measurement import delegate_operators, find_accelerator, find_serving
 from advisor.measurement._accelerators import Accelerator, read_accelerators, read_folder
 from advisor.tflite import read
@@ -24,9 +24,13 @@ def read_text(folder: Path, text: str) -> None:
 def test_the_issues_accelerators_are_found_with_sources_and_an_unknown_one_names_the_nearest() -> None:
     assert set(read_accelerators()) >= {"xnnpack", "nnapi", "coreml", "hexagon", "qnn", "edgetpu", "gpu"}
     assert all(each.sources and each.supported for each in read_accelerators().values())
-    profile, target = load_profiles().select("coral-usb")
-    assert [each.name for each in find_serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
     must_fail(UsageError, r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'", find_accelerator, "edge-tpu")
+
+
+@with_cases
+def test_a_target_uses_the_accelerators_of_its_runtime_unit_and_version(selector: str, names: list[str]) -> None:
+    serving = find_serving(*load_known_devices(()).select(selector))
+    assert [accelerator.name for accelerator in serving] == names
 
 
 def test_the_edge_tpu_takes_int8_files_and_core_ml_float_ones(int8_model: Path, float_model: Path) -> None:

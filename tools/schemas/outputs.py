@@ -91,6 +91,7 @@ ENTRIES: Mapping[type, Entries] = {
         "accuracy": "accuracy",
         "price_s": "price_s",
         "filtered": "filtered",
+        "nodes": "nodes",
     },
     Overview: {
         "grouping": "grouping",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from advisor.core import Configuration, Quantity, recipe_of
 from advisor.datasets import Overview
 from advisor.engine._question import Request
+from advisor.engine._targets.delegated_nodes import NodeShare
 from advisor.store import build_frame, value_at
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ class Forecast:
         configuration: what would be evaluated.
         latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if the
             devices of the question do not take the form.
-        chance: probability of meeting the latency budget, None without a budget, if the latency is rough, or if nothing
-            like a device was measured.
+        chance: probability of meeting the latency budget, None without a budget, if the latency is rough, if nothing
+            like a device was measured, or if an accelerator leaves most of the network to the CPU.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
         accuracy: published top-1 in %, the prior of the order; None if nothing is published.
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
         filtered: why it would be skipped, or empty.
+        nodes: how many of its operators run on the accelerators of the question's devices; none if CPUs run it.
     """
 
     columns: ClassVar[Mapping[str, str]] = {
@@ -63,6 +65,7 @@ class Forecast:
     accuracy: Quantity | None
     price_s: float
     filtered: str = ""
+    nodes: tuple[NodeShare, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -75,6 +78,7 @@ class Forecast:
             "accuracy": self.accuracy.to_json() if self.accuracy else None,
             "price_s": round(self.price_s, 2),
             "filtered": self.filtered,
+            "nodes": [share.to_json() for share in self.nodes],
         }
 
     def to_row(self) -> dict[str, object]:

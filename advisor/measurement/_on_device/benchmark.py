@@ -80,7 +80,7 @@ def benchmark_on_device(
         else:
             rows, compared = measure()
     # The CPU runs every operator.
-    serving = () if target.accelerator == "cpu" else find_serving(target.runtime, target.accelerator)
+    serving = () if target.accelerator == "cpu" else find_serving(profile, target)
     delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
     measured = None
     if any(map(_is_measured, rows)) or not keeps_prediction:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,11 @@ from advisor.core import AmbiguousInput, Limits, Provenance, Quantity
 from advisor.devices import ConnectionSettings
 from advisor.engine import DevicePredictor, resolve
 from advisor.engine._pipeline.rule import Known
+from advisor.engine._targets.delegated_nodes import list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, LatencyEstimate
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import configuration, must_fail, present
+from tests.tables import with_cases
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
 HERE = LatencyEstimate(Quantity(1.0, "ms", Provenance.ESTIMATED), 1.0)
@@ -88,3 +91,14 @@ def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
     board = outlook(device="raspberry-pi-4").worst_latency(card, "float32", 50.0, HERE)
     assert both == board == outlook(device="host,raspberry-pi-4").worst_latency(card, "float32", 50.0, HERE)
     assert present(both.chance) < 0.05
+
+
+@with_cases
+def test_the_nodes_on_an_accelerator_are_counted_before_a_file_is_made(
+    card: str, recipe: str, device: str, counts: list[list[Any]]
+) -> None:
+    targets = select_targets(resolve({"budget": "50ms", "device": device}).question)
+    shares = list_node_shares(load_catalogue()[card], recipe, targets.devices)
+    assert [[share.accelerator.split(" ")[0], share.delegated, share.nodes] for share in shares] == counts
+    assert all(bool(share.sources) is bool(share.accelerator) for share in shares)
+    assert all(bool(share.reason) is not share.runs_whole for share in shares)

@@ -1,0 +1,130 @@
+"""Compute how many operators of a network an accelerator of a device would run, before the network has a file.
+
+The graphs of the catalogue have all operators and shapes, and the rules of accelerators are data with sources.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from advisor.catalog import Card, read_operators
+from advisor.core import Written, form_of
+from advisor.engine._targets.target_devices import TargetDevice
+from advisor.measurement import Delegation, delegate_operators, find_accelerator, find_serving
+from advisor.tflite import Model
+
+_FLOAT = "float32"
+_TYPES = {"float32": _FLOAT, "float16": _FLOAT, "int8": "int8"}
+"""The type in which a form computes, of the forms that have the operators of the float graph. Weights in float16 are
+expanded when a file is loaded, and those operators do not count. Other forms add or change operators."""
+
+_BY_SCALES = "same_quantization"  # A fact of 8-bit files that is known once they are made
+
+_BIAS = 2  # Place of the bias among the inputs of a convolution or a dense layer, which 8-bit files have in 32 bits
+_WITH_BIAS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+@dataclass(frozen=True)
+class NodeShare(Written):
+    """How many operators of a network one accelerator of a device would run.
+
+    Attributes:
+        device: the device as the user named it.
+        unit: ``gpu``, ``npu`` or ``tpu``.
+        accelerator: the accelerator with its driver as people read it; empty if nobody wrote its rules.
+        delegated: number of operators that it would run, computed by its rules; None if that is not known.
+        nodes: number of operators of the network; None if that is not known.
+        reason: why the most operators are not run, or why nothing is known; empty if all are run.
+        sources: where the rules of the accelerator come from.
+    """
+
+    device: str
+    unit: str
+    accelerator: str
+    delegated: int | None
+    nodes: int | None
+    reason: str
+    sources: tuple[str, ...] = ()
+
+    @property
+    def runs_whole(self) -> bool:
+        """True if the accelerator is known to run every operator."""
+        return self.nodes is not None and self.delegated == self.nodes
+
+    @property
+    def falls_back(self) -> bool:
+        """True if it is known to leave most operators to the CPU. No such measurement is behind a prediction."""
+        return self.delegated is not None and self.nodes is not None and 2 * self.delegated < self.nodes
+
+
+def list_node_shares(card: Card, recipe: str, devices: Sequence[TargetDevice]) -> tuple[NodeShare, ...]:
+    """Return the shares of a recipe's form of a card on the accelerators of devices.
+
+    A device whose runtime has several, of which one is used, has one share for each. A CPU runs all operators, so it
+    has none.
+    """
+    shares: list[NodeShare] = []
+    for device in devices:
+        if device.target.accelerator != "cpu":
+            shares += _list_shares_on(card, form_of(recipe).name, device)
+    return tuple(shares)
+
+
+def falls_back(shares: Sequence[NodeShare]) -> bool:
+    """Return whether a device leaves most operators to its CPU, whichever of its accelerators is used."""
+    by_device: dict[str, list[bool]] = {}
+    for share in shares:
+        by_device.setdefault(share.device, []).append(share.falls_back)
+    return any(map(all, by_device.values()))
+
+
+def _list_shares_on(card: Card, form: str, device: TargetDevice) -> list[NodeShare]:
+    target = device.target
+    unknown = NodeShare(device.label, target.accelerator, "", None, None, "")
+    serving = find_serving(device.profile, target)
+    if not serving:
+        reason = f"no rules of {target.runtime} on the {target.accelerator.upper()} are known"
+        return [replace(unknown, reason=reason)]
+    shares = []
+    for accelerator in serving:
+        named = replace(unknown, accelerator=accelerator.title, sources=tuple(accelerator.sources))
+        delegation = _delegate(card, _TYPES.get(form, ""), accelerator.name)
+        if delegation is None:
+            shares.append(replace(named, reason=f"what it runs of a {form} file is known once the file is made"))
+        else:
+            reason = next(filter(_names_operator, delegation.reasons), "")
+            shares.append(replace(named, delegated=delegation.taken, nodes=delegation.operators, reason=reason))
+    return shares
+
+
+def _names_operator(reason: str) -> bool:
+    """Return whether a reason is of an operator; a partition that is left out has such a reason behind it."""
+    return reason.split(" ")[0].isupper()
+
+
+@lru_cache(maxsize=256)
+def _delegate(card: Card, data_type: str, name: str) -> Delegation | None:
+    """Return what an accelerator would run of a card that computes in a type; None if that is not known.
+
+    The forms of a card share it, and each is asked for with every training and number of threads.
+    """
+    accelerator = find_accelerator(name)
+    by_scales = any(_BY_SCALES in rule.where for rule in accelerator.operators)
+    model = read_operators(card) if data_type else None
+    if model is None or (by_scales and data_type != _FLOAT):
+        return None
+    return delegate_operators(model if data_type == _FLOAT else _convert_types(model, data_type), accelerator)
+
+
+def _convert_types(model: Model, data_type: str) -> Model:
+    """Return a float model whose tensors have another type; biases have 32 bits."""
+    (graph,) = model.subgraphs
+    biases = set[int]()
+    for operator in graph.operators:
+        if operator.name in _WITH_BIAS:
+            biases.update(operator.inputs[_BIAS:])
+    tensors = []
+    for index, tensor in enumerate(graph.tensors):
+        wanted = "int32" if index in biases else data_type
+        tensors.append(replace(tensor, dtype=wanted) if tensor.dtype == _FLOAT else tensor)
+    return replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))
