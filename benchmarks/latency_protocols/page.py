@@ -150,11 +150,11 @@ def _intervals(coverage: Sequence[Mapping[str, Any]]) -> str:
         lines.append((*named, *figures))
     return f"""## 80 % intervals
 
-Each half of the silicon judged by errors of the other half. Missing: what measured targets of the kind lack, the
-version of the runtime, the runtime, or the design of the core; "same" lacks nothing but the silicon, "release" only the
-release on this silicon. Anchors: 0, 1-3, 4-7, 8-15, 16
-or more models measured on the target; known: the very model was measured on targets that this one resembles, another
-of its family, or neither. Regimes with fewer than 30 predictions are in the last row only.
+Each half of the silicon judged by errors of the other half; each of the three microcontrollers by those of all other
+silicon. Missing: what measured targets of the kind lack, the version of the runtime, the runtime, or the design of the
+core; "same" lacks nothing but the silicon, "release" only the release on this silicon. Anchors: 0, 1-3, 4-7, 8-15, 16 or
+more models measured on the target; known: the very model was measured on targets that this one resembles, another of
+its family, or neither. Regimes with fewer than 30 predictions are in the last row only.
 
 {_table(("kind", "missing", "anchors", "known", "covered", "median width", "predictions"), lines)}"""
 

@@ -1,7 +1,7 @@
 """Errors by regime: their quantiles, how many independent ones they are worth, and what intervals cover."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,10 @@ from benchmarks.latency_protocols.validation import FOLDS, Errors, all_errors, f
 
 LEVEL = 0.8
 """Of the intervals that are judged."""
+
+_FEW = 10
+"""Silicons of a kind below which each one is judged by all the others: microcontrollers have three, and the hash puts
+nearly all of their errors into one half."""
 
 _BORROWED = 5.0
 """Independent errors that a regime of CPUs without measurements borrows: from all networks with the same reference, and
@@ -217,10 +221,15 @@ class Coverage:
 
 
 def intervals(table: LatencyTable) -> list[Coverage]:
-    """Coverage and median relative width by regime, each half of the silicon judged by the other."""
+    """Coverage and median relative width by regime; no silicon is judged by its own errors (:func:`_divide`)."""
+    return judge_intervals(all_errors(table, FOLDS))  # as calibrate does, so that both use one result
+
+
+def judge_intervals(results: Sequence[Errors]) -> list[Coverage]:
+    """Return the coverages of :func:`intervals` for the errors of a cross-validation."""
     inside: dict[str, list[bool]] = defaultdict(list)
     widths: dict[str, list[float]] = defaultdict(list)
-    for learnt, judged in _halves(table):
+    for learnt, judged in _divide(results):
         _judge(learnt, judged, inside, widths)
     keys = [key for key in sorted(inside) if len(inside[key]) >= LEAST]
     groups = {key: [key] for key in keys}
@@ -232,12 +241,17 @@ def intervals(table: LatencyTable) -> list[Coverage]:
 def unseen_sources(table: LatencyTable) -> list[Coverage]:
     """Coverage by kind, source and whether models were measured, on devices and sources that took no part.
 
-    A prediction without the target's runtime or core is judged by errors of other runtimes on the other half of the
-    silicon.
+    A prediction without the target's runtime or core is judged by errors of other runtimes on the other silicon
+    (:func:`_divide`).
     """
+    return judge_unseen_sources(all_errors(table, FOLDS))
+
+
+def judge_unseen_sources(results: Sequence[Errors]) -> list[Coverage]:
+    """Return the coverages of :func:`unseen_sources` for the errors of a cross-validation."""
     inside: dict[str, list[bool]] = defaultdict(list)
     widths: dict[str, list[float]] = defaultdict(list)
-    for learnt, judged in _halves(table):
+    for learnt, judged in _divide(results):
         for source in sorted({_source(each) for each in judged}):
             others = [each for each in learnt if _source(each) != source]
             own = [each for each in judged if _source(each) == source and each.likeness in ("runtime", "core")]
@@ -256,11 +270,28 @@ def _source(result: Errors) -> str:
     return runtime_family(result.column.runtime)
 
 
-def _halves(table: LatencyTable) -> tuple[tuple[list[Errors], list[Errors]], ...]:
-    """Return both ways to learn from one half of the silicon and judge the other."""
-    results = all_errors(table, FOLDS)  # as calibrate does, so that both use one result
-    one, other = ([r for r in results if fold_of("half " + r.column.silicon, 2) == half] for half in (0, 1))
-    return (one, other), (other, one)
+def _divide(results: Sequence[Errors]) -> Iterator[tuple[list[Errors], list[Errors]]]:
+    """Yield errors to learn from and errors to judge, so that each silicon is judged once, by other silicon.
+
+    One half of the silicon judges the other. Of a kind with few silicons a half may have hardly an error, and its
+    regimes would be judged by the errors of other kinds. So each of its silicons is judged by all the others.
+    """
+    few = _find_few_silicons(results)
+    halves = [[r for r in results if fold_of("half " + r.column.silicon, 2) == half] for half in (0, 1)]
+    for learnt, other in (halves, halves[::-1]):
+        yield learnt, [result for result in other if result.column.kind not in few]
+    for kind, silicons in few.items():
+        for silicon in sorted(silicons):
+            learnt = [result for result in results if result.column.silicon != silicon]
+            yield learnt, [r for r in results if (r.column.kind, r.column.silicon) == (kind, silicon)]
+
+
+def _find_few_silicons(results: Sequence[Errors]) -> dict[str, set[str]]:
+    """Return the silicons of each kind that has fewer than :data:`_FEW`."""
+    silicons: dict[str, set[str]] = defaultdict(set)
+    for result in results:
+        silicons[result.column.kind].add(result.column.silicon)
+    return {kind: names for kind, names in silicons.items() if len(names) < _FEW}
 
 
 def _judge(
