@@ -216,6 +216,13 @@ def _cold(draws: int) -> Part:
     return {"cold": cold.judge(table, cold.list_machines(table), read_calibration(find_shipped_profiles()))}
 
 
+def _gpu(draws: int) -> Part:
+    """Return what GPUs of phones say, each hidden with all rows of its silicon."""
+    del draws
+    table = _table()
+    return {"gpu": cold.judge(table, cold.list_gpus(table), read_calibration(find_shipped_profiles()))}
+
+
 def _shown() -> LatencyTable:
     """Return the table without the sources that judge."""
     return judging.shown_table(load_profiles().values(), load_features())
@@ -278,6 +285,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "picks": _picks,
     "judging": _judging,
     "cold": _cold,
+    "gpu": _gpu,
 }
 """The parts by name, each from the number of anchor sets to draw."""
 

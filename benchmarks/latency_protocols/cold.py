@@ -1,4 +1,4 @@
-"""Predict CPUs before and after a few measurements on them, judged by machines that chose nothing.
+"""Predict CPUs and GPUs before and after a few measurements on them, judged by machines that chose nothing.
 
 Each machine is hidden with all its rows, and with those of every device of its silicon. The machines of
 :data:`_JUDGES` chose no constant; the others of the profiles did, so their figures are apart.
@@ -6,7 +6,7 @@ Each machine is hidden with all its rows, and with those of every device of its 
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,17 @@ def list_machines(table: LatencyTable) -> list[Machine]:
         models = np.flatnonzero(measured)
         machines.append(Machine(group, column, models, table.values[index, models]))
     return machines
+
+
+def list_gpus(table: LatencyTable) -> list[Machine]:
+    """Return the targets of LiteRT and TensorFlow Lite on GPUs of phones; they chose nothing."""
+    machines = []
+    for index, column in enumerate(table.columns):
+        if (column.kind, runtime_family(column.runtime)) == ("gpu", "litert") and column.precision == "float32":
+            models = np.flatnonzero(~np.isnan(table.values[index]))
+            machines.append(Machine(f"{column.device}, {column.target}", column, models, table.values[index, models]))
+    # All phones in one row, too: a phone has few networks.
+    return [*machines, *(replace(machine, group="all") for machine in machines)]
 
 
 def _name_group(column: Column) -> str:

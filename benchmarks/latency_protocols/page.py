@@ -79,6 +79,7 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
         _picked(kept["picks"]["picks"]),
         _judged(kept["judging"]),
         _cold(kept["cold"]["cold"]),
+        _gpus(kept["gpu"]["gpu"]),
         f"CPU time: fit {speed['fit_s']:.2f} s; one model on one target {speed['one_ms']:.2f} ms; 10,000 models on 100 "
         f"targets {speed['many_s']:.1f} s.",
         "## All figures\n\n"
@@ -152,9 +153,9 @@ def _intervals(coverage: Sequence[Mapping[str, Any]]) -> str:
 
 Each half of the silicon judged by errors of the other half; each of the three microcontrollers by those of all other
 silicon. Missing: what measured targets of the kind lack, the version of the runtime, the runtime, or the design of the
-core; "same" lacks nothing but the silicon, "release" only the release on this silicon. Anchors: 0, 1-3, 4-7, 8-15, 16 or
-more models measured on the target; known: the very model was measured on targets that this one resembles, another of
-its family, or neither. Regimes with fewer than 30 predictions are in the last row only.
+core; "same" lacks nothing but the silicon, "release" only the release on this silicon. Anchors: 0, 1-3, 4-7, 8-15, 16
+or more models measured on the target; known: the very model was measured on targets that this one resembles, another
+of its family, or neither. Regimes with fewer than 30 predictions are in the last row only.
 
 {_table(("kind", "missing", "anchors", "known", "covered", "median width", "predictions"), lines)}"""
 
@@ -227,6 +228,24 @@ its Raspberry Pi boards; four fit, because ResNet-50 is faster than the peak of 
 networks are measured. Ends apart: upper through lower end, in the median. Nearest machine: of the same build and form
 by peak, times the ratio of the peaks; it predicts only networks that were measured on it, and "ours there" is our error
 on the same ones.
+
+{_table(header, lines)}"""
+
+
+def _gpus(found: Sequence[Mapping[str, Any]]) -> str:
+    lines = []
+    for each in found:
+        shares = [f"{each[name]:.1%}" for name in ("median_error", "within_10", "within_25", "covered")]
+        lines.append((each["group"], str(each["measured"]), *shares, f"{each['width']:.1f}", str(each["predictions"])))
+    header = (
+        "target", "measured", "median error", "within 10 %", "within 25 %", "80 % covers", "its ends apart",
+        "predictions",
+    )  # fmt: skip
+    return f"""## GPUs of phones before anything was measured
+
+LiteRT and TensorFlow Lite, float32 files. The delegate computes in 16-bit float if the app allows it; only the sources
+of `fp16` and `fp32` say whether it did. Half of the predictions are of one phone. Each phone is hidden with all rows of
+its silicon. The constants were chosen on other runtimes; LiteRT chose nothing.
 
 {_table(header, lines)}"""
 

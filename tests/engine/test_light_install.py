@@ -27,11 +27,7 @@ COMMANDS = read_table(__file__, "light_commands.yaml")
 
 REFUSED = tuple(read_table(__file__, "programs.yaml")["refused_without_extras"])
 ONE_AFTER_THE_OTHER = read_table(__file__, "programs.yaml")["one_after_the_other"]
-"""Runs commands in one process, whose imports they share, and keeps exit code, errors and new files of each.
-
-The stages of a candidate come last.
-"""
-
+"""Runs commands, then stages of a candidate, in one process; keeps exit code, errors and new files of each."""
 
 Said = dict[str, tuple[int, str, list[str]]]
 """Exit code, errors and new files of each command."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices._latency.base import Base, Indices
+from advisor.devices._latency.gpus import place_gpu
 from advisor.devices._latency.speeds import ENOUGH_TARGETS, is_limited, locate_cpus
 from advisor.devices._latency.table import (
     MAJOR,
@@ -87,8 +88,9 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
     """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
 
     The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of issue and bandwidth of
-    its memory, in the arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated
-    between generations. A target whose processor is not known gets the mean of its kind.
+    its memory, in the arithmetic of its runtime, with a deviation of each runtime and silicon. That of a GPU follows
+    from its peak arithmetic. An NPU is interpolated between generations. A target whose processor is not known gets the
+    mean of its kind.
     """
     combination = np.zeros(len(base.table.columns))
     known = _find_comparable(base, column, candidates)
@@ -96,6 +98,9 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
         levels = base.smooth[known].mean(axis=1)
         weights, spread = _place_cpu([base.table.columns[i] for i in known], column, levels)
         combination[known] = weights
+        return combination, spread
+    if len(known) and column.kind == "gpu":
+        combination[known], spread = place_gpu([base.table.columns[i] for i in known], column)
         return combination, spread
     if len(known):
         speed = np.array([base.table.columns[i].speed for i in known])
@@ -108,7 +113,7 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
 
 def is_beyond(base: Base, column: Column, candidates: Indices) -> bool:
     """Return whether a target's generation of accelerators is earlier or later than those of all ``candidates``."""
-    known = _find_comparable(base, column, candidates) if column.kind != "cpu" else ()
+    known = _find_comparable(base, column, candidates) if column.kind == "npu" else ()
     speeds = np.array([base.table.columns[i].speed for i in known])
     return len(known) > 0 and bool(((column.speed < speeds.min(axis=0)) | (column.speed > speeds.max(axis=0))).any())
 
@@ -116,17 +121,22 @@ def is_beyond(base: Base, column: Column, candidates: Indices) -> bool:
 def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns whose speed can be compared with the target's; none if there are too few.
 
-    Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
-    target's runtime if it was measured with it.
+    Floats and integers are kept apart on CPUs and GPUs. There are few other accelerators, so each silicon counts once,
+    with the target's runtime if it was measured with it.
     """
     columns = base.table.columns
     size = len(column.speed)
     floats = ("float32", "float16")
     kind = []
     for place in candidates:
-        if columns[place].kind == column.kind and len(columns[place].speed) == size > 0:
+        same = columns[place].kind == column.kind
+        if column.kind == "gpu":
+            comparable = min(columns[place].gflops, column.gflops) > 0
+        else:
+            comparable = len(columns[place].speed) == size > 0
+        if same and comparable:
             kind.append(int(place))
-    if column.kind == "cpu":
+    if column.kind in ("cpu", "gpu"):
         forms = floats if column.precision in floats else (column.precision,)
         alike = [i for i in kind if columns[i].precision in forms]
         return np.array(alike if len(alike) >= ENOUGH_TARGETS else [], dtype=np.intp)

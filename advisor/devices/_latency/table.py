@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.devices._latency.features import VECTOR_SIZE, FeatureTable
 from advisor.devices._profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
+from advisor.devices._profiles.gpus import find_gpu_peak
 from advisor.devices._profiles.memories import find_memory
 from advisor.devices._profiles.runtimes import Core, find_core
 
@@ -198,6 +199,7 @@ class Column:
     # of a CPU's main memory in GB/s, 0 if it is not known. It follows from the silicon, and no fit depends on it
     bandwidth: float = field(default=0.0, repr=False)
     memory_share: float = field(default=1.0, repr=False)  # of the bandwidth that one core reaches
+    gflops: float = field(default=0.0, repr=False)  # peak arithmetic of a GPU, 0 if it is not known; as the bandwidth
 
     @property
     def build(self) -> tuple[str, str]:
@@ -251,6 +253,7 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
         target.kernels,
         memory.bandwidth if kind == "cpu" else 0.0,
         memory.share,
+        find_gpu_peak(silicon) if kind == "gpu" else 0.0,
     )
 
 

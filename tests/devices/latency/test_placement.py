@@ -84,6 +84,14 @@ def test_int8_with_xnnpack_gains_less_beside_hard_swish(predictor: Predictor, fe
     assert ratios["levit_128s_224"] > 1.5 * ratios["mobilenet_v2_1.0_224"]
 
 
+@pytest.mark.parametrize(("soc", "gain"), [("Snapdragon 660", 1), ("Snapdragon 888", 4), ("Snapdragon 8 Gen 3", 7)])
+def test_a_gpu_is_placed_by_its_peak(predictor: Predictor, features: FeatureTable, soc: str, gain: float) -> None:
+    phone = replace(board(), targets=(DeviceTarget("gpu", "tflite", "gpu"),), default_target="gpu")
+    phones = [replace(phone, soc=name) for name in ("Snapdragon 660", soc)]
+    slow, fast = (predicted(predictor, features, phone).latency.value for phone in phones)
+    assert slow / fast == pytest.approx(gain, rel=0.3)
+
+
 @pytest.mark.parametrize(("kernels", "version"), [("ruy", "1.15.0"), ("ruy", "9.0.0"), ("", "1.15.0")])
 def test_a_release_far_from_the_known_ones_has_a_wide_interval(
     predictor: Predictor, features: FeatureTable, kernels: str, version: str

@@ -1,0 +1,53 @@
+"""Place GPUs that nobody measured by their peak arithmetic."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.devices._latency.table import Column, Floats, invert_matrix
+
+_LEVEL = 3.0
+_LINEAR = 1.0
+_BUILD = 0.15
+_SILICON = 0.3
+_NOISE = 0.5
+"""Deviations (log) of a GPU's level: of all together, by its peak arithmetic (in standard deviations of the known
+ones), by its runtime, by its silicon, and of its own. Chosen by the likelihood of hidden silicon, over 38 targets of
+ncnn, ArmNN, Paddle Lite, MNN and OpenCV on 28 systems on chip. LiteRT's GPUs chose nothing ("GPUs that nobody
+measured", ``docs/studies/latency.md``)."""
+
+
+def place_gpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
+    """Return the weights (known,) of the known GPUs for a GPU's level, and the standard deviation of the level.
+
+    The peak arithmetic of all of them is known.
+    """
+    peaks = np.log([gpu.gflops for gpu in (*known, column)])
+    centre = peaks[:-1].mean()
+    scale = max(float(peaks[:-1].std()), 1e-3)
+    points = (peaks - centre) / scale
+    cover = _cover_levels((*known, column), points)
+    precision = invert_matrix(cover[:-1, :-1])
+    weights = precision @ cover[:-1, -1]
+    variance = float(cover[-1, -1] - weights @ cover[:-1, -1])
+    # The level of all targets together is known well: what is left over belongs to their mean.
+    weights += (1 - weights.sum()) / len(weights)
+    return weights, float(np.sqrt(variance))
+
+
+def _cover_levels(gpus: Sequence[Column], points: Floats) -> Floats:
+    """Return the covariance (gpus, gpus) of the levels of GPUs."""
+    cover = _LEVEL**2 + _LINEAR**2 * np.outer(points, points)
+    cover += _BUILD**2 * _compare([gpu.build for gpu in gpus])
+    cover += _SILICON**2 * _compare([gpu.silicon for gpu in gpus])
+    total: Floats = cover + _NOISE**2 * np.eye(len(gpus))
+    return total
+
+
+def _compare(names: Sequence[object]) -> NDArray[np.bool_]:
+    """Return (names, names) which of them are equal."""
+    order = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    numbers = np.array([order[name] for name in names])
+    equal: NDArray[np.bool_] = numbers[:, None] == numbers[None]
+    return equal
