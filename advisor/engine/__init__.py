@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import card_front
-    from advisor.engine._targets.delegated_nodes import NodeShare
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
     from advisor.engine._task import SearchTask
@@ -128,7 +127,6 @@ __all__ = [
     "LoadedRun",
     "Machine",
     "Materials",
-    "NodeShare",
     "Part",
     "PlanView",
     "Pool",

@@ -83,7 +83,7 @@ def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     for remark in view.remarks:
         yield f"Note: {remark}"
-    yield from describe_nodes(view.forecasts)
+    yield from describe_nodes(view)
     yield from _describe_filtered(view.forecasts, every)
     yield from _images(view)
     skipped: dict[str, list[str]] = {}
@@ -182,7 +182,7 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: boo
         " / ".join(_show_latency(forecast.latency) for forecast in rows),
         *([_interval(row.latency)] if ranged else []),
         *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
-        *([count_nodes(row.nodes)] if placed else []),
+        *([count_nodes(row)] if placed else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
         "x" if row.filtered else show_seconds(sum(forecast.price_s for forecast in rows)),
     ]

@@ -23,25 +23,34 @@ def place_gpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
 
     The peak arithmetic of all of them is known.
     """
-    peaks = np.log([gpu.gflops for gpu in (*known, column)])
-    centre = peaks[:-1].mean()
-    scale = max(float(peaks[:-1].std()), 1e-3)
+    gpus = (*known, column)
+    peaks = np.log([gpu.gflops for gpu in gpus])
+    others = peaks[:-1]
+    centre = others.mean()
+    scale = max(float(others.std()), 1e-3)
     points = (peaks - centre) / scale
-    cover = _cover_levels((*known, column), points)
-    precision = invert_matrix(cover[:-1, :-1])
-    weights = precision @ cover[:-1, -1]
-    variance = float(cover[-1, -1] - weights @ cover[:-1, -1])
+    cover = _cover_levels(gpus, points)
+    towards = cover[:-1, -1]
+    among_others = cover[:-1, :-1]
+    weights = invert_matrix(among_others) @ towards
+    variance = float(cover[-1, -1] - weights @ towards)
     # The level of all targets together is known well: what is left over belongs to their mean.
-    weights += (1 - weights.sum()) / len(weights)
+    left = 1 - weights.sum()
+    weights += left / len(weights)
     return weights, float(np.sqrt(variance))
 
 
 def _cover_levels(gpus: Sequence[Column], points: Floats) -> Floats:
     """Return the covariance (gpus, gpus) of the levels of GPUs."""
-    cover = _LEVEL**2 + _LINEAR**2 * np.outer(points, points)
-    cover += _BUILD**2 * _compare([gpu.build for gpu in gpus])
-    cover += _SILICON**2 * _compare([gpu.silicon for gpu in gpus])
-    total: Floats = cover + _NOISE**2 * np.eye(len(gpus))
+    builds = _compare([gpu.build for gpu in gpus])
+    silicons = _compare([gpu.silicon for gpu in gpus])
+    by_peak = np.outer(points, points)
+    itself = np.eye(len(gpus))
+    cover = _LEVEL**2 + _LINEAR**2 * by_peak
+    cover += _BUILD**2 * builds
+    cover += _SILICON**2 * silicons
+    cover += _NOISE**2 * itself
+    total: Floats = cover
     return total
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from advisor.core import Configuration, Quantity, recipe_of
 from advisor.datasets import Overview
 from advisor.engine._question import Request
-from advisor.engine._targets.delegated_nodes import NodeShare
+from advisor.engine._targets.delegated_nodes import NodeShare, NodeSummary, summarize_shares
 from advisor.store import build_frame, value_at
 
 if TYPE_CHECKING:
@@ -176,6 +176,15 @@ class PlanView:
             if recipe_of(configuration.training).tunes_backbone:
                 tuned.add(configuration.card)
         return len(tuned), possible
+
+    @property
+    def node_summaries(self) -> tuple[NodeSummary, ...]:
+        """What each accelerator of the question's devices would run of the files; none for CPUs."""
+        shares = {}
+        for forecast in self.forecasts:
+            file = f"{forecast.configuration.card} {forecast.configuration.compression}"
+            shares[file] = forecast.nodes
+        return summarize_shares(shares)
 
     @property
     def limited_price_s(self) -> float:

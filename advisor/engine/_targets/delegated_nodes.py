@@ -3,7 +3,7 @@
 The graphs of the catalogue have all operators and shapes, and the rules of accelerators are data with sources.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -52,9 +52,61 @@ class NodeShare(Written):
         return self.nodes is not None and self.delegated == self.nodes
 
     @property
+    def part(self) -> float:
+        """The share of the nodes that it runs, 0 to 1; 0 if that is not known."""
+        return (self.delegated or 0) / (self.nodes or 1)
+
+    @property
     def falls_back(self) -> bool:
         """True if it is known to leave most operators to the CPU. No such measurement is behind a prediction."""
         return self.delegated is not None and self.nodes is not None and 2 * self.delegated < self.nodes
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    """What one accelerator of a device would run of many files."""
+
+    device: str  # the device as the user named it
+    unit: str  # ``gpu``, ``npu`` or ``tpu``
+    accelerator: str  # the accelerator with its driver as people read it; empty if nobody wrote its rules
+    files: int  # number of files of which it is known what it runs
+    whole: int  # number of these that it runs whole
+    least_file: str  # the file of which it runs the smallest part; empty if it runs all whole
+    least: NodeShare  # what it runs of that file; of any file if it runs all whole
+
+
+def summarize_shares(shares_by_file: Mapping[str, Sequence[NodeShare]]) -> tuple[NodeSummary, ...]:
+    """Return a summary for each accelerator of each device; ``shares_by_file`` has what they run of each file."""
+    by_accelerator: dict[tuple[str, str, str], dict[str, NodeShare]] = {}
+    for file, shares in shares_by_file.items():
+        for share in shares:
+            named = (share.device, share.unit, share.accelerator)
+            by_accelerator.setdefault(named, {})[file] = share
+    return tuple(map(_summarize, by_accelerator.values()))
+
+
+def _summarize(shares: Mapping[str, NodeShare]) -> NodeSummary:
+    """Return the summary of one accelerator from what it runs of each file; there is one at least."""
+    known = {}
+    parts = {}
+    for file, share in shares.items():
+        if share.nodes is not None:
+            known[file] = share
+            if not share.runs_whole:
+                parts[file] = share
+    # The file with the smallest part is the least likely to be as fast as predicted.
+    least_file = min(parts, key=lambda file: parts[file].part, default="")
+    anything = next(iter((known or shares).values()))
+    least = parts.get(least_file, anything)
+    return NodeSummary(
+        device=least.device,
+        unit=least.unit,
+        accelerator=least.accelerator,
+        files=len(known),
+        whole=len(known) - len(parts),
+        least_file=least_file,
+        least=least,
+    )
 
 
 def list_node_shares(card: Card, recipe: str, devices: Sequence[TargetDevice]) -> tuple[NodeShare, ...]:
