@@ -7,6 +7,7 @@ A command may have its options as one value of a dataclass. To add a command of 
 from __future__ import annotations
 
 import inspect
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
@@ -51,6 +52,9 @@ OWNERS_SHOWN = 3
 
 EXTRA_ARGUMENT = "Got unexpected extra argument"
 """The beginning of Click's error of arguments that no parameter takes: often the unit of ``5 minutes``."""
+
+PATHS = ("PATH", "DIR")
+"""What stands for a file or folder in the help of an option."""
 
 _ALL = "advisor.help_all"
 
@@ -325,23 +329,44 @@ class AllCommands(TyperGroup):
         try:
             yield
         except NoSuchOption as error:
-            owners = []
-            for name, command in self._found.items():
-                if any(error.option_name in parameter.opts for parameter in command.params):
-                    owners.append(f"advisor {name}")
+            owners = self._name_owners(error)
             if owners:
                 verb = "have" if len(owners) > 1 else "has"
                 error.message = f"{error.message} ({', '.join(owners[:OWNERS_SHOWN])} {verb} it)"
             raise
         except WrongUse as error:
             if error.message.startswith(EXTRA_ARGUMENT):
-                error.message += ': write a value that has a space in quotes, such as "5 minutes"'
+                error.message += f": {_place_extra(error)}"
             raise
+
+    def _name_owners(self, error: NoSuchOption) -> list[str]:
+        """Return the commands that have an unknown option; first those of the same arguments, such as a run."""
+        wanted = _arguments_of(error.ctx.command) if error.ctx else set()
+        owners = []
+        for name, command in self._found.items():
+            if any(error.option_name in parameter.opts for parameter in command.params):
+                owners.append(name)
+        owners.sort(key=lambda name: not wanted & _arguments_of(self._found[name]))
+        return [f"advisor {name}" for name in owners]
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""
         # A command of this package starts faster without a look-up of the integrations.
         return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+
+def _arguments_of(command: _click.Command) -> set[str | None]:
+    """Return what stands for the arguments of a command in its help, such as ``RUN``."""
+    return {parameter.metavar for parameter in command.params if parameter.param_type_name == "argument"}
+
+
+def _place_extra(error: WrongUse) -> str:
+    """Return what to do with an argument that no parameter takes: name a path by its option, or quote a space."""
+    extra = error.message.rpartition("(")[2].rstrip(")")
+    paths = [] if error.ctx is None else [part for part in error.ctx.command.params if part.metavar in PATHS]
+    if paths and Path(extra).exists():
+        return f"name it by an option, such as {paths[0].opts[0]} {shlex.quote(extra)}"
+    return 'write a value that has a space in quotes, such as "5 minutes"'
 
 
 def _quietable(command: Command) -> Command:

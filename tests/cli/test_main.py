@@ -36,8 +36,11 @@ def test_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_
     said = advisor()
     assert "Exit codes" in said.out + said.err
     assert advisor("serch").code == 2
-    assert "--demo (advisor search has it)" in advisor("plan", "--demo").err
-    assert "(minutes): write a value that has a space in quotes" in advisor("plan", "--time-limit", "5", "minutes").err
+
+
+@with_cases
+def test_a_wrong_word_is_refused_with_what_to_write(advisor: Advisor, words: str, hint: str) -> None:
+    assert hint in advisor(*words.split()).err
 
 
 @pytest.mark.parametrize("group", [(), ("catalog",), ("devices",), ("data",), ("cache",)])
