@@ -357,8 +357,8 @@ def _check(name: str, good: bool, figure: str, hint: str, otherwise: State = Sta
 
 def _packages() -> Iterator[Check]:
     python = ".".join(map(str, sys.version_info[:3]))
-    fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    yield _check("python", fits, python, "use Python 3.11, 3.12 or 3.13", State.FAILED)
+    fits = (3, 11) <= sys.version_info[:2] <= (3, 14)
+    yield _check("python", fits, python, "use Python 3.11 to 3.14", State.FAILED)
     for package in PACKAGES:
         try:
             yield Check(package, State.OK, version(package))
@@ -376,7 +376,7 @@ def _training() -> Iterator[Check]:
         installed = find_version(package)
         if installed:
             versions.append(f"{package} {installed}")
-    hint = f"advisor search needs it: {install_extra('train')}"
+    hint = f"fine-tuning, boxes and masks need it: {install_extra('train')}"
     yield _check("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from types import MappingProxyType
 
-from advisor.core import TASKS, OwnCards, TaskFacts
+from advisor.core import TASKS, OwnCards, TaskFacts, install_extra
 from advisor.downloads import WeightSource
 
 Scalar = bool | int | float | str
 
 GRAPH_FILE = "graph_file"
 """Architecture of a card whose graph is a file in ``catalogs/graphs``: its arguments are ``file`` and ``sha256``."""
+
+FORMAT_PACKAGES = MappingProxyType({"keras_h5": ("h5py", "train")})
+"""Formats of weights that a package outside of the light install reads: the package, and the extra that brings it."""
 
 OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(
     {
@@ -122,6 +126,11 @@ class Card:
         return not self.by_file and self.filled_graph is None
 
     @property
+    def readable_sources(self) -> tuple[WeightSource, ...]:
+        """The sources whose format this installation can read."""
+        return tuple(source for source in self.weights if not any(missing_reader(source.format)))
+
+    @property
     def filled_graph(self) -> GraphReference | None:
         """The graph file at the card's side, None if only Keras builds the graph at this side."""
         return self.graph if self.graph and self.graph.side == self.input_size else None
@@ -171,3 +180,11 @@ class Card:
             return self
         # Layers cost in proportion to their pixels; the dense layer at the end does not, and is a small part.
         return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))
+
+
+def missing_reader(format_name: str) -> tuple[str, str]:
+    """Return what this installation lacks to read a format of weights, and how to install it; empty if nothing."""
+    package, extra = FORMAT_PACKAGES.get(format_name, ("", ""))
+    if not package or find_spec(package) is not None:
+        return ("", "")
+    return (f"{package}, which reads them, is not installed", install_extra(extra))

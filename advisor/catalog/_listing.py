@@ -140,7 +140,7 @@ def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ..
 
 def _fetch(options: FetchOptions, card: Card) -> Fetched:
     try:
-        weights = fetch_weights(card, options)
+        weights = fetch_weights(card, options, any_format=True)
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
     fetched = (weights.member, weights.format, weights.port)

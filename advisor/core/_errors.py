@@ -15,6 +15,9 @@ from pathlib import Path
 NO_TENSORFLOW = (3, 14)
 """First version of Python that the TensorFlow of the extra ``train`` does not have."""
 
+WITH_TENSORFLOW = frozenset({"all", "hub", "onnx", "ray", "slurm", "torch", "train"})
+"""Extras that bring TensorFlow."""
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 """Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
 
@@ -206,8 +209,12 @@ def nearest(value: str, valid: Iterable[str]) -> str:
 def install_extra(extra: str) -> str:
     """Return the command that installs an optional part, in a checkout or beside an installed wheel.
 
-    ``advisor`` alone is another project on the package index.
+    ``advisor`` alone is another project on the package index. Where TensorFlow has no version for this Python, the text
+    says which ones it has.
     """
+    if extra in WITH_TENSORFLOW and sys.version_info >= NO_TENSORFLOW:
+        newest = f"{NO_TENSORFLOW[0]}.{NO_TENSORFLOW[1] - 1}"
+        return f"TensorFlow 2.21 needs Python 3.11 to {newest}: install advisor in one of these"
     if (CHECKOUT / "pyproject.toml").is_file():
         return f"pip install -e '.[{extra}]' in the source folder"
     return f"pip install 'ondevice-advisor[{extra}]'"
@@ -221,8 +228,4 @@ def require_extra(package: str, extra: str, message: str) -> None:
 
 def require_training(what: str) -> None:
     """Refuse what trains or converts models if TensorFlow is not installed: UsageError with a hint."""
-    message = f"{what} needs TensorFlow, which is not installed"
-    if sys.version_info >= NO_TENSORFLOW and find_spec("tensorflow") is None:
-        newest = f"{NO_TENSORFLOW[0]}.{NO_TENSORFLOW[1] - 1}"
-        raise UsageError(message, f"TensorFlow 2.21 needs Python 3.11 to {newest}: install advisor in one of these")
-    require_extra("tensorflow", "train", message)
+    require_extra("tensorflow", "train", f"{what} needs TensorFlow, which is not installed")

