@@ -130,8 +130,11 @@ def decide(
 
 
 def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:
-    """Return why there is no figure: the reason that most evaluations give."""
-    reasons = Counter(evaluation.reason for evaluation in evaluations if evaluation.reason)
+    """Return why there is no figure: the reason that most evaluations give, of failed ones if there are any."""
+    explained = [evaluation for evaluation in evaluations if evaluation.reason]
+    # What was skipped often follows from a failure, and does not say what went wrong.
+    failed = [evaluation for evaluation in explained if evaluation.status is Status.FAILED]
+    reasons = Counter(evaluation.reason for evaluation in failed or explained)
     if not reasons:
         return "No candidate could be evaluated. The failures list the reasons."
     ((reason, count),) = reasons.most_common(1)

@@ -134,6 +134,9 @@ def test_a_figure_that_is_missing_does_not_meet_its_limit() -> None:
 def test_no_evaluation_at_all_is_an_answer_too() -> None:
     decision = decide([], LIMITS)
     assert (decision.pick, decision.feasible) == (None, False)
+    failed = replace(evaluation("failed"), status=Status.FAILED, reason="no such file", accuracy=None)
+    skipped = replace(failed, status=Status.SKIPPED, reason="the lighter one failed")
+    assert "1 of 3 configurations: no such file" in decide([skipped, failed, skipped], Limits()).reason
 
 
 def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads() -> None:
