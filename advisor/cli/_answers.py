@@ -22,7 +22,7 @@ from advisor.cli._output import (
     warn_of_problems,
     write_sentences,
 )
-from advisor.core import LIMITS, ExitCode, UsageError, nearest
+from advisor.core import LIMITS, ExitCode, UsageError, nearest, plural
 
 PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml", "tiers")
 """The flags of ``advisor export`` that replace the usual platforms."""
@@ -220,6 +220,9 @@ def predict(
     else:
         for prediction in predictions:
             write_sentences(plain(f"{prediction.photograph}: {prediction.sentence}"))
+    drawn = sum(not prediction.error for prediction in predictions)
+    if to is not None and drawn:
+        note(f"wrote {plural(drawn, 'copy', 'copies')} to {to}")
     if any(prediction.error for prediction in predictions):
         raise typer.Exit(ExitCode.UNSATISFIED)
 

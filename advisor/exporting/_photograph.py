@@ -7,6 +7,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
@@ -78,7 +79,9 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     """
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
+        _require_objects(run)
         copies = [_name_copy(place, str(photograph)) for place, photograph in enumerate(photographs)]
+        is_new = not to.exists()
         # Files in the way are an error before the first photograph is decoded.
         ensure_output_dir(to, copies, force=False)
     scratch = Scratch()
@@ -102,6 +105,10 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     finally:
         pool.close()
         scratch.remove()
+        if to is not None and is_new:
+            # A folder in which nothing was drawn tells nothing. One with files stays.
+            with suppress(OSError):
+                to.rmdir()
     return tuple(photograph_answers)
 
 
@@ -128,16 +135,19 @@ def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str) -> 
 
 def predictions(run: str, photographs: Sequence[str], to: str, first: int = 0) -> tuple[PhotographAnswer, ...]:
     """See :func:`predict`; the child process calls this. The copies are numbered from ``first``."""
-    loaded, pick = _with_pick(run)
-    task = loaded.question.task
-    if to and TASKS[task].probabilities:
-        raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
-    model = _Model(loaded, pick)
+    model = _Model(*_with_pick(run))
     photograph_answers = []
     for place, name in enumerate(photographs, first):
         copy = Path(to) / _name_copy(place, name) if to else None
         photograph_answers.append(_predict_photograph(model, name, copy))
     return tuple(photograph_answers)
+
+
+def _require_objects(run: Path) -> None:
+    """Refuse copies with objects of a run that has none, before a folder is made for them: UsageError."""
+    loaded, _pick = _with_pick(str(run))
+    if TASKS[loaded.question.task].probabilities:
+        raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
 
 
 def _name_copy(place: int, photograph: str) -> str:

@@ -30,7 +30,7 @@ from advisor.tflite import write_metadata
 from tests.builders import must_fail
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, keep_file, photograph, two_cells
-from tests.makers.commands import called, ended
+from tests.makers.commands import Advisor, called, ended
 from tests.makers.imports import InThisProcess
 from tests.measurement import small_models
 from tests.run_folders import write_run
@@ -130,7 +130,9 @@ def assert_drawn(found: PhotographAnswer, plain: Path, copy: Path) -> None:
         assert list(drawn.getdata()) != list(cells.convert("RGB").getdata())
 
 
-def test_objects_are_counted_and_drawn_and_100_megapixels_refused(detectors: RunFolder, tmp_path: Path) -> None:
+def test_objects_are_counted_and_drawn_and_100_megapixels_refused(
+    detectors: RunFolder, tmp_path: Path, advisor: Advisor
+) -> None:
     cells, large, to = tmp_path / "cells.png", tmp_path / "large.png", tmp_path / "drawn"
     cells.write_bytes(two_cells())
     Image.new("1", (10_000, 10_000)).save(large)
@@ -138,6 +140,11 @@ def test_objects_are_counted_and_drawn_and_100_megapixels_refused(detectors: Run
     assert_drawn(found, cells, to / "001-cells.png")
     assert "above the limit of 80 megapixels" in refused.error
     must_fail(UsageError, r"already contains 001-cells\.png", predict, detectors.path, [cells], to)
+    assert (
+        "wrote 1 copy to again" in advisor("predict", str(detectors.path), str(cells), str(large), "--to", "again").err
+    )
+    advisor("predict", str(detectors.path), str(large), "--to", "nothing")
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_centres_are_counted_and_drawn(counters: RunFolder, tmp_path: Path) -> None:
@@ -148,8 +155,8 @@ def test_centres_are_counted_and_drawn(counters: RunFolder, tmp_path: Path) -> N
 
 
 def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no objects to draw"):
-        predictions(str(colours.path), [str(tmp_path / "any.png")], str(tmp_path / "drawn"))
+    must_fail(UsageError, "no objects to draw", predict, colours.path, [tmp_path / "any.png"], tmp_path / "drawn")
+    assert not (tmp_path / "drawn").exists()
 
 
 def test_a_changed_file_and_a_run_without_an_answer_are_refused(answerer: Answerer, colours: RunFolder) -> None:
