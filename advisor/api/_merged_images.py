@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -267,7 +268,7 @@ def _draw(sha256: str) -> str:
 
 
 def write_merged(merged: MergedImages, path: Path) -> Path:
-    """Write a manifest of the images with their parts, and return its path."""
+    """Write a manifest of the images with their parts, and return its path; its folder is made if need be."""
     from advisor.datasets import write_rows
 
     rows = (
@@ -280,5 +281,8 @@ def write_merged(merged: MergedImages, path: Path) -> Path:
         }
         for image in merged.images
     )
-    write_rows(path, ["path", "label", "split", "group"], rows)
+    # What is wrong with the folder is said by the error of the file.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(path, ["path", "label", "split", "group"], rows, "--out")
     return path

@@ -190,13 +190,20 @@ def update(
     merged = merge_images(earlier, Path(data))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
-    manifest = write_merged(merged, folder / f"{earlier.name}-and-{Path(data).stem}.csv")
+    manifest = write_merged(merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}"))
     asked = _repeat_question(earlier, pick.configuration, search_again)
     asked |= {"data": str(manifest), "out": str(folder)}
     if time_limit is not None:
         asked["time_limit"] = time_limit
     shipped = (folder / "latest").resolve()
-    later = search(quiet=quiet, **asked)
+    runs = _list_requests(folder)
+    try:
+        later = search(quiet=quiet, **asked)
+    except BaseException:
+        # A run that began reads the manifest again with --resume.
+        if _list_requests(folder) == runs:
+            manifest.unlink(missing_ok=True)
+        raise
     grown = RunFolder.open(Path(later.path))
     # A budget that nothing meets still has a closest file as the pick, so None means that no file was made.
     if later.decision.pick is None:
@@ -211,6 +218,21 @@ def update(
     if not answer.ship:
         grown.give_latest_back(shipped)
     return answer
+
+
+def _find_free_name(folder: Path, stem: str) -> Path:
+    """Return a path for a manifest that no file has: an earlier update of the same run may still be continued."""
+    path = folder / f"{stem}.csv"
+    number = 1
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}.csv"
+    return path
+
+
+def _list_requests(folder: Path) -> set[Path]:
+    """Return the requests of the runs of a folder."""
+    return set(folder.glob("*/request.yaml"))
 
 
 def _repeat_question(earlier: LoadedRun, configuration: Configuration, with_all: bool) -> dict[str, Any]:

@@ -79,6 +79,27 @@ def test_latest_leads_to_the_new_run_only_if_its_file_ships(
     assert (tmp_path / "latest").resolve().name.endswith(name)
 
 
+def test_a_search_that_does_not_begin_leaves_no_manifest_and_one_that_began_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_images: Searched
+) -> None:
+    monkeypatch.setattr(module, "merge_images", Mock(return_value=MergedImages((), (), 0, 0, ())))
+    monkeypatch.setattr(module, "search", Mock(side_effect=UsageError("no weights", "fetch them")))
+    must_fail(UsageError, "no weights", update, with_images.run.path, "more", out=tmp_path / "new")
+    assert not list((tmp_path / "new").iterdir())
+
+    def end_early(**asked: str) -> None:
+        write_run(tmp_path, name=f"run{len(list(tmp_path.glob('*.csv')))}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "search", end_early)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            update(with_images.run.path, "more", out=tmp_path)
+    assert len(list(tmp_path.glob("*.csv"))) == 2, "the second does not write over the first"
+    (tmp_path / "file").touch()
+    must_fail(UsageError, "--out: ", update, with_images.run.path, "more", out=tmp_path / "file")
+
+
 @pytest.fixture
 def more(tmp_path: Path, with_images: Searched) -> Path:
     """New images of a run: known ones, copies of its hold-out, a corrected label, and 20 of a new class."""

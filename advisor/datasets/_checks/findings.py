@@ -3,6 +3,7 @@
 import csv
 import os
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -128,8 +129,8 @@ def row_of(manifest: Path, image: LabelledImage) -> dict[str, str]:
     return {"path": place, "split": _WRITTEN_AS.get(image.part, image.part), "group": image.group}
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
-    """Write a table; raises UsageError, and leaves no partial file, if it cannot be written."""
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]], option: str = "--fix") -> None:
+    """Write a table; raises UsageError, which names the ``option``, and leaves no partial file, if that fails."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     # In the same folder, so that the rename stays within one file system.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -140,9 +141,11 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]
             writer.writerows(rows)
         unfinished.replace(path)
     except OSError as error:
-        raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another path") from None
+        raise UsageError(f"{option}: '{path}' cannot be written: {error.strerror}", "give another path") from None
     except UnicodeEncodeError as error:
         row = ascii(error.object.strip())
-        raise UsageError(f"--fix: '{path}' cannot name a file that is not UTF-8: {row}", "rename the file") from None
+        raise UsageError(f"{option}: '{path}' cannot name a file that is not UTF-8: {row}", "rename the file") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        # Where the folder is a file, there is nothing to remove either.
+        with suppress(OSError):
+            unfinished.unlink()
