@@ -7,13 +7,13 @@ Read :func:`update` first. :func:`.merge_images` adds the new images to those of
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
-from advisor.api._runs import search
+from advisor.api._runs import Run, search
 from advisor.core import Configuration, Evaluation, ExitCode, StageError, UsageError, Written, plural
 from advisor.store import RunFolder
 
@@ -196,14 +196,7 @@ def update(
     if time_limit is not None:
         asked["time_limit"] = time_limit
     shipped = (folder / "latest").resolve()
-    runs = _list_requests(folder)
-    try:
-        later = search(quiet=quiet, **asked)
-    except BaseException:
-        # A run that began reads the manifest again with --resume.
-        if _list_requests(folder) == runs:
-            manifest.unlink(missing_ok=True)
-        raise
+    later = _search_merged(manifest, asked, quiet)
     grown = RunFolder.open(Path(later.path))
     # A budget that nothing meets still has a closest file as the pick, so None means that no file was made.
     if later.decision.pick is None:
@@ -228,6 +221,20 @@ def _find_free_name(folder: Path, stem: str) -> Path:
         number += 1
         path = folder / f"{stem}-{number}.csv"
     return path
+
+
+def _search_merged(manifest: Path, asked: Mapping[str, Any], quiet: bool) -> Run:
+    """Search with the images of a manifest; if no run begins, remove it.
+
+    A run that began reads the manifest again with ``--resume``.
+    """
+    runs = _list_requests(manifest.parent)
+    try:
+        return search(quiet=quiet, **asked)
+    except BaseException:
+        if _list_requests(manifest.parent) == runs:
+            manifest.unlink(missing_ok=True)
+        raise
 
 
 def _list_requests(folder: Path) -> set[Path]:

@@ -357,15 +357,22 @@ class AllCommands(TyperGroup):
 
 def _arguments_of(command: _click.Command) -> set[str | None]:
     """Return what stands for the arguments of a command in its help, such as ``RUN``."""
-    return {parameter.metavar for parameter in command.params if parameter.param_type_name == "argument"}
+    names = set()
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            names.add(parameter.metavar)
+    return names
 
 
 def _place_extra(error: WrongUse) -> str:
     """Return what to do with an argument that no parameter takes: name a path by its option, or quote a space."""
     extra = error.message.rpartition("(")[2].rstrip(")")
-    paths = [] if error.ctx is None else [part for part in error.ctx.command.params if part.metavar in PATHS]
-    if paths and Path(extra).exists():
-        return f"name it by an option, such as {paths[0].opts[0]} {shlex.quote(extra)}"
+    parameters = error.ctx.command.params if error.ctx else []
+    if Path(extra).exists():
+        for parameter in parameters:
+            if parameter.metavar in PATHS:
+                flag = parameter.opts[0]
+                return f"name it by an option, such as {flag} {shlex.quote(extra)}"
     return 'write a value that has a space in quotes, such as "5 minutes"'
 
 

@@ -106,7 +106,7 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
         pool.close()
         scratch.remove()
         if to is not None and is_new:
-            # A folder in which nothing was drawn tells nothing. One with files stays.
+            # One with files stays.
             with suppress(OSError):
                 to.rmdir()
     return tuple(photograph_answers)

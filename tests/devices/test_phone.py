@@ -45,12 +45,8 @@ def test_an_attached_phone_is_added_with_what_each_unit_ran(
     assert "did not run on the NPU" in added.timings[-1].failure
     profile = devices.show("pixel-8")
     assert present(profile.connection).address == phone.serial
-    assert [target.name for target in profile.targets] == [
-        "tflite-cpu-x1",
-        "tflite-cpu-x2",
-        "tflite-cpu-x4",
-        "tflite-gpu",
-    ]
+    targets = [target.name for target in profile.targets]
+    assert targets == ["tflite-cpu-x1", "tflite-cpu-x2", "tflite-cpu-x4", "tflite-gpu"]
     assert {(row.target, row.model, row.precision) for row in profile.measurements} == {
         (target, NETWORK, form) for target, form, latency_ms, _ in rows if latency_ms
     }

@@ -15,6 +15,7 @@ import pytest
 from tests.devices.debug_daemon import DebugDaemon
 from tests.processes import PATIENCE_S, end_with_parent, free_port, until
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 
 @dataclass(frozen=True)
@@ -171,14 +172,7 @@ def attached(root: Path) -> Iterator[Phone]:
         daemon.stop()
 
 
-PIXEL_8 = {
-    "ro.product.manufacturer": "Google",
-    "ro.product.model": "Pixel 8",
-    "ro.product.device": "shiba",
-    "ro.soc.model": "Tensor G3",
-    "ro.build.version.release": "15",
-    "ro.product.cpu.abilist": "arm64-v8a",
-}
+PIXEL_8 = read_table(__file__, "phones.yaml")["Pixel 8"]
 """Properties of a phone as its ``getprop`` prints them."""
 
 PROCESSORS = (*[("0xd46", 1704)] * 4, *[("0xd4d", 2367)] * 4, ("0xd4e", 2914))

@@ -162,14 +162,8 @@ def matched(*events: ProfilerEvent) -> list[int | None]:
 
 
 def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
-    tags = (
-        "Convolution (NHWC, F32) IGEMM",
-        "Convolution (NHWC, F32) DWConv",
-        "Fully Connected (NC, F32) GEMM",
-        "Mean (ND) Reduce",
-        "Fully Connected (NC, F32) GEMM",
-        "Copy (NC)",
-    )
+    convolution, dense = "Convolution (NHWC, F32)", "Fully Connected (NC, F32) GEMM"
+    tags = (f"{convolution} IGEMM", f"{convolution} DWConv", dense, "Mean (ND) Reduce", dense, "Copy (NC)")
     found = matched(*(ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)))
     assert found == [CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, None]
 
