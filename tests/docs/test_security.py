@@ -29,7 +29,7 @@ def is_native(package: str) -> bool:
 
 
 def test_all_native_libraries_that_are_imported_are_listed_with_what_they_read_and_where() -> None:
-    page = (PROJECT / "docs" / "security.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "security-files.md").read_text(encoding="utf-8")
     section = page.partition("## Native libraries\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     others = section.partition("These read no files of others:")[2].partition(".\n")[0]

@@ -1,7 +1,7 @@
 """Compare the pages that explain the house with the code.
 
 The ladder of rooms in CONTRIBUTING.md and the table of rooms in ``docs/design.md`` are the first contract of
-pyproject.toml, and its exit codes are those of ``ExitCode``. The examples of ``docs/extend.md`` import what the rooms
+pyproject.toml, and its exit codes are those of ``ExitCode``. The examples of ``docs/extend*.md`` import what the rooms
 have. The files that these pages and the READMEs of the rooms name exist, and a file defines what they say is in it:
 "`NAME` of `file.py`", or "`NAME` (`file.py`)".
 """
@@ -19,7 +19,7 @@ from advisor.core import ExitCode
 PROJECT = Path(__file__).resolve().parents[2]
 GUIDE = "CONTRIBUTING.md"
 DESIGN = "docs/design.md"
-EXTEND = "docs/extend.md"
+EXTEND = ("docs/extend.md", "docs/extend-stages.md", "docs/extend-runtimes.md")
 LADDER = re.compile(r"^```\n([^`]*> core)\n```$", re.MULTILINE)
 ROW = re.compile(r"^\| (`\w+/`(?:, `\w+/`)*) \|", re.MULTILINE)
 CODE = re.compile(r"^\| (\d+) \|", re.MULTILINE)
@@ -46,17 +46,18 @@ Layers = list[list[str]]
 
 def problems() -> Iterator[str]:
     """Yield one line for each statement of these pages that does not hold."""
-    texts = {name: (PROJECT / name).read_text(encoding="utf-8") for name in (GUIDE, DESIGN, EXTEND)}
+    texts = {name: (PROJECT / name).read_text(encoding="utf-8") for name in (GUIDE, DESIGN, *EXTEND)}
     expected = contract_layers((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
     shown = {GUIDE: ladder_layers(texts[GUIDE]), DESIGN: table_layers(texts[DESIGN])}
     for name, layers in shown.items():
         if layers != expected:
             yield f"{name}: the rooms are {_join(layers)}; pyproject.toml has {_join(expected)}"
-    for name in (DESIGN, EXTEND, *list_readmes()):
+    for name in (DESIGN, *EXTEND, *list_readmes()):
         text = (PROJECT / name).read_text(encoding="utf-8")
         yield from file_problems(name, text)
         yield from pair_problems(name, text)
-    yield from import_problems(texts[EXTEND])
+    for name in EXTEND:
+        yield from import_problems(name, texts[name])
     yield from exit_code_problems(texts[DESIGN])
 
 
@@ -115,18 +116,18 @@ def defined_names(path: Path) -> set[str]:
     return names
 
 
-def import_problems(text: str) -> Iterator[str]:
-    """Yield one line for each import of an example that would fail."""
+def import_problems(page: str, text: str) -> Iterator[str]:
+    """Yield one line for each import of an example on a page that would fail."""
     examples = set(DEFINITION.findall(text))
     for module, names in IMPORT.findall(text):
         if f"{module.rpartition('.')[2]}.py" in MADE:
             continue
         if find_spec(module) is None:
-            yield f"{EXTEND}: imports {module}, which does not exist"
+            yield f"{page}: imports {module}, which does not exist"
             continue
         for name in names.split(", "):
             if name not in examples and not hasattr(import_module(module), name):
-                yield f"{EXTEND}: imports {name} from {module}, which has no such name"
+                yield f"{page}: imports {name} from {module}, which has no such name"
 
 
 def exit_code_problems(text: str) -> Iterator[str]:

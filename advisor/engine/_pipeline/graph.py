@@ -1,6 +1,6 @@
 """Stage graph of a variant: from a model card to a file that could ship, to its figures, and what all this costs.
 
-Adding a stage takes edits in six files, of which this is one; ``docs/extend.md`` shows them. The task has
+Adding a stage takes edits in six files, of which this is one; ``docs/extend-stages.md`` shows them. The task has
 the stage that makes its float file, and the one that runs its files over images.
 """
 
