@@ -38,6 +38,10 @@ NARROW = 72
 SMALLEST_SPAN = 1e-9
 """Least length of an axis of a plot."""
 
+LEAST_SPAN_X = 0.2
+LEAST_SPAN_Y = 0.02
+"""The same as shares of the largest value: 2.85 and 2.86 ms are not the two ends, and 18.5 % is not at both of them."""
+
 STYLES: Mapping[str, str] = {
     "strong": "bold",
     "dim": "dim",
@@ -195,17 +199,14 @@ class Chart:
 
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Least and largest x, and least and largest y; the largest is above the least."""
+        """Least and largest x, and least and largest y; values that are nearly equal stand near each other."""
         xs = [x for _, x, _ in self.dots]
         ys = [y for _, _, y in self.dots]
         for _, points in self.series:
             for x, y in points:
                 xs.append(x)
                 ys.append(y)
-        left = min(xs)
-        low = min(ys)
-        # Equal values would divide by zero.
-        return (left, max(*xs, left + SMALLEST_SPAN)), (low, max(*ys, low + SMALLEST_SPAN))
+        return _widen_ends(xs, LEAST_SPAN_X), _widen_ends(ys, LEAST_SPAN_Y)
 
     def place(self, x: float, y: float) -> str:
         """Return where a point is drawn, as SVG writes it."""
@@ -219,6 +220,17 @@ class Chart:
     def path(self, points: Sequence[tuple[float, float]]) -> str:
         """Return the points of a line, as SVG writes them."""
         return " ".join(self.place(*point) for point in points)
+
+
+def _widen_ends(values: Sequence[float], share: float) -> tuple[float, float]:
+    """Return the ends of an axis, apart by a share of the largest value or more, with the values in the middle."""
+    low = min(values)
+    high = max(values)
+    # Equal values would divide by zero.
+    missing = max(share * abs(high), SMALLEST_SPAN) - (high - low)
+    if missing <= 0:
+        return low, high
+    return low - missing / 2, high + missing / 2
 
 
 Block = Heading | Paragraph | Labelled | Items | Code | DataTable | Figures | Chart | Group

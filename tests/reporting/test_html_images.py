@@ -16,6 +16,7 @@ from advisor.core import ConfidenceFacts, Interval, Mistake, Provenance, Quantit
 from advisor.engine import Disagreements, Insights
 from advisor.engine._history.insights import Disagreement, ImageAnswer
 from advisor.reporting import RunView
+from advisor.reporting._blocks import Chart
 from advisor.reporting._files import render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._pages import CHANGED_SHOWN
@@ -110,6 +111,8 @@ def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(folder: Path, 
     photos = [part.count("data:image/jpeg;base64,") for part in (page, first)]
     assert photos == [48 + 6, 6], "six wrong answers are on the first screen too"
     assert first.count("<circle cx=") > first.count('class="marked"') == 1, "the pick is among the others"
+    (left, right), (low, high) = Chart("", "", "", (), [("a", 2.85, 18.5), ("b", 2.86, 18.5)]).ends
+    assert (right > left + 0.5, f"{low:.3g}" == f"{high:.3g}") == (True, False), "what is equal is not far apart"
     assert len(page) - len(plain) < 500_000
 
 

@@ -17,6 +17,7 @@ from advisor.reporting._explanation import opening_lines
 from advisor.store import RunFolder
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import ENDED
+from tests.reporting.views import empty_view
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration
@@ -47,7 +48,7 @@ def test_an_empty_folder_says_what_to_do_and_one_that_is_gone_is_named(client: C
 
 
 @pytest.mark.usefixtures("three")
-def test_the_list_is_sorted_and_filtered(client: Client) -> None:
+def test_the_list_is_sorted_and_filtered(client: Client, runs: Path) -> None:
     assert set(listed(client.page("/"))) == {"a", "b", "c"}
     assert listed(client.page("/?sort=latency")) == ["a", "b", "c"]
     assert listed(client.page("/?sort=latency&turned=1")) == ["c", "b", "a"]
@@ -55,6 +56,8 @@ def test_the_list_is_sorted_and_filtered(client: Client) -> None:
     assert listed(client.page("/?words=10MS budget")) == ["a"]
     assert "No run matches" in client.page("/?words=nothing")
     assert listed(client.page("/?sort=nonsense&state=nonsense")) == []
+    write_run(runs, empty_view().evaluations, manifest=ENDED, name="d")
+    assert "<small>every configuration was evaluated</small>" in client.page("/"), "not: no answer yet"
 
 
 @pytest.mark.usefixtures("three")

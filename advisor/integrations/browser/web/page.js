@@ -126,7 +126,8 @@ function show(result) {
   drawLayer(layer, width, height);
   const {order, first, sure, words} = saidBy(result);
   part('answer').textContent = words;
-  part('answer').dataset.sure = sure;
+  // A task with words of its own, such as "good" or "nothing", is as sure of them.
+  part('answer').dataset.sure = sure || answer !== undefined;
   part('remark').textContent = sure || answer
     ? ''
     : `Most probable: ${facts.labels[first]}, but an answer counts from ${percent(least(first))}.`;
