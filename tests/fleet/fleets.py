@@ -9,6 +9,7 @@ from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.predictor import with_facts
 from tests.run_folders import write_run
+from tests.tables import read_table
 
 PHONES = "soc,share\nHelio G99,50\nSnapdragon 8 Gen 3,30\nSnapdragon 425,20\n"
 """A middle, a fast and a slow phone."""
@@ -18,12 +19,7 @@ BUDGET = "26ms"
 
 def rows() -> list[Evaluation]:
     """Four files, the more accurate the slower, of which the third is hardly better than the second."""
-    facts = {
-        "mobilenet_v1_0.25_224": (70.0, 0.4e6, 41e6, 0.47e6),
-        "mobilenet_v2_1.0_224": (84.0, 3.5e6, 300e6, 3.5e6),
-        "efficientnet_lite0_224": (84.5, 4.7e6, 385e6, 4.6e6),
-        "inception_v3_299": (93.0, 24e6, 5.7e9, 23.8e6),
-    }
+    facts = read_table(__file__, "fleets.yaml")
     return [
         with_facts(evaluation(card, "int8", accuracy=accuracy, half_width=1, latency=1, size=size), macs, params)
         for card, (accuracy, size, macs, params) in facts.items()
