@@ -132,7 +132,8 @@ def report(
     if not images:
         view = replace(view, images=None)
     if folder == loaded.folder.path:
-        return Report(view, write_own(loaded.folder, view))
+        with loaded.folder.require_writable("name a folder for the report: --to DIR"):
+            return Report(view, write_own(loaded.folder, view))
     if folder and view.next_command.endswith("/report.html"):
         # The report of the run may show what this one leaves out: open the one that was written.
         shown = view.next_command.replace(f"{view.typed_folder}/", f"{shlex.quote(str(folder))}/")

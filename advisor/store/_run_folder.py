@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,11 @@ GITIGNORE = """\
 """
 """Content of ``.gitignore`` in a run folder."""
 
+COPY_RUN = "copy the run to another folder, and name it there"
+"""What to do with a run in a folder that cannot be written."""
+
+READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
 
 LONGEST_SLUG = 60
 """Letters of a run's name behind its time: enough for the images and a device, of which no letter may be lost."""
@@ -109,10 +115,11 @@ class RunFolder:
             if is_latest:
                 _link_latest(out, path.name)
         except OSError as error:
-            raise UsageError(
-                f"--out: cannot write to the folder '{out}' ({error.strerror or error})",
-                "choose another folder, for example --out runs",
-            ) from None
+            why = f"cannot write to the folder '{out}' ({error.strerror or error})"
+            # A run beside its parent has its place from it, and no option for another one.
+            if not is_latest:
+                raise UsageError(why, COPY_RUN) from None
+            raise UsageError(f"--out: {why}", "choose another folder, for example --out runs") from None
         run = cls(path)
         run._earlier = earlier
         return run
@@ -188,12 +195,23 @@ class RunFolder:
         """Write a file of the run as a whole, see :func:`advisor.store.write_atomically`."""
         write_atomically(self.place(name), content)
 
+    @contextlib.contextmanager
+    def require_writable(self, hint: str = COPY_RUN) -> Iterator[None]:
+        """Name the run, and what to do, if the block cannot write into it: UsageError with the hint."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
+            raise UsageError(f"'{self.path}' cannot be written ({error.strerror})", hint) from None
+
     def hold(self) -> FileLock:
         """Return the lock of the run, acquired; release it at the end. UsageError if another process uses the run."""
         holder = self.place(".holder")
         _ = self.place(".lock")
         try:
-            self._lock.acquire(timeout=0)
+            with self.require_writable():
+                self._lock.acquire(timeout=0)
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
             raise UsageError(f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run") from None

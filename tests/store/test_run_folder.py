@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -93,7 +94,10 @@ def test_a_folder_that_cannot_be_written_and_a_search_without_its_question_are_u
     begun = RunFolder.create(tmp_path / "runs", "x")
     must_fail(UsageError, "was ended before it began", RunFolder.open, begun.path)
     (tmp_path / "file").write_text("")
-    must_fail(UsageError, "cannot write to the folder", RunFolder.create, tmp_path / "file" / "runs", "x")
+    for is_latest, said in ((True, "--out: cannot write to the folder"), (False, "^cannot write to the folder")):
+        must_fail(UsageError, said, RunFolder.create, tmp_path / "file" / "runs", "x", is_latest=is_latest)
+    with pytest.raises(UsageError, match=r"-x' cannot be written \(Read-only"), begun.require_writable():
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
 @pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
