@@ -92,10 +92,9 @@ def test_a_search_that_does_not_begin_leaves_no_manifest_and_one_that_began_keep
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "search", end_early)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            update(with_images.run.path, "more", out=tmp_path)
-    assert len(list(tmp_path.glob("*.csv"))) == 2, "the second does not write over the first"
+    for manifests in (1, 2):  # The second does not write over the first.
+        must_fail(KeyboardInterrupt, "", update, with_images.run.path, "more", out=tmp_path)
+        assert len(list(tmp_path.glob("*.csv"))) == manifests
     (tmp_path / "file").touch()
     must_fail(UsageError, "--out: ", update, with_images.run.path, "more", out=tmp_path / "file")
 

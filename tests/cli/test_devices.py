@@ -99,13 +99,7 @@ def test_the_processor_is_found_by_soc_core_or_npu(condition: str, name: str) ->
 
 def test_a_device_is_shown_whole(alone: Advisor, board: Path) -> None:
     said = ended(alone("show", "our-board", "--profiles", "."))
-    parts = (
-        "4 x Cortex-A53 at 1200 MHz", "max arena  2.0 MB", "max app    20.0 MB", "measured by the team",
-        "tflite-cpu-x4: tflite 2.17; cpu, 4 threads; float32/int8; 2 measured; default",
-        "tflite-npu: tflite; npu; int8; 0 measured\n    operators: CONV_2D, SOFTMAX",
-        "2 known, 1 more not used", "2 from bench/log", "1 from not stated",
-    )  # fmt: skip
-    for part in parts:
+    for part in read_table(__file__, "texts.yaml")["parts_of_a_device"]:
         assert part in said.out
 
 

@@ -21,7 +21,7 @@ from advisor.store import sha256_file
 from tests.builders import must_fail
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 BRIEF = "load"
 LOAD = {"loadavg": 0.5}
@@ -168,12 +168,7 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     client.write_text("#!/bin/sh\nkill -9 $PPID\n")
     client.chmod(0o700)
     temporary.mkdir()
-    measure = (
-        "import sys\nfrom pathlib import Path\n"
-        "from advisor.devices._connections.protocol import MeasurementJob\n"
-        "from advisor.devices._connections.agent import SshConnection\n"
-        "SshConnection('device', program=sys.argv[1]).measure(MeasurementJob((Path(sys.argv[2]),), (1,), 'load'))\n"
-    )
+    measure = read_table(__file__, "texts.yaml")["measure_over_ssh"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", measure, client, model], env=environment, check=False)
     assert done.returncode == -signal.SIGKILL

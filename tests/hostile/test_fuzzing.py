@@ -81,16 +81,12 @@ HOSTILE = (
 """What takes the place of pieces."""
 
 BOXED = {
-    "voc": "Annotations/000.xml",
-    "coco": "annotations/instances.json",
-    "yolo": "labels/000.txt",
-    "table": "set.csv",
-}
+    "voc": "Annotations/000.xml", "coco": "annotations/instances.json", "yolo": "labels/000.txt", "table": "set.csv",
+}  # fmt: skip
 """The file that is changed in each format of boxes."""
 FORMATS = (
-    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
-    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json", "boxes: voc",
-    "boxes: coco", "boxes: yolo", "boxes: table",
+    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", *map("boxes: {}".format, BOXED),
+    *(f"run folder: {name}" for name in ("manifest.json", "evaluations.jsonl", "request.yaml", "dataset.json")),
 )  # fmt: skip
 TEXTS: dict[str, Callable[[str], object]] = {
     "latency": lambda text: units.parse_milliseconds(text, "--budget"),

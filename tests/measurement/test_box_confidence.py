@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import Guarantees, Shares
-from advisor.measurement import (
-    ScoreCalibration,
-)
+from advisor.measurement import ScoreCalibration
 from advisor.measurement._box_confidence import PRECISION, RECALL, BoxAnswers
 
 BATCH = 1.0  # As many new images as there are

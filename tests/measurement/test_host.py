@@ -20,7 +20,7 @@ from advisor.measurement import host, require_quiet
 from advisor.measurement._host import Conditions, busy_processes, observe_load, trains_on
 from tests.builders import must_fail
 from tests.processes import PATIENCE_S, children_with, has_ended, until
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 PROCESSORS = len(os.sched_getaffinity(0))
 
@@ -76,12 +76,7 @@ def test_so_many_run_and_none_is_left_even_by_an_exception() -> None:
 
 @pytest.mark.integration
 def test_they_end_when_their_starter_was_killed() -> None:
-    code = (
-        "import os, signal\nfrom advisor.measurement import host as conditions\nimport psutil\n"
-        "with conditions.busy_processes(1):\n"
-        "    print(psutil.Process().children()[0].pid, flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
+    code = read_table(__file__, "programs.yaml")["die_with_busy_processes"]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     until(partial(has_ended, int(done.stdout)))
 

@@ -35,15 +35,11 @@ from advisor.reporting._phrases import describe_limits
 from advisor.reporting._risks import list_risks
 from tests.builders import must_fail
 from tests.reporting.views import HOSTILE, judged_view, run_view
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}
 COLUMNS = ("name", "size_bytes", "latency_median_ms", "drop_points", "threads", "meets_budget")
-ITEMS: list[dict[str, Any]] = [
-    {"name": "Beta_net", "size_bytes": 4_000_000, "latency_median_ms": 12.0, "drop_points": 0.5, "threads": 4},
-    {"name": "alpha_net", "size_bytes": 9_000_000, "latency_median_ms": 3.5, "threads": 1, "meets_budget": True},
-    {"name": "gamma", "size_bytes": 4_000_000, "drop_points": -0.2, "threads": 1, "meets_budget": False},
-]
+ITEMS: list[dict[str, Any]] = read_table(__file__, "views.yaml")["items"]
 ROWS: Rows[dict[str, Any]] = Rows(COLUMNS, lambda item: item)
 
 

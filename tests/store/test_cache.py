@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.store import (
-    ArtifactCache,
-    fill_folder,
-    find_changed_file,
-    read_cached_sha256,
-    sha256_file,
-)
+from advisor.store import ArtifactCache, fill_folder, find_changed_file, read_cached_sha256, sha256_file
 
 
 def write(content: str) -> Callable[[Path], None]:

@@ -15,6 +15,7 @@ from advisor.core import UsageError
 from advisor.store import ArtifactCache, RunFolder, _run_folder as run_folder, require_cache, sha256_json
 from tests.builders import CHARACTERS, evaluation, must_fail
 from tests.run_folders import with_artefact
+from tests.tables import read_table
 
 NOW = datetime(2026, 1, 31, 12, 0, 0)
 json_values = st.recursive(
@@ -58,12 +59,7 @@ def test_a_folder_that_is_no_run_and_one_of_a_newer_schema_are_refused(tmp_path:
 @pytest.mark.integration
 def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> None:
     with run.hold():
-        code = (
-            "import sys; from pathlib import Path; from advisor.store import RunFolder; "
-            "from advisor.core._errors import UsageError\n"
-            "try:\n RunFolder.open(Path(sys.argv[1])).hold()\n"
-            "except UsageError as error: print(error.message)"
-        )
+        code = read_table(__file__, "programs.yaml")["hold_a_run"]
         done = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=True)
     assert f"is in use by process {os.getpid()}" in done.stdout
 
