@@ -54,7 +54,7 @@ EXTRA_ARGUMENT = "Got unexpected extra argument"
 """The beginning of Click's error of arguments that no parameter takes: often the unit of ``5 minutes``."""
 
 PATHS = ("PATH", "DIR")
-"""What stands for a file or folder in the help of an option."""
+"""The word for a file or folder in the help of an option."""
 
 _ALL = "advisor.help_all"
 

@@ -18,12 +18,12 @@ import numpy as np
 from advisor.core import BoxGuarantee, Guarantees, Interval, wilson
 from advisor.measurement._average_precision import Matched
 from advisor.measurement._confidence import (
-    FOLDS,
     RESAMPLES,
     Flags,
     Floats,
     Labels,
     compute_calibration_error,
+    draw_folds,
     find_reached,
     find_threshold,
     interval_of,
@@ -156,15 +156,8 @@ class BoxAnswers:
 
     def crossfit_scores(self) -> Floats:
         """Return calibrated scores (M,), those of an image by the boxes of other images."""
-        order = np.random.default_rng(0).permutation(len(self.true))
         scores = np.array(self.scores, float)
-        # A single image leaves no other to fit to.
-        folds = 0
-        if len(order) > 1:
-            folds = min(FOLDS, len(order))
-        for fold in range(folds):
-            fold_images = order[fold::FOLDS]
-            others = np.setdiff1d(order, fold_images)
+        for fold_images, others in draw_folds(len(self.true)):
             calibration = self.select_images(others).fit_calibration()
             in_fold = np.isin(self.images, fold_images)
             scores[in_fold] = calibration.of(self.scores[in_fold])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,21 +142,28 @@ def apply_temperature(probabilities: Floats, degrees: float) -> Floats:
     return np.asarray(softmax(np.log(np.maximum(probabilities, FLOOR**2)) / degrees, axis=1))
 
 
+def draw_folds(images: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the places of the images of each fold, in a random order, and those of all other images.
+
+    A single image has no fold: it leaves no other one to fit to.
+    """
+    if images < 2:
+        return
+    # With one seed, every file has the same images in a fold, so that their figures can be compared.
+    order = np.random.default_rng(0).permutation(images)
+    for fold in range(min(FOLDS, images)):
+        fold_images = order[fold::FOLDS]
+        yield fold_images, np.setdiff1d(order, fold_images)
+
+
 def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
     """Return calibrated probabilities (N, C), each row by a temperature that was fitted to other images.
 
     The first fold takes every fifth image of a random order, and so on. Figures of calibration from these rows do not
     flatter the temperature that is fitted to all of them.
     """
-    order = np.random.default_rng(0).permutation(len(labels))
     calibrated = np.array(probabilities, float)
-    # A single image leaves no other to fit to.
-    folds = 0
-    if len(labels) > 1:
-        folds = min(FOLDS, len(labels))
-    for fold in range(folds):
-        fold_images = order[fold::FOLDS]
-        others = np.setdiff1d(order, fold_images)
+    for fold_images, others in draw_folds(len(labels)):
         temperature = fit_temperature(probabilities[others], labels[others])
         calibrated[fold_images] = apply_temperature(probabilities[fold_images], temperature)
     return calibrated

@@ -116,7 +116,7 @@ class RunRow:
 
     @property
     def origins(self) -> tuple[str, str, str]:
-        """Where accuracy, latency and size of the pick are from, the latency with its machine; empty if not known."""
+        """The origins of the pick's accuracy, latency (with its machine) and size; empty if not known."""
         pick = self.pick
         if pick is None:
             return "", "", ""

@@ -78,7 +78,7 @@ class CacheUse:
 
     @property
     def state(self) -> str:
-        """Whether the run is running, kept or gone, joined by commas; empty for a finished one."""
+        """The states of the run: running, kept or gone, joined by commas; empty for a finished one."""
         words = {"running": self.live, "kept": self.kept, "gone": not Path(self.run).is_dir()}
         return ", ".join(word for word, holds in words.items() if holds)
 

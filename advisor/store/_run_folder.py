@@ -62,7 +62,7 @@ GITIGNORE = """\
 """Content of ``.gitignore`` in a run folder."""
 
 COPY_RUN = "copy the run to another folder, and name it there"
-"""What to do with a run in a folder that cannot be written."""
+"""The hint where the folder of a run cannot be written."""
 
 READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 

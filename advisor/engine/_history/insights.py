@@ -405,7 +405,7 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
 
 @dataclass(frozen=True)
 class Insights:
-    """What a run shows beside its decision.
+    """Facts of a run beside its decision.
 
     Attributes:
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.

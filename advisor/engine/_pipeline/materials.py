@@ -320,7 +320,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class TrainingBudget:
-    """What a time limit leaves for the trainings of a recipe on a card.
+    """The time that a limit leaves for the trainings of a recipe on a card.
 
     Attributes:
         seconds: what is left for them.
@@ -348,7 +348,7 @@ class Materials:
     host: Host  # the machine that measures
     question: Question = field(default_factory=Question)
     effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`
-    # returns what a time limit leaves for a training recipe of the card of this name; None for no limit
+    # returns the time that a limit leaves for a training recipe of the card of this name; None for no limit
     budget_training: Callable[[str, str], TrainingBudget | None] = lambda *_: None
 
     def require_images(self) -> Images:

@@ -353,11 +353,13 @@ class SearchLoop:
         if left_s is None or self._rule is None:
             return None
         network = CardTraining(card, training)
+        # A trained network becomes a file after the time of its training, and before its forms begin.
         left_s -= WRITING_S * self._slowdown()
         forms_s = self._rule.finishing_s_within(network, left_s)
         training_s = max(0.0, left_s - forms_s)
         whole_s = self._rule.prices.training_s(network)
         share = min(1.0, training_s / whole_s) if whole_s else 1.0
+        # Without a calibration nothing says how fast a training should be, so nothing can show that it is slower.
         if self._calibration is None:
             return TrainingBudget(training_s, share)
         wall_s = self._calibration.training_wall_s(StageName(training))

@@ -179,7 +179,7 @@ class PlanView:
 
     @property
     def node_summaries(self) -> tuple[NodeSummary, ...]:
-        """What each accelerator of the question's devices would run of the files; none for CPUs."""
+        """A summary for each accelerator of the question's devices: the part of the files that it would run."""
         shares = {}
         for forecast in self.forecasts:
             file = f"{forecast.configuration.card} {forecast.configuration.compression}"

@@ -26,7 +26,7 @@ _WITH_BIAS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 @dataclass(frozen=True)
 class NodeShare(Written):
-    """How many operators of a network one accelerator of a device would run.
+    """The operators of a network that one accelerator of a device would run.
 
     Attributes:
         device: the device as the user named it.
@@ -64,7 +64,7 @@ class NodeShare(Written):
 
 @dataclass(frozen=True)
 class NodeSummary:
-    """What one accelerator of a device would run of many files."""
+    """A summary of the parts of many files that one accelerator of a device would run."""
 
     device: str  # the device as the user named it
     unit: str  # ``gpu``, ``npu`` or ``tpu``

@@ -44,9 +44,9 @@ def test_what_the_light_install_cannot_read_is_left_out_and_the_hint_installs_th
     error = refused(home(AWAY), options=offline)
     assert error.message.endswith("cannot be read: h5py, which reads them, is not installed")
     assert error.hint == install_extra("train")
-    told = refused(home(AWAY), replace(packaged("npm", b"", "t"), format="onnx"), options=offline).message.splitlines()
-    assert "tiny.h5: h5py" in told[1]
-    assert "npm:tiny_weights==1.0: not asked: offline" in told[2]
+    lines = refused(home(AWAY), replace(packaged("npm", b"", "t"), format="onnx"), options=offline).message.splitlines()
+    assert "tiny.h5: h5py" in lines[1]
+    assert "npm:tiny_weights==1.0: not asked: offline" in lines[2]
     assert "not asked" in str(fetch_all([card(home(AWAY))], offline)[0].reason), "a copy may be for another machine"
 
 
