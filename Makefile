@@ -17,7 +17,7 @@ WORKERS ?= $(shell expr $(CORES) + 1)
 test-fast: WORKERS = $(CORES)
 # In memory, if it has 4 GB: ext4 looks at each file that was just deleted before it makes one, for a tenth of the CPU time.
 MEMORY := $(shell test "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 2>/dev/null && echo /dev/shm)
-test-fast: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
+test-fast test test-slow: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 # A test run starts hundreds of processes: without kept bytecode, each that loads TensorFlow compiles it again, for 7 s.
 unexport PYTHONDONTWRITEBYTECODE
 # A module stays with one worker, so its fixtures are made once; tests/conftest.py puts the expensive modules first.
