@@ -165,6 +165,18 @@ class WeightsError(AdvisorError):
 class StageError(AdvisorError):
     """One stage of one candidate failed: becomes an evaluation with status ``failed``."""
 
+    _CRASHED = "crashed with"  # First words of the message where a signal ended the process, before the signal's name
+
+    @classmethod
+    def from_signal(cls, signal: str) -> StageError:
+        """Return the error of a process that a signal, such as ``SIGSEGV``, ended; not of one that memory ended."""
+        return cls(f"{cls._CRASHED} {signal}")
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether a signal ended the process."""
+        return self.message.startswith(self._CRASHED)
+
 
 class UnsupportedRecipe(StageError):
     """A recipe that does not apply to this model: becomes a ``skipped`` evaluation."""

@@ -214,6 +214,8 @@ class Progress:
             elif event.kind is EventKind.EPOCH:
                 done, epochs = event.epochs
                 self._running[subject] = f" (epoch {done} of {epochs})" if done else ""
+            elif event.kind is EventKind.CRASHED:
+                self.tell(f"{subject} crashed, and goes on from what it kept")
             else:
                 self._running.pop(subject, None)
             # A measurement stops the jobs, so its seconds say nothing of how busy other programs keep the machine.

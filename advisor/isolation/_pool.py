@@ -23,9 +23,6 @@ from advisor.core import StageError, show_bytes, show_seconds
 from advisor.isolation._process import ENDS_IN_S, ENDS_WITH_PARENT, IN_CHILD, ChildProcess, Pause
 from advisor.isolation._resources import GPU_DRIVER, TEMPORARY_FOLDER, Scratch, no_follow
 
-CRASHED = "crashed with"
-"""First words of the error of a child that a signal ended, before the signal's name; not of one that memory ended."""
-
 _POLL_S = 0.2
 
 WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
@@ -65,8 +62,8 @@ SETTINGS_OF_GPUS = ("TF_GPU_", "TF_FORCE_GPU_", "TF_CUDA_")
 """Beginnings of those that say how a GPU is used; training keeps them."""
 
 _BY_TENSORFLOW = ("Aborted", "Internal", "ResourceExhausted", "Unavailable", "Unimplemented", "Unknown")
-GPU_FAILURES = (CRASHED, *(f"{name}Error:" for name in _BY_TENSORFLOW))
-"""First words of errors for which a GPU can be the reason: memory that ends, a driver or an operator that it lacks."""
+GPU_FAILURES = tuple(f"{name}Error:" for name in _BY_TENSORFLOW)
+"""First words of errors for which a GPU can be the reason, beside crashes: memory that ends, an operator it lacks."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +103,13 @@ class Worker:
             # The first call of a child has its CPU seconds from its start on. They are read before the call is sent,
             # because the child begins at once, also where this process waits for a processor.
             before_s = 0.0 if is_new else _read_cpu_s(watched)
+            # A call that is repeated has taken the seconds of the first one, too.
+            before_s -= held.cpu_s
             connection.send((function, args))
             succeeded, value = self._wait(watched, before_s, connection, limits, held)
         # A child that dies closes its end of the connection: the reason is in its exit code, not in this error.
         except (EOFError, OSError, psutil.NoSuchProcess):
-            raise StageError(self._describe_death(process)) from None
+            raise self._explain_death(process) from None
         finally:
             held.detach()
         if not succeeded:
@@ -186,17 +185,17 @@ class Worker:
         call.cpu_s = _read_cpu_s(watched) - before_s
         return connection.recv()
 
-    def _describe_death(self, process: ChildProcess) -> str:
+    def _explain_death(self, process: ChildProcess) -> StageError:
         # A process that crashed ends only when the system has written its core file.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.popen.wait(timeout=60)
         code = process.popen.returncode
         self.stop()
         if code == -signal.SIGKILL:
-            return "killed by the system (SIGKILL), most likely because memory ran out"
+            return StageError("killed by the system (SIGKILL), most likely because memory ran out")
         if code is not None and code < 0:
-            return f"{CRASHED} {signal.Signals(-code).name}"
-        return f"its process ended with exit code {code}"
+            return StageError.from_signal(signal.Signals(-code).name)
+        return StageError(f"its process ended with exit code {code}")
 
 
 def _end_started_by(scratch: Scratch) -> None:
@@ -377,7 +376,8 @@ class Trainers(ChildPool):
         try:
             return super().call(function, *args, limits=limits, pause=pause)
         except StageError as error:
-            if self.gpu_failed or not (self._has_gpu and error.message.startswith(GPU_FAILURES)):
+            by_gpu = self._has_gpu and (error.is_crash or error.message.startswith(GPU_FAILURES))
+            if self.gpu_failed or not by_gpu:
                 raise
             self.gpu_failed = error.message
             self.tell(f"training failed, perhaps because of the GPU, and is repeated on the CPU: {error.message}")

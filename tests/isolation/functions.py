@@ -66,6 +66,15 @@ def segfault() -> None:
     ctypes.string_at(0)
 
 
+def crash_until(attempts: int, folder: Path) -> None:
+    """Work and crash, unless so many calls have left a file in the folder, this one included."""
+    folder.mkdir(parents=True, exist_ok=True)
+    burn(0.2)
+    (folder / str(os.getpid())).touch()
+    if len(list(folder.iterdir())) < attempts:
+        segfault()
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -194,6 +194,7 @@ class EventKind(StrEnum):
     WAITING = "waiting"  # For memory, or for another process that makes the same result
     EPOCH = "epoch"
     DONE = "done"
+    CRASHED = "crashed"  # Its process crashed, and it goes on in another one
     CACHED = "cached"  # Its result was there, or another process made it
     ENDED = "ended"  # It failed, or is not needed any more
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from advisor.catalog import Card
-from advisor.core import HOST, AdvisorError, Quantity, Status
+from advisor.core import HOST, AdvisorError, Quantity, StageError, Status
 from advisor.datasets import require_unchanged
 from advisor.engine._execution import Machine, OnDevice, Waits, call_locally
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
@@ -164,7 +164,7 @@ class _StageRun:
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
 
         def fill(folder: Path) -> None:
-            self._call(Folders(folder, checkpoints), pause)
+            self._call_twice(Folders(folder, checkpoints), pause)
             if not self._kept(folder):
                 so_far = checkpoints / SO_FAR
                 shutil.rmtree(so_far, ignore_errors=True)
@@ -199,6 +199,17 @@ class _StageRun:
                 inputs = self.stage.inputs(self.materials, self.results)
                 self.materials.cache.get(self.stage.folder, inputs, partial(_copy_files, folder))
             return made
+
+    def _call_twice(self, folders: Folders, pause: Pause) -> None:
+        """Do the job; once more if it is a training whose process crashed."""
+        try:
+            self._call(folders, pause)
+        except StageError as error:
+            if self.stage.epochs is None or not error.is_crash:
+                raise
+            self._tell(EventKind.CRASHED)
+            # It goes on from its checkpoints. Its job is made again, because a time limit leaves less than before.
+            self._call(folders, pause)
 
     def _call(self, folders: Folders, pause: Pause) -> None:
         job = self.stage.job(self.materials, self.results, folders)

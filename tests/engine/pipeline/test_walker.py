@@ -26,6 +26,7 @@ from advisor.store import ArtifactCache, evict_results
 from advisor.store._limit import Lease
 from tests.builders import must_fail
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
+from tests.isolation.functions import crash_until
 from tests.processes import PATIENCE_S, has_ended, until
 
 
@@ -85,6 +86,22 @@ def test_a_stage_runs_after_those_that_it_needs_and_each_runs_once(tmp_path: Pat
     assert walk(JOIN, materials(tmp_path), listen=events.append) == "converted cut converted joined"
     order = [(stage, kind) for stage in ("convert", "cut", "join") for kind in ("started", "done")]
     assert kinds(events) == order
+
+
+def crashing(until: int, **more: Any) -> Stage[str]:
+    return replace(CONVERT, job=lambda _m, _r, at: partial(crash_until, until, at.checkpoints), read=str, **more)
+
+
+@pytest.mark.integration
+def test_a_training_whose_process_crashes_goes_on_once(tmp_path: Path) -> None:
+    events: list[StageEvent] = []
+    trains = {"epochs": lambda *_: lambda _checkpoints: None}
+    with ChildPool() as pool:
+        walk(crashing(2, **trains), materials(tmp_path), pool, events.append)
+        assert [kind for _, kind in kinds(events)] == ["started", "crashed", "done"]
+        assert events[-1].cpu_s >= 0.4  # of both processes
+        must_fail(StageAborted, "crashed with SIGSEGV", walk, crashing(3, **trains), materials(tmp_path / "two"), pool)
+        must_fail(StageAborted, "crashed with SIGSEGV", walk, crashing(2), materials(tmp_path / "other"), pool)
 
 
 def test_what_an_earlier_search_kept_is_not_made_again(tmp_path: Path) -> None:
