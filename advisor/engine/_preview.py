@@ -7,7 +7,7 @@ version.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -75,9 +75,16 @@ def preview(request: Request) -> PlanView:
         images=count,
         course=space.course(request),
         split=overview_of(resolved.images) if resolved.images else None,
-        remarks=(*resolved.targets.remarks, *resolved.remarks),
+        remarks=(*resolved.targets.remarks, *resolved.remarks, *_describe_quota()),
         spare=_count_spare(resolved, space.candidates),
     )
+
+
+def _describe_quota() -> Iterator[str]:
+    """Yield a remark where a quota leaves this process less than a core."""
+    part = part_of_a_core()
+    if part < 1.0:
+        yield f"this process may use {part:.2g} of a core; the costs are for that"
 
 
 def overview_of(images: Images) -> Overview:
@@ -111,6 +118,7 @@ class _SearchSpace:
     cached: Mapping[str, CachedResults]
     card_predictor: CardPredictor
     filtered: Mapping[Configuration, str]
+    calibration: CostCalibration
 
     def has_time(self, limit_s: float | None) -> bool:
         """Return whether a candidate can be evaluated within a time limit; the smallest are priced first.
@@ -121,15 +129,13 @@ class _SearchSpace:
             return True
         # The smallest card is nearly always the quickest, so `any` ends after the first one.
         cards = sorted(self.plan.cards, key=lambda card: card.macs)
-        return any(self._first_s(card, self._wanted(card)) <= limit_s * part_of_a_core() for card in cards)
+        return any(self._first_s(card, self._wanted(card)) <= limit_s for card in cards)
 
     def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
         """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
         limit = request.execution.time_limit_s
         first = min(cards, key=lambda card: card.first_s)
-        # Forecasts are in seconds of whole cores, and a quota may leave this process less than one.
-        first_s = first.first_s / part_of_a_core()
-        if limit is None or limit >= first_s:
+        if limit is None or limit >= first.first_s:
             return
         belief = AccuracyBelief.before(self.plan)
         given = ""
@@ -138,8 +144,8 @@ class _SearchSpace:
             given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
-            f"evaluate, {first.card}, takes about {show_seconds(first_s + 0.5)}",
-            f"give at least --time-limit {units.write_seconds(int(first_s + 1))}{given}; "
+            f"evaluate, {first.card}, takes about {show_seconds(first.first_s + 0.5)}",
+            f"give at least --time-limit {units.write_seconds(int(first.first_s + 1))}{given}; "
             "advisor plan shows each candidate's cost",
         )
 
@@ -154,7 +160,7 @@ class _SearchSpace:
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None
         if execution.time_limit_s is not None:
-            limit = TimeLimit(lambda: left_s, wall=CostCalibration().wall)
+            limit = TimeLimit(lambda: left_s, self.calibration.observed, self.calibration.wall)
         rule = SearchRule(plan, question.preference, question.limits, least, limit)
         done = set[Stage[Any]]()
         for results in self.cached.values():
@@ -169,13 +175,9 @@ class _SearchSpace:
         stages = set[Stage[Any]]()
         for step in steps:
             stages.update(rule.prices.stages(step))
-        tuning = []
-        for stage in stages:
-            if recipe_of(stage.scope.training).tunes_backbone:
-                tuning.append(stage)
-        whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
+        tuning = {stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone}
         # Stages are priced together, because a shared stage runs once.
-        return Course(chosen, whole_s, tuning_s)
+        return Course(chosen, self._wall_s(stages - done), self._wall_s(tuning - done))
 
     def cards(self) -> tuple[CardForecast, ...]:
         """Return the forecast of each card."""
@@ -192,14 +194,13 @@ class _SearchSpace:
         return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
-        plan = self.plan
         wanted = self._wanted(card)
         light = []
         for variant in wanted:
             if not recipe_of(variant[0]).tunes_backbone:
                 light.append(variant)
-        wall_s = plan.costs.wall_s(self._left(card, wanted), plan.cores)
-        heads_s = plan.costs.wall_s(self._left(card, light), plan.cores)
+        wall_s = self._wall_s(self._left(card, wanted))
+        heads_s = self._wall_s(self._left(card, light))
         on_disk = card.name in self.candidates.weights
         # Fine-tuning is what remains of the price without the heads: the two share the master and the features.
         first_s = self._first_s(card, wanted)
@@ -223,7 +224,11 @@ class _SearchSpace:
                 lightest.append(variant)
         plan = self.plan
         seconds = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
-        return min(seconds, default=float("inf"))
+        return min(seconds, default=float("inf")) * self.calibration.slowdown
+
+    def _wall_s(self, stages: Collection[Stage[Any]]) -> float:
+        """Return the seconds by the clock of stages on all cores, of which a quota may leave less than one."""
+        return self.plan.costs.wall_s(stages, self.plan.cores) * self.calibration.slowdown
 
     def _left(self, card: Card, variants: Collection[RecipePair]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
@@ -255,7 +260,7 @@ class _SearchSpace:
             source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
             size = Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
         # One file is timed with all thread counts.
-        price_s = price_s / len(plan.threads)
+        price_s = price_s / len(plan.threads) * self.calibration.slowdown
         filtered = self.filtered.get(configuration, "")
         # What is left out runs nowhere, and its form may be one that the device does not take.
         nodes = () if filtered else list_node_shares(card, recipe, self.card_predictor.targets.devices)
@@ -269,7 +274,8 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     candidates, downloads = _locate_weights(resolved)
     if not candidates.cards:
         return None
-    plan = resolved.plan(candidates, CostCalibration().pace)
+    calibration = CostCalibration(part=part_of_a_core())
+    plan = resolved.plan(candidates, calibration.pace)
     materials = resolved.materials(candidates, plan)
     lookup = Lookup(materials)
     remeasure = resolved.execution.remeasure
@@ -286,7 +292,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
         reason = rules.reason(RuleNeeds.PREDICTION, configuration)
         if reason:
             filtered.setdefault(configuration, reason)
-    return _SearchSpace(plan, candidates, downloads, cached, card_predictor, filtered)
+    return _SearchSpace(plan, candidates, downloads, cached, card_predictor, filtered, calibration)
 
 
 def _fetch_options(resolved: Resolved) -> FetchOptions:

@@ -42,14 +42,18 @@ HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spr
 CARD = "mobilenet_v2_1.0_224"
 
 
-def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = []
+def test_in_a_tenth_of_a_core_the_shortest_limit_and_costs_are_ten_times_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds, costs = [], []
     for part in (1.0, 0.1):
         monkeypatch.setattr(preview, "part_of_a_core", lambda part=part: part)
+        costs.append(preview.preview(resolve({"candidates": [CARD]})).price_s)
         with pytest.raises(UsageError) as refused:
             refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))
         seconds.append(units.parse_seconds(present(re.search(r"--time-limit (\w+);", refused.value.hint))[1], ""))
     assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
+    assert costs[1] == pytest.approx(10 * costs[0])
 
 
 def test_images_that_take_the_limit_are_no_late_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.accuracy import share_of
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.finetuning import training_s
+from advisor.isolation import count_cores, part_of_a_core
 from advisor.store import Problem, RunFolder
 
 PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
@@ -347,7 +348,7 @@ class ExpectedTuning:
         points: expected gain in points of top-1.
         low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
         high: upper end of that range in points.
-        seconds: rough seconds of one core on this machine.
+        seconds: rough seconds by the clock on this machine.
         card: the card.
         limited: the search had a time limit, which the next one must exceed.
     """
@@ -395,9 +396,8 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
         return None
     # The network that ships is trained after the compared one, so both are paid.
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
-    known = CostCalibration()
-    stage = StageName.FINETUNE_CACHED
-    seconds = rough_s * known.pace.get(stage, 1.0) * known.wall.get(stage, 1.0)
+    calibration = CostCalibration(part=part_of_a_core(), cores=count_cores())
+    seconds = calibration.expect_s(StageName.FINETUNE_CACHED, rough_s)
     low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
     limited = run.request.execution.time_limit_s is not None
     return ExpectedTuning(middle, low, high, seconds, name, limited)

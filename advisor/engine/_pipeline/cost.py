@@ -340,6 +340,10 @@ class CostCalibration:
         """Return the seconds that a stage of a kind takes now over those that its plan expects."""
         return self._planned_slowdown * self._paces.of(name)
 
+    def expect_s(self, name: StageName, price_s: float) -> float:
+        """Return the seconds by the clock of stages of a kind, which follow each other and have a rough price."""
+        return price_s * self.pace.get(name, 1.0) * self._usual_wall.get(name, 1.0) * self.slowdown
+
     def training_wall_s(self, name: StageName) -> float:
         """Return the seconds by the clock of a CPU second of a training, as plans expect them now."""
         return self._planned_slowdown * self._usual_wall.get(name, 1.0)

@@ -337,11 +337,10 @@ class CostModel:
         """Return the seconds of stages."""
         return sum(map(self.seconds, stages))
 
-    def wall_s(self, stages: Iterable[Stage[Any]], cores: int, done: Collection[Stage[Any]] = ()) -> float:
-        """Return the rough wall time of stages on ``cores`` cores, without those that are done."""
-        left = [stage for stage in stages if stage not in done]
-        alone = self.total_s(stage for stage in left if stage.resources.alone)
-        return alone + (self.total_s(left) - alone) / cores
+    def wall_s(self, stages: Collection[Stage[Any]], cores: int) -> float:
+        """Return the rough wall time of stages on ``cores`` cores."""
+        alone = self.total_s(stage for stage in stages if stage.resources.alone)
+        return alone + (self.total_s(stages) - alone) / cores
 
     def chain_s(
         self,
