@@ -65,7 +65,11 @@ CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
 )
 """First bytes, in small letters, of files that have the extension of an image, and what is said of them."""
 
-READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
+READ_ERRORS = (
+    *(OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError),
+    # Pillow takes damaged entries of a TIFF as they are, and computes with texts.
+    *(TypeError, AttributeError, struct.error),
+)
 
 _SMALLEST_DRAFT = 8  # Pixels of a JPEG for each one at its smallest scale
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
@@ -188,7 +192,7 @@ def read_orientation(image: Image.Image) -> int:
     """Return how an image must be turned to be upright, from its EXIF data: 1 (not at all) to 8."""
     try:
         turn = image.getexif().get(_ORIENTATION_TAG, 1)
-    except (*READ_ERRORS, TypeError, AttributeError, struct.error):
+    except READ_ERRORS:
         return 1
     return turn if isinstance(turn, int) and 1 <= turn <= 8 else 1
 

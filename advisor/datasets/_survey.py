@@ -7,7 +7,6 @@ blanks alone are one class (``choose_spellings``).
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -183,7 +182,7 @@ def _shot(image: Image.Image) -> Shot:
         inner = exif.get_ifd(_EXIF)
         # Some cameras fill the fields with zero bytes.
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
-    except (*READ_ERRORS, TypeError, AttributeError, struct.error):
+    except READ_ERRORS:
         return Shot(orientation=read_orientation(image))
     written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
     try:

@@ -321,7 +321,8 @@ class Cache:
             if path.exists():
                 # Only a file that was found damaged is in the way here: it is kept for inspection.
                 path.replace(path.with_name(f"{path.name}.damaged"))
-            (folder / member.name).replace(path)
+            # The folder of weights may be a link to another disk. A copy that a kill cuts is found by its hash.
+            shutil.move(folder / member.name, path)
         return _describe_weights(source, target, origin)
 
     def _folder(self, source: WeightSource) -> Path | None:

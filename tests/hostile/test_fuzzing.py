@@ -31,7 +31,7 @@ from advisor.devices._connections.adb import parse_output
 from advisor.devices._profiles import read_profile
 from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
 from advisor.devices._profiles.runtimes import read_cores
-from advisor.engine import load_run, resolve
+from advisor.engine import images_folder, load_run, resolve
 from advisor.engine._question.values import read_file
 from advisor.isolation import Finished
 from advisor.measurement import delegate_operators, measure
@@ -84,9 +84,10 @@ BOXED = {
     "voc": "Annotations/000.xml", "coco": "annotations/instances.json", "yolo": "labels/000.txt", "table": "set.csv",
 }  # fmt: skip
 """The file that is changed in each format of boxes."""
+RUN_FILES = ("manifest.json", "evaluations.jsonl", "request.yaml", "dataset.json", "inputs.json")
 FORMATS = (
     "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", *map("boxes: {}".format, BOXED),
-    *(f"run folder: {name}" for name in ("manifest.json", "evaluations.jsonl", "request.yaml", "dataset.json")),
+    *map("run folder: {}".format, RUN_FILES),
 )  # fmt: skip
 TEXTS: dict[str, Callable[[str], object]] = {
     "latency": lambda text: units.parse_milliseconds(text, "--budget"),
@@ -154,6 +155,10 @@ def first_lines(text: str, count: int) -> str:
     return "".join(text.splitlines(keepends=True)[:count])
 
 
+def read_run(file: Path) -> Path:
+    return images_folder(load_run(file.parent).folder)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("formats")
@@ -173,7 +178,7 @@ def formats(folder: Path) -> dict[str, Format]:
 
     found = {
         "profile": Format(shipped_text("raspberry-pi-4.yaml"), "raspberry-pi-4.yaml", read_profile),
-        "cores": Format(first_lines(shipped_text("cores.yaml"), 60), "cores.yaml", read_cores),
+        "cores": Format(first_lines(shipped_text("cores.yaml"), 60), "cores.yaml", read_cores.__wrapped__),
         "measurements": Format(first_lines(shipped_text("raspberry-pi-4.csv"), 8), "rows.csv", read_measurements),
         "kernels": Format(kernels.read_text("utf-8"), kernels.name, lambda path: read_kernels(path, ["cpu-x1"])),
         "catalogue": Format(catalogue.read_text(encoding="utf-8"), "own.yaml", read_catalogue_file),
@@ -188,9 +193,10 @@ def formats(folder: Path) -> dict[str, Format]:
         path = WRITERS[name](folder / name, photos(2, "cat", "dog"))
         text = (folder / name / file).read_text(encoding="utf-8")
         found[f"boxes: {name}"] = Format(text, f"{name}/{file}", lambda _file, path=path: list_boxes(path))
-    for name in ("manifest.json", "evaluations.jsonl", "request.yaml", "dataset.json"):
+    (run / "inputs.json").write_text(json.dumps({"folder": str(folder), "catalogs": {"own.yaml": "catalogs/0.yaml"}}))
+    for name in RUN_FILES:
         text = (run / name).read_text(encoding="utf-8")
-        found[f"run folder: {name}"] = Format(text, f"{run.name}/{name}", lambda path: load_run(path.parent))
+        found[f"run folder: {name}"] = Format(text, f"{run.name}/{name}", read_run)
     return found
 
 

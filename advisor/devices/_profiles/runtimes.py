@@ -309,6 +309,8 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
     ``path`` is the file to read, by default the shipped one. UsageError if it is not valid, or two cores share a name.
     """
     document = read_yaml(path or shipped_folder("device_profiles") / CORES_FILE)
+    if not isinstance(document.values, Mapping):
+        raise UsageError(f"'{document.path}' has no cores", "give a mapping of names to the figures of a core")
     cores: dict[str, Core] = {}
     for name, values in document.values.items():
         try:

@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from advisor.core import (
     Status,
     UsageError,
     parse,
+    parse_known,
     show_time,
     without_passwords,
 )
@@ -68,15 +70,21 @@ def images_folder(run: RunFolder) -> Path:
 
 
 def _find_copy(path: Path, run: RunFolder) -> Path:
+    # `inputs.json` and the request may have been edited, so that they have paths that no system can have.
     inputs = run.read_json(INPUTS)
-    started = Path(inputs.get("folder", ""))
+    started = Path(str(inputs.get("folder", "")))
     # In the same folder a path stays as the user typed it, for messages and commands.
     there = path if started == Path.cwd() else started / path
-    if there.exists():
-        return there
-    copy = run.path / inputs.get("catalogs", {}).get(_text(path), "")
-    # `inputs.json` may have been edited, so a copy outside of the run is not read.
-    return copy if copy.is_file() and copy.resolve().is_relative_to(run.path) else path
+    with suppress(OSError, ValueError):
+        if there.exists():
+            return there
+    copies = parse_known({CATALOGS: dict[str, str]}, inputs).get(CATALOGS, {})
+    with suppress(OSError, ValueError):
+        copy = run.path / copies.get(_text(path), "")
+        # A copy outside of the run is not read.
+        if copy.is_file() and copy.resolve().is_relative_to(run.path):
+            return copy
+    return path
 
 
 def _text(path: Path) -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import multiprocessing
 import socket
+import tempfile
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -202,6 +203,15 @@ def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, optio
     path.write_bytes(b"damaged")
     assert fetch_weights(card(source), options).path.read_bytes() == CONTENT
     assert path.with_name("tiny.h5.damaged").read_bytes() == b"damaged"
+
+
+def test_the_weights_of_a_cache_may_be_a_link_to_another_disk(shelf: Shelf, options: FetchOptions) -> None:
+    # `make test` has temporary files in memory.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as disk:
+        options.cache_root.mkdir()
+        (options.cache_root / "weights").symlink_to(disk)
+        assert fetch_weights(card(home(shelf.put("/tiny.h5", CONTENT))), options).path.read_bytes() == CONTENT
+        assert len(list(Path(disk).iterdir())) == 1
 
 
 def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
