@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from advisor.compression import RECIPES
+from benchmarks.killed_searches import Killed, Peace, disturbed, hashes, undisturbed
 from benchmarks.tables import RESULTS, keep
-from tests.engine.killing import Killed, Peace, disturbed, hashes, undisturbed
 from tests.makers.searches import write_photos
 
 HEADER = (

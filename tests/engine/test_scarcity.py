@@ -18,7 +18,7 @@ import pytest
 
 from advisor.core import Status
 from advisor.store import RunFolder
-from tests.engine.killing import Peace, disturbed, figures, hashes, options, undisturbed, using
+from benchmarks.killed_searches import Peace, disturbed, figures, hashes, options, undisturbed, using
 from tests.engine.test_interruptions import OPTIONS, children, lines, started, until
 from tests.makers.searches import search
 
