@@ -51,7 +51,7 @@ test-fast: $(VENV)/.dev ## Run the unit tests (under a minute)
 test: $(VENV)/.dev ## Run the unit and integration tests (minutes)
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: $(VENV)/.dev ## Run every test, the slow ones too (an hour and a half)
+test-slow: $(VENV)/.dev ## Run every test, the slow ones too (three quarters of an hour)
 	@EXAMPLES=$${EXAMPLES:-200} $(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types, the direction of imports and generated files
