@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.core import HeadFacts, paired_difference
+from advisor.core import HeadFacts, Interval
 from advisor.datasets import Dataset, InputSpec, divide_survey, near_duplicates, survey
 from advisor.store import cache_root
 from benchmarks.accuracy import parser_of
@@ -164,7 +164,7 @@ def _rows(name: str, card: str, cases: Sequence[Case]) -> list[Row]:
     rows: list[Row] = [(f"{name}, {card}, {OURS}", name, card, OURS, *_mean(ours), "", "", kinds, f"{seconds:.1f}")]
     for method, answer in PLAIN.items():
         plain = [answer(case) for case in cases]
-        gain = paired_difference(np.concatenate(ours).tolist(), np.concatenate(plain).tolist())
+        gain = Interval.paired_difference(np.concatenate(ours).tolist(), np.concatenate(plain).tolist())
         interval = f"[{100 * gain.low:.1f}, {100 * gain.high:.1f}]"
         key = f"{name}, {card}, {method}"
         rows.append((key, name, card, method, *_mean(plain), f"{100 * gain.value:+.1f}", interval, "", ""))

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.core import USUAL_TRAININGS, parse_seconds
+from advisor.core import USUAL_TRAININGS, units
 from benchmarks.accuracy_search import GROCERY, TRASHNET, Case, labelled, scored, search, shown
 from benchmarks.anytime_table import CARDS, drawn
 from benchmarks.cost_plot import plot
@@ -149,7 +149,7 @@ def advisor_rows(case: Case, limits: Sequence[str]) -> Iterator[Row]:
             asked = replace(case, options=(*case.options, "--budget", "50ms", "--time-limit", limit))
             found, seen = watched_search(asked, Path(place))
             course = list(answers(found.run, seen))
-            times = (found.cpu_s, found.wall_s, found.wall_s - parse_seconds(limit, "--limits"))
+            times = (found.cpu_s, found.wall_s, found.wall_s - units.parse_seconds(limit, "--limits"))
             judged = [each.seconds for each in course if each.pick and each.pick.holdout_accuracy]
             until = f"{judged[0]:.0f}" if judged else "never"
             yield (*picked(case, limit, ADVISOR, found.run), *map(_whole, times), until, *wasted(found.run, course))
@@ -246,7 +246,7 @@ class Reached:
 
 def prior_rows(case: Case, limits: Sequence[str]) -> Iterator[Row]:
     """Search one card after the other within the longest limit, and yield the best pick at each limit."""
-    ends = {limit: parse_seconds(limit, "--limits") for limit in limits}
+    ends = {limit: units.parse_seconds(limit, "--limits") for limit in limits}
     with tempfile.TemporaryDirectory() as place:
         reached = list(in_prior_order(case, max(ends.values()), Path(place)))
         for limit, end in ends.items():

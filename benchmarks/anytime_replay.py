@@ -25,12 +25,12 @@ from advisor.core import (
     USUAL_TRAININGS,
     Configuration,
     Evaluation,
+    Interval,
     Limits,
     Provenance,
     Quantity,
     Status,
     decide,
-    wilson,
 )
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._scheduling import belief, expected_gain, form_costs, prices
@@ -128,7 +128,7 @@ class Recorded:
 
     def evaluation(self, configuration: Configuration, made: Made) -> Evaluation:
         """Return what a search is told of a result."""
-        share = wilson(round(made.validation / 100 * self.validated), self.validated)
+        share = Interval.wilson(round(made.validation / 100 * self.validated), self.validated)
         ends = (100 * share.low, 100 * share.high, 0.95, self.validated)
         return Evaluation(
             configuration,

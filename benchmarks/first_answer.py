@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.core import Evaluation, Quantity, evaluation_from_json
+from advisor.core import Evaluation, Quantity
 from advisor.engine import load_run
 from advisor.engine._decide import decide_run
 from benchmarks.accuracy_search import TRASHNET, Case, Searched, search
@@ -101,7 +101,7 @@ def answers(run: Path, seen: Sequence[tuple[float, int]]) -> Iterator[AnswerSoFa
     lines = (run / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()
     loaded = load_run(run)
     for seconds, count in seen:
-        rows = [evaluation_from_json(json.loads(line)) for line in lines[:count]]
+        rows = [Evaluation.from_json(json.loads(line)) for line in lines[:count]]
         known = list({row.configuration: row for row in rows}.values())
         yield AnswerSoFar(seconds, decide_run(loaded.folder, known, loaded.question).decision.pick)
 

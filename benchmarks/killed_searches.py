@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from advisor.core import Evaluation, Status, evaluation_from_json
+from advisor.core import Evaluation, Status
 from advisor.core._choosing import front
 from advisor.store import RunFolder, sha256_file
 from tests.engine.test_interruptions import children, started
@@ -128,7 +128,7 @@ def written(out: Path) -> Sequence[str]:
             row = json.loads(line)
         except ValueError:
             continue
-        evaluation = evaluation_from_json(row)
+        evaluation = Evaluation.from_json(row)
         judged = (evaluation.holdout_accuracy, evaluation.unknown, evaluation.capture.holdout)
         found += [f"{evaluation.configuration.key} {judged.count(None)}"] if evaluation.status is Status.OK else []
     return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from advisor.core import BALANCED, Configuration, Evaluation, Limits, Provenance, Quantity, Status, wilson
+from advisor.core import BALANCED, Configuration, Evaluation, Interval, Limits, Provenance, Quantity, Status
 from advisor.engine import StageName
 from advisor.engine._scheduling.belief import FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
@@ -77,7 +77,7 @@ def evaluation(problem: Problem, configuration: Configuration, row: Row) -> Eval
         return Quantity(value, unit, Provenance.MEASURED)
 
     floating = problem.row(replace(configuration, compression="float32")) or row
-    shown = wilson(round(VALIDATION * row.accuracy / 100), VALIDATION)
+    shown = Interval.wilson(round(VALIDATION * row.accuracy / 100), VALIDATION)
     return Evaluation(
         configuration,
         Status.OK,

@@ -206,10 +206,10 @@ def _rows(cases: list[Case]) -> list[Row]:
 
 
 def _row(case: Case, head: Case) -> Row:
-    from advisor.core import paired_difference, wilson
+    from advisor.core import Interval
 
-    clean = wilson(sum(case.right), len(case.right))
-    against = paired_difference(case.right, head.right)
+    clean = Interval.wilson(sum(case.right), len(case.right))
+    against = Interval.paired_difference(case.right, head.right)
     robust, gained = _bootstrap(case.captured), _bootstrap(case.captured.astype(int) - head.captured.astype(int))
     same = case is head
     return (

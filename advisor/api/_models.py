@@ -15,8 +15,8 @@ from advisor.core import (
     StageError,
     UsageError,
     parse_count,
-    size_bytes,
     takes_options,
+    units,
 )
 
 Tell = Callable[[str], None]
@@ -319,7 +319,7 @@ def card_front(
 
 def cache_bytes(size: str | None) -> int | None:
     """Return the limit of the cache in bytes; None for the usual. UsageError if the text is no size."""
-    return None if size is None else size_bytes(size, "--cache-size")
+    return None if size is None else units.size_bytes(size, "--cache-size")
 
 
 def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:

@@ -213,7 +213,7 @@ def add_card(
     from advisor.api import judge, warn_of_input
     from advisor.catalog import listing
     from advisor.cli._card_output import print_added_card, print_judged
-    from advisor.core import parse_percent, visible
+    from advisor.core import units, visible
 
     def ask(value: str) -> str:
         return str(typer.prompt(QUESTIONS[value], err=True))
@@ -221,7 +221,7 @@ def add_card(
     given = {name: getattr(asked, name) for name in AS_GIVEN} | {
         "mean": channels(asked.mean, "--mean") or (),
         "std": channels(asked.std, "--std") or (),
-        "top1": parse_percent(asked.top1, "--top1") if asked.top1 else None,
+        "top1": units.parse_percent(asked.top1, "--top1") if asked.top1 else None,
         # A script must get an error and not wait for an answer that nobody gives.
         "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
     }

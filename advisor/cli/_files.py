@@ -63,11 +63,11 @@ def benchmark(
 def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str, Any]) -> None:
     """Measure on this machine's CPU. Raises typer.Exit: a file could not be measured."""
     from advisor import api
-    from advisor.core import parse_seconds
+    from advisor.core import units
     from advisor.reporting import TIMINGS, print_benchmark
 
     rows = TIMINGS.select(asked.sort, asked.only)
-    sustained_s = parse_seconds(asked.sustained, "--sustained") if asked.sustained else None
+    sustained_s = units.parse_seconds(asked.sustained, "--sustained") if asked.sustained else None
     with progress("reading the files") as tell:
         file_benchmark = api.benchmark(
             *models,
@@ -239,14 +239,14 @@ def compress(
     Example: advisor compress model.tflite --recipe int8,float16 --data photos/ --max-drop 0.5pt
     """
     from advisor import api
-    from advisor.core import parse_points, parse_seconds
+    from advisor.core import units
     from advisor.reporting import FORMS, print_compression
 
     rows = FORMS.select(asked.sort, asked.only)
 
     def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:
-            max_drop_points = parse_points(asked.max_drop, "--max-drop") if asked.max_drop else None
+            max_drop_points = units.parse_points(asked.max_drop, "--max-drop") if asked.max_drop else None
             return api.compress(
                 model,
                 split(asked.recipe) or (),
@@ -254,7 +254,7 @@ def compress(
                 mean=channels(asked.mean, "--mean"),
                 std=channels(asked.std, "--std"),
                 latency=asked.latency,
-                learn_s=parse_seconds(asked.time_limit, "--time-limit"),
+                learn_s=units.parse_seconds(asked.time_limit, "--time-limit"),
                 tell=tell,
                 **chosen,
             )

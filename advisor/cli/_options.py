@@ -30,11 +30,10 @@ from advisor.core import (
     Option,
     Table,
     UsageError,
-    channel_values,
     list_registered,
     load_integration,
     show_flag,
-    whole_number,
+    units,
 )
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
     """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``. Raises UsageError: something else."""
     if text is None:
         return None
-    sides = tuple(whole_number(part) or 0 for part in text.replace("x", ",").split(","))
+    sides = tuple(units.whole_number(part) or 0 for part in text.replace("x", ",").split(","))
     if not all(sides):
         raise UsageError(f"--shape: '{text}' is not a shape", "write for example --shape 1,224,224,3")
     return sides
@@ -158,7 +157,7 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
     """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
     if text is None:
         return None
-    parsed = list(map(whole_number, text.split(",")))
+    parsed = list(map(units.whole_number, text.split(",")))
     if None in parsed:
         raise UsageError(f"{option}: '{text}' is not a list of whole numbers", f"write for example {option} 0,1")
     return tuple(number for number in parsed if number is not None)
@@ -166,7 +165,7 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
 
 def channels(text: str | None, option: str) -> tuple[float, ...] | None:
     """Parse one number, or three joined by commas; see :func:`advisor.core.channel_values`."""
-    return None if text is None else channel_values(text, option)
+    return None if text is None else units.channel_values(text, option)
 
 
 def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:

@@ -23,6 +23,29 @@ class Costs:
     rows: tuple[tuple[float, ...], ...]
     file: str = field(default="", compare=False)  #: name of the file, for messages
 
+    @staticmethod
+    def parse(text: str, file: str = "") -> Costs:
+        """Return the costs in a CSV text: a header with the answers, and a row for each true class, which begins it.
+
+        Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number
+        from 0 on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
+        """
+        where = _name_table(file)
+        header_line, answers, table = _read_table(text, where)
+        _require_once(answers, [header_line] * len(answers), where, "columns")
+        _require_once([row.name for row in table], [row.line for row in table], where, "rows")
+        _require_same_classes(answers, table, where)
+        by_name = {}
+        for row in table:
+            place = f"line {row.line} of {where}"
+            costs = []
+            for cell, answer in zip(row.cells, answers, strict=True):
+                costs.append(_parse_cost(cell, answer, row.name, place))
+            by_name[row.name] = tuple(costs)
+        rows = tuple(by_name[name] for name in answers)
+        _require_use(answers, rows, where)
+        return Costs(tuple(answers), rows, file)
+
     @property
     def text(self) -> str:
         """The costs as CSV, classes sorted: equal costs have equal texts."""
@@ -37,16 +60,17 @@ class Costs:
 
     def of(self, classes: Sequence[str]) -> tuple[tuple[float, ...], ...]:
         """Return the costs with rows and columns in the order of ``classes``; UsageError if the two differ."""
+        where = _name_table(self.file)
         for name in self.classes:
             if name not in classes:
                 raise UsageError(
-                    f"--costs: the images have no class '{plain(name)}' of {self._where}{nearest(name, classes)}",
+                    f"--costs: the images have no class '{plain(name)}' of {where}{nearest(name, classes)}",
                     f"classes of the images: {', '.join(map(plain, classes))}",
                 )
         for name in classes:
             if name not in self.classes:
                 raise UsageError(
-                    f"--costs: {self._where} has no row and column for the class '{plain(name)}' of the images",
+                    f"--costs: {where} has no row and column for the class '{plain(name)}' of the images",
                     "add both; a right answer costs 0",
                 )
         places = list(map(self.classes.index, classes))
@@ -55,23 +79,28 @@ class Costs:
             rows.append(tuple(self.rows[row][column] for column in places))
         return tuple(rows)
 
-    @property
-    def _where(self) -> str:
-        if self.file:
-            return f"'{plain(self.file)}'"
-        return "the table"
+
+def _name_table(file: str) -> str:
+    """Return how messages name the table: by its file, if there is one."""
+    if file:
+        return f"'{plain(file)}'"
+    return "the table"
 
 
-def parse_costs(text: str, file: str = "") -> Costs:
-    """Return the costs in a CSV text: a header with the answers, and a row for each true class, which it begins with.
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table: the costs of the answers to one true class."""
 
-    Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number
-    from 0 on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
-    """
-    where = f"'{plain(file)}'" if file else "the table"
+    line: int  # in the file
+    name: str  # of the true class
+    cells: list[str]  # as they are written, one for each answer
+
+
+def _read_table(text: str, where: str) -> tuple[int, list[str], list[_Row]]:
+    """Return the line of the header, the answers that it names, and the rows; UsageError for another text."""
+    lines = []
     try:
         reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
-        lines = []
         for row in reader:
             cells = [cell.strip() for cell in row]
             # Sheets have empty rows behind the last one.
@@ -79,34 +108,37 @@ def parse_costs(text: str, file: str = "") -> Costs:
                 lines.append((reader.line_num, cells))
     except csv.Error as error:
         raise UsageError(f"--costs: {where} cannot be read as CSV: {error}", LAYOUT) from None
+    # Two classes need a header of three cells and a row.
     if len(lines) < 2 or len(lines[0][1]) < 3:
         raise UsageError(f"--costs: {where} has no costs of two classes", LAYOUT)
-    answers = lines[0][1][1:]
-    table = lines[1:]
-    _require_once(answers, [lines[0][0]] * len(answers), f"{where} has two columns")
-    names = [row[0] for _, row in table]
-    _require_once(names, [line for line, _ in table], f"{where} has two rows")
-    for line, (name, *cells) in table:
-        if name not in answers:
+    header_line, header = lines[0]
+    rows = [_Row(line, name, costs) for line, (name, *costs) in lines[1:]]
+    return header_line, header[1:], rows
+
+
+def _require_same_classes(answers: Sequence[str], rows: Sequence[_Row], where: str) -> None:
+    """Refuse a table whose rows and columns are of different classes, or a row of another length."""
+    for row in rows:
+        if row.name not in answers:
             raise UsageError(
-                f"--costs: line {line} of {where} is for the class '{plain(name)}', which has no column"
-                f"{nearest(name, answers)}",
+                f"--costs: line {row.line} of {where} is for the class '{plain(row.name)}', which has no column"
+                f"{nearest(row.name, answers)}",
                 LAYOUT,
             )
-        if len(cells) != len(answers):
+        if len(row.cells) != len(answers):
             raise UsageError(
-                f"--costs: line {line} of {where} (class '{plain(name)}') has {len(cells)} costs, and the header names "
-                f"{len(answers)} answers",
+                f"--costs: line {row.line} of {where} (class '{plain(row.name)}') has {len(row.cells)} costs, and the "
+                f"header names {len(answers)} answers",
                 LAYOUT,
             )
+    names = [row.name for row in rows]
     for name in answers:
         if name not in names:
             raise UsageError(f"--costs: {where} has a column for the class '{plain(name)}' and no row", LAYOUT)
-    by_name = {}
-    for line, (name, *cells) in table:
-        place = f"line {line} of {where}"
-        by_name[name] = tuple(_cost(cell, answer, name, place) for cell, answer in zip(cells, answers, strict=True))
-    rows = tuple(by_name[name] for name in answers)
+
+
+def _require_use(answers: Sequence[str], rows: Sequence[Sequence[float]], where: str) -> None:
+    """Refuse costs by which every model is the best, or one answer without a model."""
     if not any(map(any, rows)):
         raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)
     for answer, column in zip(answers, zip(*rows, strict=True), strict=True):
@@ -115,22 +147,22 @@ def parse_costs(text: str, file: str = "") -> Costs:
                 f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no model is needed",
                 "write what it costs to answer so wrongly",
             )
-    return Costs(tuple(answers), rows, file)
 
 
-def _require_once(names: Sequence[str], lines: Sequence[int], what: str) -> None:
+def _require_once(names: Sequence[str], lines: Sequence[int], where: str, part: str) -> None:
+    """Refuse a class without a name, or with two columns or rows: ``part`` says which."""
     for place, (name, line) in enumerate(zip(names, lines, strict=True)):
         if not name:
-            raise UsageError(
-                f"--costs: {what.rpartition(' has ')[0]} has a class without a name in line {line}", LAYOUT
-            )
+            raise UsageError(f"--costs: {where} has a class without a name in line {line}", LAYOUT)
         if name in names[:place]:
-            raise UsageError(f"--costs: {what} for the class '{plain(name)}' (line {line})", "remove one of them")
+            raise UsageError(
+                f"--costs: {where} has two {part} for the class '{plain(name)}' (line {line})", "remove one of them"
+            )
 
 
-def _cost(cell: str, answer: str, name: str, where: str) -> float:
-    """Return one cost."""
-    what = f"--costs: {where}: the answer '{plain(answer)}' to the class '{plain(name)}' costs '{plain(cell)}'"
+def _parse_cost(cell: str, answer: str, name: str, place: str) -> float:
+    """Return the cost of an answer to the class ``name``; UsageError for another text than a number that can be one."""
+    what = f"--costs: {place}: the answer '{plain(answer)}' to the class '{plain(name)}' costs '{plain(cell)}'"
     try:
         cost = float(cell)
     except ValueError:

@@ -28,7 +28,7 @@ from advisor.core._evaluation_facts import (
 )
 from advisor.core._forms import FileFeatures
 from advisor.core._metrics import TOP1
-from advisor.core._quantity import LatencyDistribution, Provenance, Quantity
+from advisor.core._quantity import LatencyDistribution, Provenance, Quantity, show_probability
 from advisor.core._training import recipe_of
 from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
 
@@ -310,6 +310,49 @@ class Evaluation:
             capture=replace(self.capture, holdout=None),
         )
 
+    def show_budget_probability(self, limit_ms: float) -> str:
+        """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
+        probability = self.budget_probability
+        if probability is None:
+            return ""
+        return f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evaluation as a JSON object, as :meth:`from_json` reads it."""
+        quantities = {name: getattr(self, name) for name in _QUANTITIES}
+        return {
+            "configuration": asdict(self.configuration),
+            "status": self.status.value,
+            **{name: getattr(self, name) for name in ("family", "reason", "stage")},
+            **{name: to_json(quantity) if quantity else None for name, quantity in quantities.items()},
+            **{name: getattr(self, name) for name in ("contended", "artefact", "artefact_sha256")},
+            "details": _details(self),
+            "key": self.configuration.key,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Evaluation:
+        """Return the evaluation of a JSON object; damaged details are unknown.
+
+        :func:`advisor.core.broken_rule` says which rule its values break. Raises KeyError, TypeError or ValueError: an
+        entry other than the details is missing or damaged.
+        """
+        entries = {}
+        for name, value in data.items():
+            if name not in ("key", "before", "hash"):
+                entries[name] = value
+        details = entries.pop("details", {})
+        evaluation: Evaluation = parse(Evaluation, entries)
+        details = with_new_names(parse(Mapping[str, object], details))
+        if not details:  # most of a search's rows are of skipped configurations
+            return evaluation
+        known = {}
+        for name in DETAILS:
+            value = _read(name, details)
+            if value is not None:
+                known[name] = value
+        return replace(evaluation, **known)
+
     def describe_figures(self, with_p90: bool = False) -> str:
         """Return the name with the figures; a finalist has its accuracy on the hold-out too.
 
@@ -368,20 +411,6 @@ def _require_unique_entries() -> None:
         raise TypeError(f"several facts of an evaluation write {', '.join(repeated)}: give the new field another name")
 
 
-def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the evaluation as a JSON object."""
-    quantities = {name: getattr(evaluation, name) for name in _QUANTITIES}
-    return {
-        "configuration": asdict(evaluation.configuration),
-        "status": evaluation.status.value,
-        **{name: getattr(evaluation, name) for name in ("family", "reason", "stage")},
-        **{name: to_json(quantity) if quantity else None for name, quantity in quantities.items()},
-        **{name: getattr(evaluation, name) for name in ("contended", "artefact", "artefact_sha256")},
-        "details": _details(evaluation),
-        "key": evaluation.configuration.key,
-    }
-
-
 def _details(evaluation: Evaluation) -> dict[str, Any]:
     empty = Evaluation(evaluation.configuration, evaluation.status)
     details = dict[str, Any]()
@@ -407,24 +436,6 @@ def _write_value(value: Any) -> Any:
 
 def _name_entries(facts: object, defaults: bool) -> dict[str, Any]:
     return {entry_name(name): value for name, value in to_json(facts, defaults).items()}
-
-
-def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
-    """Return the evaluation of a JSON object; damaged details are unknown. KeyError, TypeError, ValueError: others.
-
-    :mod:`advisor.core._row_rules` has what its values must satisfy.
-    """
-    entries = {}
-    for name, value in data.items():
-        if name not in ("key", "before", "hash"):
-            entries[name] = value
-    details = entries.pop("details", {})
-    evaluation: Evaluation = parse(Evaluation, entries)
-    details = with_new_names(parse(Mapping[str, object], details))
-    if not details:  # most of a search's rows are of skipped configurations
-        return evaluation
-    known = {name: _read(name, details) for name in DETAILS}
-    return replace(evaluation, **{name: value for name, value in known.items() if value is not None})
 
 
 def _read(name: str, details: Mapping[str, Any]) -> Any:

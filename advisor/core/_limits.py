@@ -10,7 +10,6 @@ from advisor.core._evaluation_facts import DeviceFigures
 from advisor.core._expectation import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import CONFIDENCE, Provenance, Quantity, show_probability
-from advisor.core._units import show_ms
 
 LICENCE = "licence"
 PERMISSIVE_WORD = "permissive"
@@ -48,6 +47,23 @@ class Limits:
     licence: tuple[str, ...] = ()  #: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones
     must_run_on: tuple[str, ...] = ()  #: devices on which the same file must also run, within the latency limit
     confidence: float = CONFIDENCE  #: the probability with which a predicted latency must meet the limit
+
+    @staticmethod
+    def parse_licences(text: str) -> tuple[str, ...]:
+        """Parse ``permissive``, SPDX identifiers, or both, joined by commas; else UsageError. Empty: any licence."""
+        names = tuple(part.strip() for part in text.split(",") if part.strip())
+        for name in names:
+            if not name.replace("-", "").replace(".", "").replace("+", "").isalnum() or not name.isascii():
+                raise UsageError(
+                    f"--licence: '{name}' is not a licence identifier",
+                    "write permissive, or SPDX identifiers: --licence permissive,CC-BY-4.0",
+                )
+        return names
+
+    @staticmethod
+    def is_permissive(licence: str | None) -> bool:
+        """Return whether a licence is one of :data:`PERMISSIVE`."""
+        return allows((PERMISSIVE_WORD,), licence)
 
     @property
     def by_figure(self) -> dict[str, float]:
@@ -113,6 +129,32 @@ class Limits:
             texts[name] = f"met with {show_probability(share)} probability"
         return texts
 
+    def licence_refusal(self, licence: str | None) -> str:
+        """Return why a network's licence is not accepted; empty if it is."""
+        if allows(self.licence, licence):
+            return ""
+        names = ", ".join(self.licence)
+        if licence:
+            return f"the licence {licence} is not among {names}"
+        return f"the licence is not stated ({names} required)"
+
+    def with_budget_probability(self, evaluation: Evaluation) -> Evaluation:
+        """Return ``evaluation`` with the probability that its predicted latency meets the budget.
+
+        ``latency_p90`` becomes the latency that is not exceeded with the probability :attr:`confidence`. So it meets
+        the budget exactly where the probability of meeting it is at least that. An evaluation without a latency
+        distribution is returned unchanged.
+        """
+        distribution = evaluation.latency_distribution
+        if distribution is None or evaluation.latency is None:
+            return evaluation
+        source = f"not above with {show_probability(self.confidence)} confidence"
+        p90 = Quantity(distribution.at(self.confidence), "ms", evaluation.latency.provenance, source=source)
+        probability = None
+        if self.latency_ms is not None and evaluation.latency.provenance is Provenance.PREDICTED:
+            probability = round(distribution.below(self.latency_ms), 4)
+        return replace(evaluation, latency_p90=p90, budget_probability=probability)
+
     def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
         return {
             "accuracy": accuracy_belief(evaluation),
@@ -143,23 +185,6 @@ def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
     return value - limit
 
 
-def parse_licences(text: str) -> tuple[str, ...]:
-    """Parse ``permissive``, SPDX identifiers, or both, joined by commas; else UsageError. Empty: any licence."""
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in names:
-        if not name.replace("-", "").replace(".", "").replace("+", "").isalnum() or not name.isascii():
-            raise UsageError(
-                f"--licence: '{name}' is not a licence identifier",
-                "write permissive, or SPDX identifiers: --licence permissive,CC-BY-4.0",
-            )
-    return names
-
-
-def is_permissive(licence: str | None) -> bool:
-    """Return whether a licence is one of :data:`PERMISSIVE`."""
-    return allows((PERMISSIVE_WORD,), licence)
-
-
 def allows(wanted: Sequence[str], licence: str | None) -> bool:
     """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
     if not wanted:
@@ -167,39 +192,3 @@ def allows(wanted: Sequence[str], licence: str | None) -> bool:
     identifier = (licence or "").strip().lower()
     names = {name.lower() for name in wanted}
     return bool(identifier) and (identifier in names or (PERMISSIVE_WORD in names and identifier in PERMISSIVE))
-
-
-def licence_refusal(wanted: Sequence[str], licence: str | None) -> str:
-    """Return why ``licence`` is not accepted; empty if it is."""
-    if allows(wanted, licence):
-        return ""
-    names = ", ".join(wanted)
-    if licence:
-        return f"the licence {licence} is not among {names}"
-    return f"the licence is not stated ({names} required)"
-
-
-def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, confidence: float) -> Evaluation:
-    """Return ``evaluation`` with the probability that its predicted latency meets a limit.
-
-    ``latency_p90`` becomes the latency that is not exceeded with probability ``confidence``. So it meets the limit
-    exactly where the probability of meeting it is at least ``confidence``. An evaluation without a latency
-    distribution is returned unchanged.
-    """
-    distribution = evaluation.latency_distribution
-    if distribution is None or evaluation.latency is None:
-        return evaluation
-    source = f"not above with {show_probability(confidence)} confidence"
-    p90 = Quantity(distribution.at(confidence), "ms", evaluation.latency.provenance, source=source)
-    probability = None
-    if limit_ms is not None and evaluation.latency.provenance is Provenance.PREDICTED:
-        probability = round(distribution.below(limit_ms), 4)
-    return replace(evaluation, latency_p90=p90, budget_probability=probability)
-
-
-def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
-    """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
-    probability = evaluation.budget_probability
-    if probability is None:
-        return ""
-    return f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"

@@ -7,7 +7,7 @@ from advisor.core._evaluation import (
     Evaluation,
     show_figure,
 )
-from advisor.core._limits import NAMES, Limits, show_budget_probability
+from advisor.core._limits import NAMES, Limits
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
@@ -111,7 +111,7 @@ def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
     if limits.latency_ms is None:
         return uncertain
     if pick.budget_probability is not None:
-        sure = show_budget_probability(pick, limits.latency_ms)
+        sure = pick.show_budget_probability(limits.latency_ms)
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
     return f" and meets the {show_ms(limits.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"

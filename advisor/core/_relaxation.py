@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from advisor.core._evaluation import Evaluation, show_figure
-from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor, licence_refusal
+from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
 from advisor.core._units import show_ms
@@ -28,6 +28,11 @@ class Relaxation:
     needed: str  #: the limit that admits the candidate
     key: str  #: the candidate
     text: str  #: all of this in words
+
+    @property
+    def is_of_floor(self) -> bool:
+        """True if the limit is the least value of a figure: of the accuracy or of another metric."""
+        return is_floor(self.limit)
 
 
 def sum_overrun(evaluation: Evaluation, limits: Limits) -> float:
@@ -148,7 +153,7 @@ def excess_texts(evaluation: Evaluation, limits: Limits) -> list[str]:
 
 def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: float) -> str:
     if limit == LICENCE:
-        return licence_refusal(limits.licence, evaluation.card_facts.licence)
+        return limits.licence_refusal(evaluation.card_facts.licence)
     allowed = _limit_of(limit, limits)
     device = limit.removeprefix(ON)
     if device != limit and excess == math.inf:

@@ -18,6 +18,7 @@ from advisor.core import (
     Answers,
     Decision,
     Evaluation,
+    Interval,
     Limits,
     Provenance,
     Quantity,
@@ -26,8 +27,6 @@ from advisor.core import (
     decide,
     pool_timings,
     recipe_of,
-    subtract_means,
-    with_budget_probability,
 )
 from advisor.datasets import HOLDOUT, VALIDATION
 from advisor.engine._execution import Machine
@@ -89,7 +88,7 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
     fresh = [replace(e, new_conditions=None) if e.in_unknown_conditions else e for e in fresh]
     fresh = _with_holdout_drops(run, fresh, limits)
-    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in pool_timings(fresh)]
+    known = [limits.with_budget_probability(e) for e in pool_timings(fresh)]
     # A required device sets limits alone: its own rows are no candidates, unless the question names it too.
     if limits.must_run_on:
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
@@ -179,7 +178,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: L
         # A drop of an earlier decision may belong to another float file.
         if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
-        lost = subtract_means(reference, answers)
+        lost = Interval.difference_of_means(reference, answers)
         value, low, high = (100 * share for share in (lost.value, lost.low, lost.high))
         source = "against float32 on the hold-out"
         drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)

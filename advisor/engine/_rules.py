@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from advisor.core import Configuration, licence_refusal, show_bytes, show_ms
+from advisor.core import Configuration, show_bytes, show_ms
 from advisor.engine._pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._space.plan import Plan
@@ -50,7 +50,7 @@ def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:
 
 def not_licensed(plan: Plan, candidate: Configuration, known: Known) -> str:
     """Return why the licence of a card is not accepted; empty if it is."""
-    return licence_refusal(known.limits.licence, plan.cards_by_name[candidate.card].licence)
+    return known.limits.licence_refusal(plan.cards_by_name[candidate.card].licence)
 
 
 def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:

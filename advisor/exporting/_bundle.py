@@ -16,14 +16,13 @@ from advisor.core import (
     Evaluation,
     Status,
     UsageError,
-    evaluation_to_json,
     list_registered,
     listed,
     load_integration,
     nearest,
     require_extra,
     require_known,
-    whole_number,
+    units,
 )
 from advisor.engine import LoadedRun, load_run
 from advisor.exporting import check
@@ -89,7 +88,7 @@ def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
         )
     if pick is None:
         return offered[0]
-    place = whole_number(pick)
+    place = units.whole_number(pick)
     if place is not None:
         if not 1 <= place <= len(offered):
             raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
@@ -359,7 +358,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "devices": described_devices,
         "app_growth_bytes": growth.by_abi,
         "app_growth_litert": growth.release,
-        "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
+        "figures": {name: quantity for name, quantity in evaluation.to_json().items() if name in FIGURES},
         "risks": list(map(asdict, all_risks)),
     }
     # JSON has no NaN, and readers in other languages refuse the one that Python writes.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from advisor.core import Problems, UsageError, nearest, size_bytes
+from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices import (
     TFLITE_RUNTIMES,
     Cluster,
@@ -222,7 +222,7 @@ def _find_device(
     try:
         memory = None
         if row.get("memory"):
-            memory = size_bytes(row["memory"], "memory")
+            memory = units.size_bytes(row["memory"], "memory")
         cores = clusters_of(row["cores"]) if row.get("cores") else ()
         profile, how_found, target = _find_profile(name, cores, profiles)
         if profile is None:

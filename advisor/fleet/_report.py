@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.core import (
-    listed,
-    show_bytes,
-    show_ms,
-    show_ms_interval,
-    show_probability,
-)
+from advisor.core import listed, show_bytes, show_ms, show_probability, units
 from advisor.reporting import blocks, text
 
 if TYPE_CHECKING:
@@ -201,7 +195,7 @@ def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
     latency = assigned.latency_ms
     time = assigned.reason or show_ms(float("inf"))
     if latency:
-        time = show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
+        time = units.show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
     probability = "not predicted" if assigned.probability is None else show_probability(assigned.probability)
     tier = f"{assigned.tier}" if assigned.sure else f"{assigned.tier}, may be too slow"
     return (phone.name, f"{100 * phone.share:.1f} %", phone.os, tier, time, probability, phone.found)

@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal, StageError, wilson
+from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal, StageError
 from advisor.datasets import STAYING, TESTS, InputSpec, draw_captures
 from advisor.isolation import one_line, usable_cores
 from advisor.measurement._processes import existing_model
@@ -162,7 +162,7 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     error = float(np.sqrt((count - 1) / count * np.square(figures - figures.mean()).sum()))
     # All groups have the same figure, so their spread shows nothing.
     if error == 0.0:
-        ends = wilson(value * count, count)
+        ends = Interval.wilson(value * count, count)
         low = min(value, ends.low)
         high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.core import BoxGuarantee, Guarantees, Interval, wilson
+from advisor.core import BoxGuarantee, Guarantees, Interval
 from advisor.measurement._average_precision import Matched
 from advisor.measurement._confidence import (
     RESAMPLES,
@@ -206,7 +206,7 @@ class BoxAnswers:
         hits = int(self.right[taken].sum())
         # Precision is a share of the boxes that count, recall one of the objects.
         total = int(taken.sum() if chosen.of == PRECISION else self.true.sum())
-        return replace(chosen, seen=wilson(hits, total) if total else None)
+        return replace(chosen, seen=Interval.wilson(hits, total) if total else None)
 
 
 def _logits(scores: Floats) -> Floats:

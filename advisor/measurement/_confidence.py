@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import Bin, CoverageThreshold, Interval, Point, Reachable, RecallThreshold, Threshold, wilson
+from advisor.core import Bin, CoverageThreshold, Interval, Point, Reachable, RecallThreshold, Threshold
 
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
@@ -433,7 +433,7 @@ def _middle_below(score: float, scores: Floats) -> float:
 
 
 def _share(hits: int, taken: int) -> Interval | None:
-    return wilson(hits, taken) if taken else None
+    return Interval.wilson(hits, taken) if taken else None
 
 
 def _starts(wanted: float, images: int, batch: float) -> list[int]:

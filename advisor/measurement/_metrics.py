@@ -25,7 +25,6 @@ from advisor.core import (
     TOP5,
     WORST_GROUP,
     Interval,
-    wilson,
 )
 from advisor.measurement._average_precision import f1_of
 from advisor.measurement._confidence import FLOOR, crossfit_probabilities
@@ -228,7 +227,7 @@ def _answers_of(judged: Judged) -> Labels:
 
 
 def _of_flags(right: NDArray[np.bool_]) -> Score:
-    return Score(wilson(int(right.sum()), len(right)), right.astype(float))
+    return Score(Interval.wilson(int(right.sum()), len(right)), right.astype(float))
 
 
 def _worth(sizes: Labels) -> float:
@@ -249,7 +248,7 @@ def _of_share(value: float, shares: Floats, worth: float) -> Interval:
     if error > 0 and 0 < value < 1:
         # The variance of a share is p (1 - p) / n: solved for n, the number of images that the spread is worth.
         trials = min(worth, value * (1 - value) / error**2)
-    wilson_interval = wilson(min(trials, value * trials), trials)
+    wilson_interval = Interval.wilson(min(trials, value * trials), trials)
     return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))
 
 

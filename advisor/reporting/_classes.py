@@ -14,10 +14,10 @@ from advisor.core import (
     ClassBoxes,
     Evaluation,
     ImageAnswers,
+    Interval,
     Quantity,
     UsageError,
     listed,
-    wilson,
 )
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import Block, Labelled, Span, TableColumn, table_of
@@ -133,7 +133,7 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
             precision = 100 * row[index] / answered[index]
         class_recall = ClassRecall(label, None, n=sum(row), precision=precision)
         if sum(row):
-            interval = wilson(row[index], sum(row))
+            interval = Interval.wilson(row[index], sum(row))
             class_recall = replace(
                 class_recall, recall=100 * interval.value, low=100 * interval.low, high=100 * interval.high
             )

@@ -10,10 +10,10 @@ from advisor.core import (
     BoxGuarantee,
     ConfidenceFacts,
     Evaluation,
+    Interval,
     Reachable,
     RecallThreshold,
     listed,
-    wilson,
 )
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block, Labelled
@@ -243,9 +243,11 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
         if guarantee.kept and guarantee.recall and guarantee.recall.high < guarantee.wanted:
             reach = f"{100 * guarantee.recall.value:.1f} % of the images of '{name}' reach their threshold"
             yield RECALL, f"On the hold-out {reach}, less than the {_percent(guarantee.wanted)} {end}"
-    if cover is not None and cover.kept and cover.at.of and wilson(cover.at.images, cover.at.of).high < cover.wanted:
-        reach = f"{100 * cover.at.coverage:.1f} % of the images reach the threshold"
-        yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
+    if cover is not None and cover.kept and cover.at.of:
+        answered = Interval.wilson(cover.at.images, cover.at.of)
+        if answered.high < cover.wanted:
+            reach = f"{100 * cover.at.coverage:.1f} % of the images reach the threshold"
+            yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
 
 
 def _show_reachable(best: Reachable | None) -> str:

@@ -12,12 +12,11 @@ from advisor.core import (
     Provenance,
     Quantity,
     plural,
-    show_budget_probability,
     show_bytes,
     show_latency,
     show_ms,
-    show_ms_interval,
     show_probability,
+    units,
 )
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Figure
@@ -102,7 +101,7 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         middle = ""
         if median and evaluation.latency_p90:
             middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
-        certain = show_budget_probability(evaluation, limit) if limit is not None else ""
+        certain = evaluation.show_budget_probability(limit) if limit is not None else ""
         percentile = "90th percentile"
         if certain:
             percentile = f"with {show_probability(limits.confidence)} confidence"
@@ -423,7 +422,7 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
     p90_ms = figures.p90_ms or figures.latency_ms
     limit = view.limits.latency_ms
-    latency = f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
+    latency = f"{figures.provenance} {units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
     compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
     return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)
 

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError, evaluation_to_json, markdown as escaped
+from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError, markdown as escaped
 from advisor.engine import LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
@@ -242,7 +242,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "unknown_conditions": view.unknown_conditions(decision.pick) if decision.pick else "",
         "probabilities": view.limits.probabilities(decision.pick) if decision.pick else {},
         **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
-        "pick": evaluation_to_json(decision.pick) if decision.pick else None,
+        "pick": decision.pick.to_json() if decision.pick else None,
         "runner_up": _brief(decision.runner_up),
         "runner_up_reason": decision.runner_up_reason,
         "incumbents": [
@@ -288,7 +288,7 @@ def _brief(evaluation: Evaluation | None) -> dict[str, object] | None:
     answers = ImageAnswers(file=evaluation.answers.file, metrics=evaluation.answers.metrics)
     judged = evaluation.holdout_answers
     held = ImageAnswers(metrics=judged.metrics) if judged and judged.metrics else None
-    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=held, unknown=None))
+    return replace(evaluation, answers=answers, holdout_answers=held, unknown=None).to_json()
 
 
 def front_csv(view: RunView) -> str:

@@ -15,7 +15,6 @@ from advisor.core import (
     ON,
     Evaluation,
     Status,
-    is_floor,
     listed,
     plural,
     show_figure,
@@ -59,7 +58,8 @@ def describe_limits(view: RunView) -> tuple[tuple[str, str], ...]:
     labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
     numbers = []
     for name, value in limits.by_figure.items():
-        numbers.append((labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}"))
+        sign = "≥" if name in limits.floors else "≤"
+        numbers.append((labels.get(name, name), f"{sign} {show_figure(name, value)}"))
     # What the user did not set is no limit to name.
     words = (
         ("confidence", "" if limits.confidence == CONFIDENCE else show_probability(limits.confidence)),

@@ -11,15 +11,14 @@ from advisor.core import (
     ROBUST,
     TOP1,
     Evaluation,
+    Interval,
     Limits,
     Provenance,
     Quantity,
-    is_permissive,
     listed,
     plural,
     show_ms,
     show_probability,
-    wilson,
 )
 from advisor.engine import Question
 from advisor.reporting import _text as text
@@ -295,7 +294,7 @@ def _compare_with_training(question: Question, evaluation: Evaluation, few_group
     if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
         # Cross-validation judged the float head.
         lost = evaluation.drop.value if evaluation.drop else 0.0
-        crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
+        crossed = Interval.wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
         difference = 100 * crossed.value - judged.value - lost
         allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
         if difference > allowed or (-difference > allowed and not few_groups):
@@ -421,7 +420,7 @@ def _licence(limits: Limits, evaluation: Evaluation) -> Risk:
     licence = evaluation.card_facts.licence
     if not licence:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
-    if is_permissive(licence):
+    if limits.is_permissive(licence):
         return Risk("Licence", Level.LOW, f"{licence}: permissive; keep its notice in the app.")
     # Who has set a limit of licences has admitted this one.
     level = Level.SOME if limits.licence else Level.HIGH

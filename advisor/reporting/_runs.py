@@ -26,15 +26,14 @@ from advisor.core import (
     Status,
     UsageError,
     broken_rule,
-    evaluation_from_json,
     message_of,
     nearest,
     parse,
     plural,
     show_figure,
     show_latency,
-    show_time,
     to_json,
+    units,
 )
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Snapshot, read_snapshot
@@ -391,7 +390,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     results = _stamp(run.evaluations_file)
     # An answer that was changed after the search is not shown as that of the run.
     is_trusted = not any(ANSWER in problem.file for problem in changed)
-    changed_at = show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else ""
+    changed_at = units.show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else ""
     latest = finished[-1] if running and finished else None
     return RunRow(
         name=run.path.name,
@@ -434,12 +433,12 @@ def _machine(manifest: Mapping[str, Any]) -> str:
 
 def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
     """Return the pick of an answer without details. Raises ValueError: it breaks a rule."""
-    pick = evaluation_from_json(answer["pick"]) if answer.get("pick") else None
+    pick = Evaluation.from_json(answer["pick"]) if answer.get("pick") else None
     rule = broken_rule(pick) if pick else ""
     if rule:
         raise ValueError(f"its pick breaks the rule that {rule}")
     # Hundreds of runs are listed, and the details of each are most of its size.
-    return evaluation_from_json({**answer["pick"], "details": {}}) if pick else None
+    return Evaluation.from_json({**answer["pick"], "details": {}}) if pick else None
 
 
 def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:

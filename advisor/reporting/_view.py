@@ -24,7 +24,6 @@ from advisor.core import (
     Relaxation,
     Status,
     TaskFacts,
-    is_floor,
     list_registered,
     load_integration,
 )
@@ -350,7 +349,7 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
 
 def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
     """Return the command that asks for the looser limits of a relaxation; empty if no option sets one of them."""
-    if is_floor(relaxation.limit):
+    if relaxation.is_of_floor:
         floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
         floors[relaxation.limit] = relaxation.needed.replace(" ", "")
         floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.core import Evaluation, broken_rule, evaluation_from_json, evaluation_to_json
+from advisor.core import Evaluation, broken_rule
 from advisor.store._jsonfile import MAX_BYTES, parse_json
 from advisor.store._yamlfile import read_text
 
@@ -32,7 +32,7 @@ def chain_lines(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str,
     """
     lines = []
     for evaluation in evaluations:
-        text = json.dumps({**evaluation_to_json(evaluation), "before": last}, ensure_ascii=False)
+        text = json.dumps({**evaluation.to_json(), "before": last}, ensure_ascii=False)
         last = hashlib.sha256(text.encode()).hexdigest()
         lines.append(f'{text[:-1]}, "hash": "{last}"}}\n')
     return "".join(lines), last
@@ -54,7 +54,7 @@ def _read_row(number: int, line: str, last: str) -> Row:
     try:
         values: Any = parse_json(line)
         own_hash, before = (str(values.get(name, "")) for name in ("hash", "before"))
-        evaluation = evaluation_from_json(values)
+        evaluation = Evaluation.from_json(values)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Row(number)
     text = line.rstrip().removesuffix(f', "hash": "{own_hash}"}}') + "}"

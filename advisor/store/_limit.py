@@ -21,7 +21,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from advisor.core import UsageError, plural, show_bytes, size_bytes
+from advisor.core import UsageError, plural, show_bytes, units
 from advisor.store._files import sha256_json, write_atomically
 
 RESULTS = "artifacts"
@@ -53,7 +53,7 @@ def limit_bytes(root: Path, size: int | None = None) -> int:
         return size
     text = os.environ.get("ADVISOR_CACHE_SIZE")
     if text:
-        return size_bytes(text, "ADVISOR_CACHE_SIZE")
+        return units.size_bytes(text, "ADVISOR_CACHE_SIZE")
     return min(MOST_BYTES, shutil.disk_usage(root).total // _DISK_SHARE)
 
 

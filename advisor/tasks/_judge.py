@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays, paired_shares
+from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays
 from advisor.datasets import STAYING, Frame, open_image, read_orientation
 from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, make_percent
 from advisor.store import RunFolder
@@ -70,7 +70,7 @@ class JudgeByShares(ABC, Generic[R]):
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)
         return AccuracyVerdict(
             accuracy=make_percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
-            drop=drop_of(paired_shares(floats.shares, shipped.shares), count),
+            drop=drop_of(Interval.paired_shares(floats.shares, shipped.shares), count),
             answers=replace(answers, file=run.keep_answers(name, shipped.shares)),
         )
 

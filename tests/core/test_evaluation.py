@@ -20,8 +20,6 @@ from advisor.core import (
     Status,
     UsageError,
     broken_rule,
-    evaluation_from_json,
-    evaluation_to_json,
     form_of,
     without_password,
     without_passwords,
@@ -47,14 +45,14 @@ GROUPS = (
 
 
 def line(details: Mapping[str, Any]) -> dict[str, Any]:
-    return {**evaluation_to_json(evaluation()), "details": details}
+    return {**evaluation().to_json(), "details": details}
 
 
 def test_a_failed_evaluation_and_every_detail_survive_json() -> None:
     failed = Evaluation(configuration(), Status.FAILED, reason="crashed with SIGSEGV", stage="convert")
-    assert evaluation_from_json(evaluation_to_json(failed)) == failed
-    read = evaluation_from_json(json.loads(json.dumps(line(DETAILS))))
-    assert json.loads(json.dumps(evaluation_to_json(read)))["details"] == DETAILS
+    assert Evaluation.from_json(failed.to_json()) == failed
+    read = Evaluation.from_json(json.loads(json.dumps(line(DETAILS))))
+    assert json.loads(json.dumps(read.to_json()))["details"] == DETAILS
 
 
 def test_a_run_of_an_older_version_has_older_names() -> None:
@@ -65,12 +63,12 @@ def test_a_run_of_an_older_version_has_older_names() -> None:
     ):  # fmt: skip
         assert f'"{new}"' in older
         older = older.replace(f'"{new}"', f'"{old}"')
-    read, now = (evaluation_from_json(line(details)) for details in (json.loads(older), DETAILS))
-    assert evaluation_to_json(read)["details"] == evaluation_to_json(now)["details"]
+    read, now = (Evaluation.from_json(line(details)) for details in (json.loads(older), DETAILS))
+    assert read.to_json()["details"] == now.to_json()["details"]
 
 
 def test_the_details_of_the_example_set_every_field() -> None:
-    read = evaluation_from_json(line(DETAILS))
+    read = Evaluation.from_json(line(DETAILS))
     empty = evaluation()
     for field in fields(Evaluation):
         if not field.compare:
@@ -78,18 +76,18 @@ def test_the_details_of_the_example_set_every_field() -> None:
 
 
 def test_an_evaluation_without_details_writes_none_and_an_unknown_licence_is_not_an_empty_one() -> None:
-    assert evaluation_to_json(evaluation())["details"] == {}
+    assert evaluation().to_json()["details"] == {}
     stated = replace(evaluation(), card_facts=CardFacts(licence=""))
-    assert evaluation_to_json(stated)["details"] == {"licence": ""}
+    assert stated.to_json()["details"] == {"licence": ""}
 
 
 @pytest.mark.parametrize("name", DETAILS)
 def test_a_damaged_detail_leaves_the_others_as_they_are(name: str) -> None:
     touched = next((group for group in GROUPS if name in group), {name})
-    whole = evaluation_to_json(evaluation_from_json(line(DETAILS)))["details"]
+    whole = Evaluation.from_json(line(DETAILS)).to_json()["details"]
     expected = {key: value for key, value in whole.items() if key not in touched}
     for damage in (None, "", -1, [], {}, {"a": 1}, ["y"], True, "\u202e<b>", [[1], "x"]):
-        read = evaluation_to_json(evaluation_from_json(line({**DETAILS, name: damage})))["details"]
+        read = Evaluation.from_json(line({**DETAILS, name: damage})).to_json()["details"]
         assert {key: value for key, value in read.items() if key not in touched} == expected, damage
 
 
@@ -98,24 +96,24 @@ def test_damaged_facts_of_boxes_are_not_known(damage: dict[str, Any], of_image: 
     boxes = BOXES | damage
     if of_image:
         boxes |= {"worst": [IMAGE | of_image]}
-    assert evaluation_from_json(line({"boxes": boxes, "confusion": [[1]]})).answers == ImageAnswers(confusion=((1,),))
+    assert Evaluation.from_json(line({"boxes": boxes, "confusion": [[1]]})).answers == ImageAnswers(confusion=((1,),))
 
 
 @pytest.mark.parametrize("graph", [{}, {"macs": 1}, [], "x", {**DETAILS["graph"], "macs": "many"}])
 def test_a_damaged_graph_is_not_known(graph: object) -> None:
-    assert evaluation_from_json(line({"graph": graph})).file_features is None
+    assert Evaluation.from_json(line({"graph": graph})).file_features is None
 
 
 def test_a_damaged_entry_reads_as_unknown() -> None:
     details = {"confusion": [[1, "x"]], "per_class_recall": {"a": "b"}, "macs": "many", "download_bytes": True}
-    read = evaluation_from_json(line(details))
+    read = Evaluation.from_json(line(details))
     assert (read.answers, read.card_facts, read.file_facts) == (ImageAnswers(), CardFacts(), FileFacts())
 
 
 @pytest.mark.parametrize("change", [{"details": "none"}, {"family": 7}, {"contended": "yes"}, {"more": 1}])
 def test_a_damaged_line_is_refused(change: Mapping[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        evaluation_from_json({**line({}), **change})
+        Evaluation.from_json({**line({}), **change})
 
 
 def test_only_an_accuracy_by_costs_may_be_below_0() -> None:
@@ -123,7 +121,7 @@ def test_only_an_accuracy_by_costs_may_be_below_0() -> None:
         evaluation(accuracy=-20.0),
         answers=ImageAnswers(metrics={"cost-saved": Quantity(-20.0, "%", Provenance.MEASURED)}),
     )
-    assert evaluation_from_json(json.loads(json.dumps(evaluation_to_json(below)))) == below
+    assert Evaluation.from_json(json.loads(json.dumps(below.to_json()))) == below
     assert "accuracy is at least 0" in broken_rule(replace(below, answers=ImageAnswers()))
 
 

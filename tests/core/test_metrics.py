@@ -15,6 +15,7 @@ from advisor.core import (
     ConfidenceFacts,
     Costs,
     CoverageThreshold,
+    Evaluation,
     Guarantees,
     ImageAnswers,
     Interval,
@@ -26,9 +27,6 @@ from advisor.core import (
     ShippedThresholds,
     Threshold,
     UsageError,
-    evaluation_from_json,
-    evaluation_to_json,
-    parse_costs,
 )
 from advisor.tasks.classification import CLASSIFICATION
 from tests.builders import evaluation, must_fail
@@ -54,26 +52,26 @@ def test_a_metric_is_found_by_its_name_and_classifiers_are_judged_by_top_1_by_de
 
 
 def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_written() -> None:
-    costs = parse_costs(TABLE)
+    costs = Costs.parse(TABLE)
     assert costs == Costs(("cat", "dog"), ((0, 1), (5, 0)))
     assert costs.of(("dog", "cat")) == ((0, 5), (1, 0))
-    other = parse_costs("\ufeff, dog ,cat\n\n dog,0,5\ncat,1.0,0\n", "costs.csv")
+    other = Costs.parse("\ufeff, dog ,cat\n\n dog,0,5\ncat,1.0,0\n", "costs.csv")
     assert other.of(("cat", "dog")) == ((0, 1), (5, 0))
-    assert other.text == parse_costs(TABLE).text == "class,cat,dog\ncat,0,1\ndog,5,0\n"
+    assert other.text == Costs.parse(TABLE).text == "class,cat,dog\ncat,0,1\ndog,5,0\n"
     costs = Costs(('a,"b"', "c\nd"), ((0, 1 / 3), (1e-6, 0)))
-    assert parse_costs(costs.text) == costs
+    assert Costs.parse(costs.text) == costs
 
 
 @with_cases
 def test_a_wrong_table_is_refused(text: str, message: str) -> None:
-    error = must_fail(UsageError, re.escape(message), parse_costs, text, "c.csv")
+    error = must_fail(UsageError, re.escape(message), Costs.parse, text, "c.csv")
     assert error.message.startswith("--costs: ")
     assert error.hint
 
 
 @with_cases
 def test_the_classes_must_be_those_of_the_images(classes: tuple[str, ...], message: str) -> None:
-    must_fail(UsageError, re.escape(message), parse_costs(TABLE, "c.csv").of, classes)
+    must_fail(UsageError, re.escape(message), Costs.parse(TABLE, "c.csv").of, classes)
 
 
 def test_coverage_is_the_share_of_images_with_an_answer() -> None:
@@ -92,14 +90,14 @@ def test_a_product_applies_what_was_asked_for_and_can_be_guaranteed() -> None:
 
 def written() -> dict[str, Any]:
     """Return an evaluation with the facts as it is written."""
-    return evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
+    return replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)).to_json()
 
 
 def test_they_are_read_as_this_version_and_an_older_one_wrote_them() -> None:
-    assert evaluation_from_json(written()).answers.confidence == FACTS
+    assert Evaluation.from_json(written()).answers.confidence == FACTS
     older = json.dumps(written()).replace('"guaranteed"', '"promised"')
     assert "promised" in older
-    assert evaluation_from_json(json.loads(older)).answers.confidence == FACTS
+    assert Evaluation.from_json(json.loads(older)).answers.confidence == FACTS
 
 
 @pytest.mark.parametrize(
@@ -109,4 +107,4 @@ def test_an_impossible_temperature_or_number_of_answers_is_unknown(temperature: 
     document = written()
     facts = document["details"]["confidence"]
     facts["temperature"], facts["coverage"]["at"]["images"] = temperature, images
-    assert evaluation_from_json(document).answers.confidence is None
+    assert Evaluation.from_json(document).answers.confidence is None

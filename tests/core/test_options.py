@@ -27,12 +27,9 @@ from advisor.core import (
     Quantity,
     UsageError,
     decide,
-    parse_licences,
-    show_budget_probability,
     show_probability,
     takes_options,
     units,
-    with_budget_probability,
 )
 from advisor.core._limits import allows
 from advisor.core._option import Number, Text, table_of
@@ -175,7 +172,7 @@ def test_a_damaged_distribution_is_none(damaged: object) -> None:
 
 @given(st.floats(20, 80), st.floats(0.55, 0.98))
 def test_a_prediction_meets_the_limit_where_its_chance_reaches_the_confidence(median: float, confidence: float) -> None:
-    found = with_budget_probability(predicted("one", median), 50.0, confidence)
+    found = Limits(latency_ms=50.0, confidence=confidence).with_budget_probability(predicted("one", median))
     chance = spread(median).below(50.0)
     if abs(chance - confidence) > 1e-6:
         assert Limits(latency_ms=50.0).met_by(found) == (chance >= confidence)
@@ -184,9 +181,10 @@ def test_a_prediction_meets_the_limit_where_its_chance_reaches_the_confidence(me
 def test_another_confidence_picks_another_model_and_the_reason_says_how_sure_it_is() -> None:
     rows = [predicted("likely", 42, accuracy=90), predicted("sure", 20, accuracy=80)]
     for confidence, pick in ((0.7, "likely"), (0.95, "sure")):
-        decision = decide([with_budget_probability(row, 50.0, confidence) for row in rows], Limits(latency_ms=50.0))
+        limits = Limits(latency_ms=50.0, confidence=confidence)
+        decision = decide(list(map(limits.with_budget_probability, rows)), Limits(latency_ms=50.0))
         assert present(decision.pick).configuration.card == pick
-    pick = with_budget_probability(predicted("one", 38), 50.0, 0.9)
+    pick = Limits(latency_ms=50.0, confidence=0.9).with_budget_probability(predicted("one", 38))
     reason = decide([pick], Limits(latency_ms=50.0)).reason
     assert "predicted 38.0 ms [29.4-49.1]" in reason
     assert "91 % sure to meet 50.0 ms" in reason
@@ -194,8 +192,8 @@ def test_another_confidence_picks_another_model_and_the_reason_says_how_sure_it_
 
 def test_a_measured_evaluation_is_left_as_it_is() -> None:
     measured = evaluation("one")
-    assert with_budget_probability(measured, 50.0, 0.9) is measured
-    assert show_budget_probability(measured, 50.0) == ""
+    assert Limits(latency_ms=50.0, confidence=0.9).with_budget_probability(measured) is measured
+    assert measured.show_budget_probability(50.0) == ""
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.9999, "over 99 %"), (0.001, "under 1 %"), (0.97, "97 %")])
@@ -205,13 +203,13 @@ def test_no_probability_is_shown_as_certain(share: float, text: str) -> None:
 
 @with_cases
 def test_which_licences_are_taken(wanted: str, taken: list[str | None], refused: list[str | None]) -> None:
-    assert all(allows(parse_licences(wanted), licence) for licence in taken)
-    assert not any(allows(parse_licences(wanted), licence) for licence in refused)
+    assert all(allows(Limits.parse_licences(wanted), licence) for licence in taken)
+    assert not any(allows(Limits.parse_licences(wanted), licence) for licence in refused)
 
 
 @pytest.mark.parametrize("text", ["free as in beer", "<b>", "MIT;GPL"])
 def test_what_is_no_licence_is_refused(text: str) -> None:
-    must_fail(UsageError, "--licence", parse_licences, text)
+    must_fail(UsageError, "--licence", Limits.parse_licences, text)
 
 
 def with_sites(card: str, accuracy: float, worst: float | None, held: float | None = None) -> Evaluation:

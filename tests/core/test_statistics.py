@@ -12,15 +12,12 @@ from advisor.core import (
     CaptureAccuracy,
     Evaluation,
     ImageAnswers,
+    Interval,
     Limits,
     Provenance,
     Quantity,
     as_probabilities,
     decide,
-    paired_difference,
-    paired_shares,
-    subtract_means,
-    wilson,
 )
 from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
 from advisor.engine._history.differences import FIGURES, compare_figure, compare_figures, without_noise
@@ -32,26 +29,27 @@ SEVENTY = Limits(min_accuracy=70.0)
 
 def test_wilson_gives_the_textbook_interval() -> None:
     # Newcombe 1998, table I: 81 of 263 -> 0.2553 to 0.3662.
-    interval = wilson(81, 263)
+    interval = Interval.wilson(81, 263)
     assert interval.low == pytest.approx(0.2553, abs=1e-4)
     assert interval.high == pytest.approx(0.3662, abs=1e-4)
 
 
 @given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_holds_the_share_and_stays_in_the_unit_interval(counts: tuple[int, int]) -> None:
-    interval = wilson(*counts)
+    interval = Interval.wilson(*counts)
     assert 0 <= interval.low <= interval.value <= interval.high <= 1
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(1, 0), (3, 2), (-1, 5)])
 def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
-    must_fail(ValueError, "successes", wilson, successes, trials)
+    must_fail(ValueError, "successes", Interval.wilson, successes, trials)
 
 
 def test_a_difference_is_told_from_noise() -> None:
-    equal = paired_difference([True, False, True], [True, False, True])
-    clear = paired_difference([True] * 100, [True] * 60 + [False] * 40)
-    small = paired_difference([True] * 50 + [False] * 50, [True] * 47 + [False] * 3 + [True] * 2 + [False] * 48)
+    equal = Interval.paired_difference([True, False, True], [True, False, True])
+    clear = Interval.paired_difference([True] * 100, [True] * 60 + [False] * 40)
+    lost_three = [True] * 47 + [False] * 3 + [True] * 2 + [False] * 48
+    small = Interval.paired_difference([True] * 50 + [False] * 50, lost_three)
     assert [each.value for each in (equal, clear, small)] == pytest.approx([0.0, 0.4, 0.01])
     assert [each.spans_zero for each in (equal, clear, small)] == [True, False, True]
 
@@ -59,7 +57,7 @@ def test_a_difference_is_told_from_noise() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=200))
 def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> None:
     first, second = zip(*pairs, strict=True)
-    interval = paired_difference(first, second)
+    interval = Interval.paired_difference(first, second)
     assert interval.low <= interval.value <= interval.high
 
 
@@ -67,20 +65,21 @@ def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> No
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=30, max_size=60))
 def test_shares_of_one_answer_each_are_right_and_wrong_answers(pairs: list[tuple[bool, bool]]) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
-    assert paired_shares(first, second).value == pytest.approx(paired_difference(first, second).value)
-    assert subtract_means([float(a) for a in first], [float(b) for b in second]) == paired_difference(first, second)
+    difference = Interval.paired_difference(first, second)
+    assert Interval.paired_shares(first, second).value == pytest.approx(difference.value)
+    assert Interval.difference_of_means([float(a) for a in first], [float(b) for b in second]) == difference
 
 
 def test_answers_to_one_image_hang_together() -> None:
     """Five pictures of forty that one candidate always misses are told from chance no better for ten looks each."""
     perfect, missing = [1.0] * 40, [0.0] * 5 + [1.0] * 35
-    looked_once = paired_difference([True] * 40, [False] * 5 + [True] * 35)
-    shares = paired_shares(perfect, missing)
+    looked_once = Interval.paired_difference([True] * 40, [False] * 5 + [True] * 35)
+    shares = Interval.paired_shares(perfect, missing)
     assert shares.high - shares.low == pytest.approx(looked_once.high - looked_once.low, abs=0.05)
-    assert subtract_means(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
+    assert Interval.difference_of_means(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
 
 
-@pytest.mark.parametrize("compare", [paired_difference, paired_shares])
+@pytest.mark.parametrize("compare", [Interval.paired_difference, Interval.paired_shares])
 def test_a_difference_needs_images_in_common(compare: Callable[..., object]) -> None:
     must_fail(ValueError, "2 and 1 images", compare, [True, False], [True])
 
@@ -92,7 +91,7 @@ def test_logits_get_a_softmax_and_probabilities_stay_as_they_are(row: list[float
 
 
 def share(right: int, images: int) -> Quantity:
-    found = wilson(right, images)
+    found = Interval.wilson(right, images)
     return Quantity(100 * found.value, "%", Provenance.MEASURED, 100 * found.low, 100 * found.high, 0.95, images)
 
 
@@ -100,7 +99,7 @@ def lost(images: int, worse: int, better: int = 0) -> Quantity:
     """Return the drop of a form that answers ``worse`` images wrongly that float32 answers rightly."""
     floats = [place >= better for place in range(images)]
     form = [place < better or place >= better + worse for place in range(images)]
-    found = paired_difference(floats, form)
+    found = Interval.paired_difference(floats, form)
     return Quantity(100 * found.value, "points", Provenance.MEASURED, 100 * found.low, 100 * found.high, 0.95, images)
 
 

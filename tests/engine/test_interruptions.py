@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from advisor.core import evaluation_from_json
+from advisor.core import Evaluation
 from advisor.reporting import load_view
 from advisor.store import RunFolder
 from tests.makers.searches import FORMS, SMALLEST, command, environment, search
@@ -96,7 +96,7 @@ def test_a_killed_search_leaves_a_true_report_and_resumes_without_loss(compresse
     known = {e.configuration.key: e for e in RunFolder(run).evaluations()}
     assert recommendation["unfinished"]["running"]
     assert 1 <= told(run) <= recommendation["unfinished"]["evaluated"] <= len(known) < 6
-    pick = evaluation_from_json(recommendation["pick"])
+    pick = Evaluation.from_json(recommendation["pick"])
     assert known[pick.configuration.key].latency == pick.latency
     assert (run / pick.artefact).is_file()
     assert load_view(RunFolder(run)).unfinished_sentence.startswith("The search has not ended, ")

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from advisor.catalog._catalogue import read_catalogue_file
-from advisor.core import AdvisorError, StageError, UsageError, parse_licences, units
+from advisor.core import AdvisorError, Limits, StageError, UsageError, units
 from advisor.core._preferences import parse_preference
 from advisor.datasets import load
 from advisor.datasets._boxes import list_boxes
@@ -93,7 +93,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "latency": lambda text: units.parse_milliseconds(text, "--budget"),
     "size": lambda text: units.size_bytes(text, "--size-budget"),
     "preference": parse_preference,
-    "licences": parse_licences,
+    "licences": Limits.parse_licences,
 }
 WRITTEN = (
     st.text(CHARACTERS, max_size=30)

@@ -20,10 +20,10 @@ from advisor.core import (
     TOP1,
     TOP5,
     WORST_GROUP,
+    Interval,
     RuntimeRefusal,
     StageError,
     UsageError,
-    wilson,
 )
 from advisor.datasets import InputSpec
 from advisor.measurement import (
@@ -112,7 +112,7 @@ def test_a_range_is_wider_where_few_groups_bring_its_error() -> None:
 
 def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
     score = present(SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
-    assert score.figure == wilson(3, 4)
+    assert score.figure == Interval.wilson(3, 4)
     assert score.shares.tolist() == [1, 1, 0, 1]
     assert set(SCORES) == CLASSIFIERS == set(scores(drawn()))
 

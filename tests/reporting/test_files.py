@@ -18,7 +18,7 @@ import pytest
 from fastparquet import ParquetFile
 from rich.console import Console
 
-from advisor.core import evaluation_from_json
+from advisor.core import Evaluation
 from advisor.engine import Insights
 from advisor.engine._history.loaded_run import Unfinished
 from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
@@ -75,7 +75,7 @@ def test_recommendation_reads_back_as_the_pick() -> None:
     data = recommendation(view)
     assert data["schema_version"] == 1
     assert data["feasible"] is True
-    assert evaluation_from_json(data["pick"]) == view.decision.pick
+    assert Evaluation.from_json(data["pick"]) == view.decision.pick
     assert [row["key"] for row in data["front"]] == [row.configuration.key for row in view.decision.front]
     assert data["flips"][0]["key"] == view.decision.flips[0].key
     assert data["budget"]["latency_ms"] == 50.0

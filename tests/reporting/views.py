@@ -20,7 +20,6 @@ from advisor.core import (
     Target,
     _evaluation_facts as evaluation_facts,
     decide,
-    wilson,
 )
 from advisor.engine import Insights, Request, StageName, resolve
 from advisor.engine._history.loaded_run import Unfinished
@@ -236,7 +235,7 @@ def _accuracy(confusion: list[list[int]], data: bool) -> Quantity:
     right, total = sum(row[index] for index, row in enumerate(confusion)), sum(map(sum, confusion))
     if not data:
         return Quantity(100 * right / total, "%", Provenance.PUBLISHED, source="paper")
-    value, low, high = (100 * end for end in astuple(wilson(right, total)))
+    value, low, high = (100 * end for end in astuple(Interval.wilson(right, total)))
     return Quantity(value, "%", Provenance.MEASURED, low, high, 0.95, total, "hold-out pictures")
 
 

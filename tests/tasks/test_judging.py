@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, parse_costs
+from advisor.core import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, Costs
 from advisor.engine import Question, Scored, accuracy
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
@@ -14,7 +14,7 @@ from tests.builders import evaluation
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.space.test_metric_needs import SITES, images_of
 
-COSTS = parse_costs("class,a,b\na,0,1\nb,5,0\n")
+COSTS = Costs.parse("class,a,b\na,0,1\nb,5,0\n")
 CLASSIFIED, DETECTED = CLASSIFICATION.judge(Question()), DETECTION.judge(Question(DETECTION.name))
 
 

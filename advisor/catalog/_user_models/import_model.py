@@ -13,7 +13,7 @@ from advisor.catalog._cards import Card, Conversion, Preprocessing
 from advisor.catalog._catalogue import BACKGROUND, imagenet_labels, load_catalogue, user_catalogue_file, with_card
 from advisor.catalog._user_models.formats import format_of
 from advisor.catalog._user_models.master import ModelFacts
-from advisor.core import TASKS, StageError, UsageError, channel_values, require_training, show_bytes, show_seconds
+from advisor.core import TASKS, StageError, UsageError, require_training, show_bytes, show_seconds, units
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
 from advisor.store import cache_root, files_below, read_labels, sha256_file, write_atomically
 from advisor.tflite import Metadata
@@ -87,7 +87,7 @@ class Inspected:
         """Ask for the values that neither the file nor the description gives."""
         answers: dict[str, Any] = {name: ask(name) for name in list_missing(self, given)} if ask else {}
         for name in answers.keys() & {"mean", "std"}:
-            answers[name] = channel_values(answers[name], f"--{name}")
+            answers[name] = units.channel_values(answers[name], f"--{name}")
         return replace(given, **answers)
 
 

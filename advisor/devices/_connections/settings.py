@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import UsageError, parse_seconds, plural, show_bytes
+from advisor.core import UsageError, plural, show_bytes, units
 
 if TYPE_CHECKING:
     from advisor.devices._connections.protocol import Connection
@@ -100,7 +100,7 @@ class ConnectionSettings:
             raise UsageError("--upload-images needs --upload: the cloud runs a file on the images", "add --upload")
         if folder is not None and not folder.is_dir():
             raise UsageError(f"--upload-images: '{folder}' is not a folder", "name a folder with at most 100 images")
-        limit_s = parse_seconds(limit, "--cloud-limit") if limit else CLOUD_LIMIT_S
+        limit_s = units.parse_seconds(limit, "--cloud-limit") if limit else CLOUD_LIMIT_S
         return replace(self, upload=Upload(bool(options["upload"]), folder, limit_s))
 
     def require_leave(self, files: Sequence[str | Path] = (), threads: int = 1) -> None:

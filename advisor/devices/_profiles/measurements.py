@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from advisor.core import MOST, Problems, UsageError, nearest, whole_number
+from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices._profiles.measurement import Measurement
 from advisor.store import read_text
 from advisor.tflite import SIZES, Work
@@ -203,7 +203,7 @@ def _latency(text: str, at: str) -> float:
 def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     if not text:
         return None
-    value = whole_number(text, round(MOST))
+    value = units.whole_number(text, round(units.MOST))
     if value is None:
         raise UsageError(
             f"{at}: {column} '{text}' is not a whole number of {unit}", "leave it empty if it is not known"

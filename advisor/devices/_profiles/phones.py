@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 
-from advisor.core import UsageError, plain, size_bytes
+from advisor.core import UsageError, plain, units
 from advisor.devices._profiles.measurements import REQUIRED
 from advisor.devices._profiles.socs import (
     Soc,
@@ -156,7 +156,7 @@ def read_phones() -> tuple[PhoneModel, ...]:
     """Return the phones of the shipped table."""
     phones = []
     for row in read_rows(shipped_folder("device_profiles") / PHONES_FILE):
-        memory_bytes = size_bytes(row["memory"], "memory") if row["memory"] else None
+        memory_bytes = units.size_bytes(row["memory"], "memory") if row["memory"] else None
         phones.append(
             PhoneModel(
                 row["maker"],

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from advisor.core import Problems, UsageError, nearest, size_bytes
+from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices._connections.agent import check_interpreter
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._connections.ways import WAYS
@@ -127,7 +127,7 @@ def _parse_size(value: object) -> int:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} has no unit: write for example 512KiB")
     try:
-        return size_bytes(value, "size")
+        return units.size_bytes(value, "size")
     except UsageError as error:
         raise ValueError(error.message) from error
 

@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression import CALIBRATION_IMAGES, FEWEST_IMAGES, INPUT_TYPES, to_decibel
-from advisor.core import UNREADABLE_ZIP, RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
+from advisor.core import (
+    UNREADABLE_ZIP,
+    Interval,
+    RuntimeRefusal,
+    StageError,
+    UsageError,
+    message_of,
+    nearest,
+    show_bytes,
+)
 from advisor.engine._compress.values import FileAgreement
 from advisor.isolation import one_line
 from advisor.store import open_file
@@ -199,7 +208,7 @@ def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgr
         # Names need not be unique.
         by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
     count = len(energies)
-    return FileAgreement(count, wilson(alike, count), min(finite_ratios, default=None), by_output=by_output)
+    return FileAgreement(count, Interval.wilson(alike, count), min(finite_ratios, default=None), by_output=by_output)
 
 
 def _compute_energies(output: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression import Sizes, from_photographs, to_decibel
-from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError, paired_difference, paired_shares, wilson
+from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.measurement import Detector, predict, predict_arrays, require_coco, score_boxes, split_precision
 from advisor.tflite import DETECTIONS, OPERATOR, Model, cut_postprocess, post_processing, with_named_outputs
@@ -223,13 +223,13 @@ class Classifiers:
         same = int((answers == expected).sum())
         signal = _sum_squares(floats)
         noise = _sum_squares(scores - floats)
-        agreement = FileAgreement(len(scores), wilson(same, len(scores)), to_decibel(signal, noise))
+        agreement = FileAgreement(len(scores), Interval.wilson(same, len(scores)), to_decibel(signal, noise))
         if not labels:
             return agreement
         right = (answers == np.asarray(labels)).tolist()
         float_right = (expected == np.asarray(labels)).tolist()
-        accuracy = wilson(sum(right), len(right))
-        return replace(agreement, accuracy=accuracy, drop=paired_difference(float_right, right))
+        accuracy = Interval.wilson(sum(right), len(right))
+        return replace(agreement, accuracy=accuracy, drop=Interval.paired_difference(float_right, right))
 
     def notes(self, _model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
@@ -278,7 +278,7 @@ class Detectors:
         accuracy = score_boxes(true, boxes, sizes, count).half
         shares = split_precision(true, boxes, sizes, count).tolist()
         float_shares = split_precision(true, floats, sizes, count).tolist()
-        return replace(agreement, accuracy=accuracy, drop=paired_shares(float_shares, shares))
+        return replace(agreement, accuracy=accuracy, drop=Interval.paired_shares(float_shares, shares))
 
     def notes(self, model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""

@@ -12,12 +12,12 @@ from advisor.core import (
     Configuration,
     Decision,
     Evaluation,
+    Interval,
     Quantity,
     Status,
     Written,
     excess_texts,
     show_figure,
-    subtract_means,
 )
 from advisor.engine._decide import correct_answers, decide_run, read_compared_hashes
 from advisor.engine._history.differences import (
@@ -260,7 +260,9 @@ def _pair_accuracies(
     if not same_file:
         earlier = correct_answers(before.folder, then)
         later = correct_answers(after.folder, now)
-        apart = None if earlier is None or later is None else not subtract_means(earlier, later).spans_zero
+        apart = None
+        if earlier is not None and later is not None:
+            apart = not Interval.difference_of_means(earlier, later).spans_zero
     compared = []
     for change in changes:
         is_held_out = same_file and change.figure == HELD_OUT and change.before and change.after

@@ -19,12 +19,11 @@ from advisor.core import (
     HEAD,
     AdvisorError,
     Evaluation,
+    Interval,
     Provenance,
     Quantity,
     Status,
-    evaluation_to_json,
     recipe_of,
-    subtract_means,
 )
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine._decide import correct_answers, read_image_array
@@ -227,7 +226,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     pick = run.decision.pick
     answer = folder.read_json("recommendation.json")
     # The answer was read from JSON, which turns tuples into lists, so the pick is compared after the same way.
-    expected = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
+    expected = {**(pick.to_json() if pick else {}), "details": run.decision.feasible}
     given = {**read_section(answer, "pick"), "details": answer.get("feasible")}
     # A search that was killed may have evaluated more than its answer so far knows.
     if run.manifest.get("stopped") and answer and json.loads(json.dumps(expected)) != given:
@@ -335,7 +334,7 @@ def _measure_gain(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: s
     theirs = correct_answers(run, pick, part)
     if not ours or not theirs:
         return None
-    gained = subtract_means(theirs, ours)
+    gained = Interval.difference_of_means(theirs, ours)
     value, low, high = (100 * bound for bound in (gained.value, gained.low, gained.high))
     return Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
 

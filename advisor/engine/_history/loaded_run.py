@@ -20,7 +20,7 @@ from advisor.core import (
     UsageError,
     parse,
     parse_known,
-    show_time,
+    units,
     without_passwords,
 )
 from advisor.datasets import InputSpec
@@ -117,7 +117,7 @@ class Unfinished:
     def sentence(self, folder: str) -> str:
         """Return the state in words, with the command that continues a stopped search in ``folder``."""
         state = "Search is running" if self.running else "The search has not ended"
-        when = show_time(datetime.fromisoformat(self.at))
+        when = units.show_time(datetime.fromisoformat(self.at))
         return (
             f"{state}, {self.evaluated} of {self.configurations} configurations have results ({when}). "
             f"If it was stopped, continue it: advisor search --resume {shlex.quote(folder)}"

@@ -19,6 +19,7 @@ from advisor.core import (
     ROBUST,
     TASKS,
     TOP1,
+    Costs,
     Limits,
     Sampler,
     ShipOn,
@@ -26,8 +27,6 @@ from advisor.core import (
     UsageError,
     list_choosable,
     nearest,
-    parse_costs,
-    parse_licences,
     recipe_of,
     require_known,
     show_flag,
@@ -169,7 +168,7 @@ def _question(written: Options) -> Question:
     # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
     usual = () if written["fleet"] else default
     trainings = sort_trainings((HEAD, *(written["training"] or usual))) if written["data"] else (NO_TRAINING,)
-    costs = parse_costs(written["costs"]) if written["costs"] else None
+    costs = Costs.parse(written["costs"]) if written["costs"] else None
     return replace(
         plain,
         devices=tuple(dict.fromkeys(filter(None, devices))) or (HOST,),
@@ -214,7 +213,7 @@ def _limits(written: Options, metric: str) -> Limits:
         min_accuracy=min_accuracy,
         min_metrics=min_metrics,
         memory_bytes=written.parsed("memory_budget"),
-        licence=parse_licences(written["licence"]),
+        licence=Limits.parse_licences(written["licence"]),
         must_run_on=tuple(dict.fromkeys(map(canonical, written["must_run_on"]))),
         confidence=written.parsed("confidence") or CONFIDENCE,
     )
@@ -224,9 +223,9 @@ def _costs_text(text: str) -> str:
     """Return the table of costs as text, of a path or of the content that a request keeps."""
     # A text with a line break is no path but the table itself, as a stored request keeps it.
     if "\n" in text:
-        return parse_costs(text).text
+        return Costs.parse(text).text
     try:
-        return parse_costs(read_text(Path(text), COSTS_BYTES), text).text
+        return Costs.parse(read_text(Path(text), COSTS_BYTES), text).text
     except UsageError as error:
         message = error.message
         named = message if message.startswith("--costs") else f"--costs: {message}"

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from advisor.core import UsageError, show_time
+from advisor.core import UsageError, units
 from advisor.store import cache_root, read_json, write_atomically
 
 FILE = "failed-downloads.json"
@@ -36,7 +36,7 @@ def note_failures(failed: Collection[str], fetched: Collection[str]) -> None:
 def read_failures() -> dict[str, str]:
     """Return by card, in words, when its weights could not be downloaded of late."""
     fresh = _read_fresh().items()
-    return {card: f"could not be downloaded at {show_time(at)}, and a search tries again" for card, at in fresh}
+    return {card: f"could not be downloaded at {units.show_time(at)}, and a search tries again" for card, at in fresh}
 
 
 def _read_fresh() -> dict[str, datetime]:

@@ -13,6 +13,7 @@ from advisor.core import (
     Configuration,
     Evaluation,
     LatencyDistribution,
+    Limits,
     Quantity,
     Status,
     Target,
@@ -22,7 +23,6 @@ from advisor.core import (
     show_latency,
     show_ms,
     show_probability,
-    with_budget_probability,
 )
 from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.engine._pipeline.rule import Known
@@ -118,7 +118,7 @@ class DevicePredictor:
             memory=memory_of(evaluation, device),
             latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
-        return with_budget_probability(predicted, budget_ms, confidence)
+        return Limits(latency_ms=budget_ms, confidence=confidence).with_budget_probability(predicted)
 
     def _prediction(self, device: TargetDevice, form: str, model: ModelFeatures | None) -> Prediction | str:
         if model is None:

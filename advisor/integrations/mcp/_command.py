@@ -9,7 +9,7 @@ from typing import Annotated, Never
 
 import typer
 
-from advisor.core import ExitCode, UsageError, install_extra, parse_seconds
+from advisor.core import ExitCode, UsageError, install_extra, units
 
 _PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")')
@@ -47,7 +47,7 @@ def mcp(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     _repair_input()
-    make_server(Tools(AssistantFolders.of(folder or ["."]), parse_seconds(most_time, "--most-time"))).run("stdio")
+    make_server(Tools(AssistantFolders.of(folder or ["."]), units.parse_seconds(most_time, "--most-time"))).run("stdio")
 
 
 def without_lone_surrogates(line: bytes) -> bytes:

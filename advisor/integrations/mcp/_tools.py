@@ -25,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
-from advisor.core import ExitCode, UsageError, nearest, parse_seconds, show_seconds
+from advisor.core import ExitCode, UsageError, nearest, show_seconds, units
 from advisor.datasets import list_files
 from advisor.version import __version__
 
@@ -116,7 +116,7 @@ class Tools:
         """
         time_limit = time_limit or f"{min(USUAL_S, self.most_s):.0f}s"
         try:
-            limit_s = parse_seconds(time_limit, "time_limit")
+            limit_s = units.parse_seconds(time_limit, "time_limit")
         except UsageError as error:
             raise ToolError(f"{error.message} ({error.hint})") from error
         if limit_s > self.most_s:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, whole_number
+from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, units
 from advisor.engine import Machine
 from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, read_contents
@@ -172,7 +172,7 @@ def _knock(address: str) -> None:
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if address in ("auto", "local"):
         return
-    number = whole_number(port) if colon else None
+    number = units.whole_number(port) if colon else None
     if number is None:
         raise UsageError(
             f"--executor: '{address}' names no port", f"write for example --executor ray://{host or port}:{CLIENT_PORT}"

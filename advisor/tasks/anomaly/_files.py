@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-from advisor.core import ImageAnswers, Interval, Provenance, Quantity, wilson
+from advisor.core import ImageAnswers, Interval, Provenance, Quantity
 from advisor.datasets import InputSpec, load, open_image
 from advisor.engine import Images, Part, Role, compute_auroc, make_percent
 from advisor.exporting import Found, Page, Shipping
@@ -172,7 +172,7 @@ class ByAuroc(JudgeByShares[Marked]):
 
         def share(some: Floats, of: str = "") -> Quantity:
             return make_percent(
-                wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on"
+                Interval.wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on"
             )
 
         figures = {"False alarms": share(own.good, "of the good images "), "Faults found": share(own.faulty)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.catalog import Array, ImportedModel, ModelFacts, classifier
-from advisor.core import TOP1, Evaluation, UsageError, as_probabilities, paired_shares
+from advisor.core import TOP1, Evaluation, Interval, UsageError, as_probabilities
 from advisor.datasets import TESTS, InputSpec
 from advisor.engine import (
     AccuracyVerdict,
@@ -170,7 +170,7 @@ class Classified:
         return replace(
             measured,
             accuracy=by_class.metrics[metric],
-            drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
+            drop=accuracy.drop_of(Interval.paired_shares(reference.tolist(), shares), len(shares)),
             answers=replace(by_class, shares=run.keep_answers(f"{name}-shares", shares)),
         )
 

@@ -64,11 +64,11 @@ class Brightness(Task):
 
 class Within:
     def verdict(self, scored: Any, images: Images, run: Any, name: str) -> Any:
-        from advisor.core import ImageAnswers, paired_difference
+        from advisor.core import ImageAnswers, Interval
         from advisor.engine import AccuracyVerdict, Role, drop_of, share_of
 
         own, floats = (right(file, images, Role.VALIDATION) for file in scored[:2])
-        drop = drop_of(paired_difference(floats, own), len(own))
+        drop = drop_of(Interval.paired_difference(floats, own), len(own))
         shares = run.keep_answers(name, [float(each) for each in own])
         return AccuracyVerdict(share_of(own, "validation part, within a tenth"), drop, ImageAnswers({}, file=shares))
 

@@ -20,9 +20,6 @@ from advisor.core import (
     OtherImagesRange,
     Provenance,
     Quantity,
-    paired_difference,
-    paired_shares,
-    wilson,
 )
 from advisor.datasets import CaptureTest
 from advisor.engine._pipeline.stages.figures import Answer
@@ -65,7 +62,7 @@ def measure_accuracy(
     """Return the accuracy of an artefact's answers on the validation part, and its loss against the float answers."""
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
-    lost = paired_difference(float_right, right, LEVEL)
+    lost = Interval.paired_difference(float_right, right, LEVEL)
     return AccuracyVerdict(
         accuracy=share_of(right, VALIDATED), drop=drop_of(lost, len(right)), answers=per_class(answers, labels, classes)
     )
@@ -73,7 +70,7 @@ def measure_accuracy(
 
 def share_of(right: Sequence[bool], source: str) -> Quantity:
     """Return the share of correctly answered images, in %, with Wilson's interval."""
-    return make_percent(wilson(sum(right), len(right), LEVEL), len(right), source)
+    return make_percent(Interval.wilson(sum(right), len(right), LEVEL), len(right), source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +96,12 @@ def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -
     drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
     share = with_interval(float(means.mean()), means[drawn].mean(axis=1))
     if share.low == share.high:  # all images give the same value, so resampling them shows no spread
-        ends = wilson(round(share.value * count), count, LEVEL)
+        ends = Interval.wilson(round(share.value * count), count, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
     rows = zip(own.tests, own.shares.mean(axis=1).tolist(), strict=True)
     return AccuracyVerdict(
         accuracy=make_percent(share, count, f"{own.metric} {source}".strip()),
-        drop=drop_of(paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
+        drop=drop_of(Interval.paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
         capture=CaptureAccuracy(tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)),
     )
 
@@ -165,7 +162,7 @@ def find_published_top1(
     agreement = Agreement(sum(same) / len(same), len(same), share)
     if verdict.accuracy is not None:
         return replace(verdict, agreement=agreement)
-    least = wilson(round(share * len(same)), len(same), LEVEL).low
+    least = Interval.wilson(round(share * len(same)), len(same), LEVEL).low
     source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
     accuracy = Quantity(
         float_top1 * share, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source

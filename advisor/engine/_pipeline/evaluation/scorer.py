@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card
-from advisor.core import (
-    Evaluation,
-    HoldoutPart,
-    Interval,
-    OtherThings,
-    Status,
-    UnknownFacts,
-    wilson,
-    with_new_conditions,
-)
+from advisor.core import Evaluation, HoldoutPart, Interval, OtherThings, Status, UnknownFacts, with_new_conditions
 from advisor.datasets import HOLDOUT
 from advisor.engine._execution import call_in_own_thread
 from advisor.engine._pipeline import cost
@@ -50,12 +41,12 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
     last = known.shape[1] - 1
     answered = answers != last
     right = answers == np.asarray(labels)
-    precision = wilson(int(right.sum()), int(answered.sum())) if answered.any() else None
-    facts = replace(facts, kept=wilson(int(answered.sum()), len(answered)), precision=precision)
+    precision = Interval.wilson(int(right.sum()), int(answered.sum())) if answered.any() else None
+    facts = replace(facts, kept=Interval.wilson(int(answered.sum()), len(answered)), precision=precision)
     if others is None:
         return facts
     unknown = np.load(others, allow_pickle=False)
-    share: Interval = wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
+    share: Interval = Interval.wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
     return replace(
         facts,
         others=OtherThings(share, compute_auroc(_compute_margins(known), _compute_margins(unknown)), len(unknown)),

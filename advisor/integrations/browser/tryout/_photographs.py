@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from advisor.core import UsageError, listed, wilson
+from advisor.core import Interval, UsageError, listed
 from advisor.integrations.browser.tryout._timings import shorten_name
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.isolation import Scratch
@@ -165,7 +165,7 @@ def describe_weakness(page: RunPage, keeper: Keeper) -> str:
     if not weak:
         return ""
     first = weak[0]
-    share = wilson(first.right, first.images)
+    share = Interval.wilson(first.right, first.images)
     count = sum(label == first.label for label, _ in keeper.rows.values())
     counted = f"{first.right} of {first.images} right ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
     return f"Photograph '{first.label}' first: {counted}; {count} kept so far."

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import ConditionAccuracy, Guarantees, Provenance, Shares, ShippedThresholds, UnknownFacts, wilson
+from advisor.core import ConditionAccuracy, Guarantees, Interval, Provenance, Shares, ShippedThresholds, UnknownFacts
 from advisor.datasets import TESTS
 from advisor.engine import Captured, Images, Role
 from advisor.engine._pipeline.evaluation.accuracy import find_published_top1, measure_accuracy, quote_top1, robust
@@ -79,7 +79,7 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
 def test_more_images_make_the_interval_of_robust_accuracy_narrower_and_right_answers_alone_leave_room() -> None:
     right = np.ones((len(TESTS), 9))
     verdict = robust(Captured(TESTS, right, right), Captured(TESTS, right, right))
-    assert present(verdict.accuracy).low == pytest.approx(100 * wilson(9, 9).low)
+    assert present(verdict.accuracy).low == pytest.approx(100 * Interval.wilson(9, 9).low)
 
     def width(count: int) -> float:
         shares = np.tile(np.arange(count) % 2 == 0, (len(TESTS), 1)).astype(float)
