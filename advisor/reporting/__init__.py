@@ -40,14 +40,7 @@ if TYPE_CHECKING:
         write_at,
         write_own,
     )
-    from advisor.reporting._frames import (
-        AnswerRows,
-        Rows,
-        evaluations_frame,
-        make_answer_rows,
-        make_candidate_rows,
-        rows_of,
-    )
+    from advisor.reporting._frames import AnswerRows, evaluations_frame, make_answer_rows, make_candidate_rows
     from advisor.reporting._html import summary_html
     from advisor.reporting._notebook import cell
     from advisor.reporting._pages import content_policy, environment, json_for_script, trust_content
@@ -55,6 +48,7 @@ if TYPE_CHECKING:
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
     from advisor.reporting._risks import Risk, risks_of
+    from advisor.reporting._row_selection import Rows, rows_of
     from advisor.reporting._runs import (
         REPORT,
         RunRow,

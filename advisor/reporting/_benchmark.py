@@ -22,8 +22,8 @@ from advisor.measurement import (
 )
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
-from advisor.reporting._frames import Rows, rows_of
 from advisor.reporting._profile import delegation_lines
+from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._text import figure, span
 
 LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}

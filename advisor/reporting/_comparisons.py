@@ -6,7 +6,7 @@ from itertools import chain
 
 from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import ChangedFigure, Comparison, Reevaluation
-from advisor.reporting._frames import Rows, rows_of
+from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._view import make_typed_path
 
 FIGURES = Rows(ChangedFigure.columns, ChangedFigure.to_row)

@@ -12,8 +12,8 @@ from advisor.core import plural
 from advisor.engine import ANY_TASK, Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
-from advisor.reporting._frames import Rows, rows_of
 from advisor.reporting._pages import render
+from advisor.reporting._row_selection import Rows, rows_of
 from advisor.store import value_at
 
 FORMS: Rows[RecipeResult] = rows_of(

@@ -12,8 +12,8 @@ from advisor.datasets import SMALL_SIDE, Box, Finding, Kind, MeasureDistribution
 from advisor.engine import DataCheck
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import Labelled, Paragraph, Span, TableColumn, table_of
-from advisor.reporting._frames import Rows
 from advisor.reporting._pages import COLOURS, data_uri, outlines, render_page
+from advisor.reporting._row_selection import Rows
 
 FAULTS: Rows[Finding] = Rows(
     ("found", "what", "images"),

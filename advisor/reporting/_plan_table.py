@@ -22,8 +22,8 @@ from advisor.core import (
 )
 from advisor.engine import CardForecast, Forecast, PlanView
 from advisor.reporting._blocks import WIDE, DataTable, Paragraph, Span, TableColumn, Words, show
-from advisor.reporting._frames import Rows
 from advisor.reporting._plan_nodes import NODES_WIDTH, count_nodes, describe_nodes
+from advisor.reporting._row_selection import Rows
 
 PLAN = Rows(tuple(Forecast.columns), Forecast.to_row)
 """Configurations of a plan."""

@@ -15,8 +15,8 @@ from advisor.measurement import Delegation, EthosEstimate, OperatorTime, Profile
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting._compression import diagnosis_html, diagnosis_lines
-from advisor.reporting._frames import Rows, rows_of
 from advisor.reporting._pages import asset, json_for_script, plotly_script, render_page, trust_content
+from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._text import figure
 
 FILES = {"html": "profile.html", "json": "profile.json"}

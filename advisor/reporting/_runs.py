@@ -38,7 +38,7 @@ from advisor.core import (
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Snapshot, read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
-from advisor.reporting._frames import Rows
+from advisor.reporting._row_selection import Rows
 from advisor.store import (
     CHANGED,
     OLD,

@@ -29,10 +29,10 @@ from advisor.reporting._classes import metric_blocks
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._figures import key_figures, list_expectations, list_foundations
 from advisor.reporting._files import front_csv, render_markdown
-from advisor.reporting._frames import Rows
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import describe_limits
 from advisor.reporting._risks import list_risks
+from advisor.reporting._row_selection import Rows
 from tests.builders import must_fail
 from tests.reporting.views import HOSTILE, judged_view, run_view
 from tests.tables import read_table, with_cases
