@@ -270,7 +270,7 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
 
 def _request(given: Mapping[str, Any]) -> Request:
     """Return the request of a new run, or of one that continues; a ``UsageError`` as of :func:`search`."""
-    from advisor.engine import locate_paths, read_stored_request, resolve, resolve_resumed, with_files
+    from advisor.engine import resolve, resume_request, with_files
 
     options = {}
     for name, option in SEARCH.items():
@@ -280,13 +280,7 @@ def _request(given: Mapping[str, Any]) -> Request:
     resume = given.get("resume")
     extend = given.get("extend")
     if resume is not None:
-        run = RunFolder.open(Path(resume))
-        # The rows of the run answer the question that was asked, not one that was edited since.
-        for name in ("request.yaml", "manifest.json"):
-            if not run.is_unchanged(name):
-                what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
-                raise UsageError(what, "start a new run: unchanged work is taken from the cache")
-        return locate_paths(resolve_resumed(read_stored_request(run), options, file, extend), run)
+        return resume_request(Path(resume), options, file, extend)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     asked = with_files(resolve(options, file))

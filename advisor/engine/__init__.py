@@ -32,16 +32,11 @@ if TYPE_CHECKING:
         find_contradictions,
         find_insights,
     )
-    from advisor.engine._history.loaded_run import (
-        LoadedRun,
-        continue_command,
-        images_folder,
-        load_run,
-        locate_paths,
-        read_stored_request,
-    )
+    from advisor.engine._history.loaded_run import LoadedRun, load_run
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Devices, Session
+    from advisor.engine._history.run_inputs import images_folder, resume_request
+    from advisor.engine._history.unfinished import continue_command
     from advisor.engine._pipeline import cost
     from advisor.engine._pipeline.evaluation import accuracy, confidence
     from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, make_percent, share_of
@@ -75,7 +70,7 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.stages.unknown_score import KEPT_SHARE, compute_auroc
     from advisor.engine._preview import preview
     from advisor.engine._progress import STARTING, Progress, make_display
-    from advisor.engine._question import resolve, resolve_resumed
+    from advisor.engine._question import resolve
     from advisor.engine._question.values import Execution, Question, Request
     from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
@@ -177,7 +172,6 @@ __all__ = [
     "judge_float",
     "list_versions",
     "load_run",
-    "locate_paths",
     "make_display",
     "make_percent",
     "notes_text",
@@ -186,12 +180,11 @@ __all__ = [
     "preview",
     "read_origin",
     "read_snapshot",
-    "read_stored_request",
     "record_timings",
     "report_progress",
     "require_classes",
     "resolve",
-    "resolve_resumed",
+    "resume_request",
     "run_data_check",
     "run_search",
     "scale_warning",

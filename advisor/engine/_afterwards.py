@@ -22,7 +22,7 @@ from advisor.catalog import Card
 from advisor.core import HEAD, LOCAL, Evaluation, OnAllImages, ShipOn, StageError, Status, recipe_of
 from advisor.engine._data_check import Faults, label_stage
 from advisor.engine._decide import decide_run
-from advisor.engine._history.loaded_run import LABELS, CheckedLabels, WrongLabel
+from advisor.engine._history.label_check import LABELS, CheckedLabels, WrongLabel
 from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of, scope_of
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.materials import DAMAGED, Images, Purpose, Role

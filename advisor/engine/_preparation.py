@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from advisor.core import ExitCode, StageError
-from advisor.engine._history.loaded_run import continue_command
 from advisor.engine._history.manifest import keep_thread_counts, same_cards
+from advisor.engine._history.unfinished import continue_command
 from advisor.engine._preview import refuse_too_short
 from advisor.engine._question import Execution, Request
 from advisor.engine._scheduling.storage import check_storage

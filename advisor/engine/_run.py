@@ -14,8 +14,8 @@ from advisor.core import Evaluation, Status
 from advisor.engine._afterwards import when_answered
 from advisor.engine._decide import answering
 from advisor.engine._execution import Executor, LocalExecutor, Machine, executor_for, one_blas_thread
-from advisor.engine._history.loaded_run import keep_inputs
 from advisor.engine._history.manifest import describe_run, same_weights, write_images, write_manifest
+from advisor.engine._history.run_inputs import keep_inputs
 from advisor.engine._interruptible import run_interruptibly
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator

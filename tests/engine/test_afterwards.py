@@ -29,7 +29,7 @@ from advisor.engine import (
     _afterwards as afterwards,
 )
 from advisor.engine._afterwards import SHARE, affordable_s, best_features, when_answered
-from advisor.engine._history.loaded_run import LABELS, read_label_check
+from advisor.engine._history.label_check import LABELS, read_label_check
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.walker import Workers

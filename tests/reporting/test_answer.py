@@ -13,7 +13,7 @@ from rich.console import Console
 from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages, Provenance, Quantity, Status
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights
-from advisor.engine._history.loaded_run import CheckedLabels, WrongLabel
+from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._figures import key_figures, list_foundations

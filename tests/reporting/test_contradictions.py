@@ -10,7 +10,7 @@ from advisor.core import Evaluation, Limits, Status, TuningFacts, decide
 from advisor.core._preferences import parse_preference
 from advisor.engine import Insights, StageName
 from advisor.engine._history.insights import ExpectedTuning
-from advisor.engine._history.loaded_run import CheckedLabels, WrongLabel
+from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView
 from advisor.reporting._figures import describe_certainty, list_foundations
 from advisor.reporting._phrases import count_configurations, counts, funnel

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from advisor.core import Evaluation
 from advisor.engine import Insights
-from advisor.engine._history.loaded_run import Unfinished
+from advisor.engine._history.unfinished import Unfinished
 from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown

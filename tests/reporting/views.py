@@ -22,7 +22,7 @@ from advisor.core import (
     decide,
 )
 from advisor.engine import Insights, Request, StageName, resolve
-from advisor.engine._history.loaded_run import Unfinished
+from advisor.engine._history.unfinished import Unfinished
 from advisor.reporting import RunView, print_answer
 from advisor.reporting._view import DatasetSummary
 from tests.tables import read_table

@@ -13,8 +13,9 @@ from pathlib import Path
 from advisor.catalog import load_catalogue
 from advisor.core import HOST, AdvisorError, Evaluation, UsageError
 from advisor.devices import runtime_of
-from advisor.engine._history.loaded_run import CATALOGS, INPUTS, LoadedRun, read_section
+from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.manifest import card_hash
+from advisor.engine._history.run_inputs import CATALOGS, INPUTS, read_section
 from advisor.engine._pipeline.materials import list_versions
 from advisor.engine._space.resolved import RUNTIME, choose_cards
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of

@@ -8,7 +8,8 @@ from pathlib import Path
 from advisor.compression import Diagnosis, run_in_child
 from advisor.core import FLOAT, AdvisorError, Evaluation, Status, parse
 from advisor.datasets import sha256_of
-from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run
+from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
+from advisor.engine._history.run_inputs import images_folder
 from advisor.store import ArtifactCache, RunFolder, read_json, sha256_file
 
 DIAGNOSES = "diagnosis.json"

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.core import Evaluation, Quantity, Status, show_figure
-from advisor.engine._history.loaded_run import LoadedRun, read_section
+from advisor.engine._history.loaded_run import LoadedRun
+from advisor.engine._history.run_inputs import read_section
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._question import QUESTION_OPTIONS
 from advisor.store import sha256_json

@@ -28,15 +28,10 @@ from advisor.core import (
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine._decide import correct_answers, read_image_array
 from advisor.engine._history.diagnoses import read_diagnoses
-from advisor.engine._history.loaded_run import (
-    CheckedLabels,
-    LoadedRun,
-    Unfinished,
-    load_run,
-    read_label_check,
-    read_section,
-    read_unfinished_search,
-)
+from advisor.engine._history.label_check import CheckedLabels, read_label_check
+from advisor.engine._history.loaded_run import LoadedRun, load_run
+from advisor.engine._history.run_inputs import read_section
+from advisor.engine._history.unfinished import Unfinished, read_unfinished_search
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.accuracy import share_of
 from advisor.engine._pipeline.stage import StageName

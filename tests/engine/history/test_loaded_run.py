@@ -14,7 +14,6 @@ from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
 from advisor.core import UsageError, WeightsFile
 from advisor.engine import load_run, read_stored_request, resolve
-from advisor.engine._history.loaded_run import read_unfinished_search
 from advisor.engine._history.manifest import (
     describe_run,
     keep_thread_counts,
@@ -23,6 +22,7 @@ from advisor.engine._history.manifest import (
     write_images,
     write_manifest,
 )
+from advisor.engine._history.unfinished import read_unfinished_search
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
 from tests.builders import must_fail, present
