@@ -1,6 +1,6 @@
 """The command line. It declares options, calls one public function, and prints the result.
 
-Read ``_main.py`` first, then ``_options.py``. An integration with a command uses the names of this face.
+Read ``_main.py`` first, then ``_groups.py`` and ``_options.py``. A command of an integration uses the names of this face.
 """
 
 from typing import TYPE_CHECKING
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
+    from advisor.cli._groups import IntegrationCommand
     from advisor.cli._main import main
-    from advisor.cli._options import AsJson, IntegrationCommand
+    from advisor.cli._options import AsJson
     from advisor.cli._output import note, print_json
     from advisor.cli._server import LocalServer
 else:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli import _options as options
-from advisor.cli._options import annotations_of, argument, complete_runs, completion_of, option, takes
+from advisor.cli._options import annotations_of, argument, complete_runs, completion_of, declare_options, option
 from advisor.cli._output import (
     QUIET,
     check_place,
@@ -33,7 +33,7 @@ FORMATS = ("text", "markdown", "json")
 """Formats of what ``advisor compare`` and ``advisor reevaluate`` print."""
 
 
-@takes(annotations_of(LIMITS, defaults=False))
+@declare_options(annotations_of(LIMITS, defaults=False))
 def report(
     run: options.RunArgument,
     *,

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli._options import AsJson, Commands, Quiet, RunArgument, argument, option
+from advisor.cli._groups import Commands
+from advisor.cli._options import AsJson, Quiet, RunArgument, argument, option
 from advisor.cli._output import note, print_document, progress
 
 cache_app = Commands.group(

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli import _options as options
-from advisor.cli._options import Commands, annotations_of, argument, channels, completion_of, option, split, takes
+from advisor.cli._groups import Commands
+from advisor.cli._options import annotations_of, argument, completion_of, declare_options, option
 from advisor.cli._output import download_bars, print_document, progress
+from advisor.cli._values import parse_channels, split_values
 from advisor.core import AddPhoneKeywords, DeviceBenchmarkKeywords, ExitCode, StageError, UsageError, options_of
 
 cards_app = Commands.group(
@@ -120,7 +122,7 @@ def fetch(
     from advisor import catalog as cards
     from advisor.cli._card_output import print_fetched
 
-    wanted = split(names) or ()
+    wanted = split_values(names) or ()
     files = catalog or ()
     with download_bars() as advance:
         fetched = cards.fetch(
@@ -219,8 +221,8 @@ def add_card(
         return str(typer.prompt(QUESTIONS[value], err=True))
 
     given = {name: getattr(asked, name) for name in AS_GIVEN} | {
-        "mean": channels(asked.mean, "--mean") or (),
-        "std": channels(asked.std, "--std") or (),
+        "mean": parse_channels(asked.mean, "--mean") or (),
+        "std": parse_channels(asked.std, "--std") or (),
         "top1": units.parse_percent(asked.top1, "--top1") if asked.top1 else None,
         # A script must get an error and not wait for an answer that nobody gives.
         "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
@@ -299,7 +301,7 @@ def show_device(name: DeviceName, profiles: options.ProfileFolders = None, as_js
 
 
 @devices_app.command("add", short_help="Add a profile of your own.")
-@takes(annotations_of(options_of(AddPhoneKeywords, "into", "force")))
+@declare_options(annotations_of(options_of(AddPhoneKeywords, "into", "force")))
 def add_device(
     file: Annotated[str | None, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")] = None,
     *,
@@ -366,7 +368,7 @@ def remove(
 
 
 @devices_app.command("calibrate", short_help="Measure a few models on an available device.")
-@takes(annotations_of(options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")))
+@declare_options(annotations_of(options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")))
 def calibrate(
     name: Annotated[str, argument("NAME", "Name of a device, or name:target.", completion_of("device"))],
     *,
@@ -394,7 +396,7 @@ def calibrate(
     from advisor.cli._device_output import print_calibrated
 
     given = {setting: value for setting, value in reached.items() if value}
-    chosen = split(candidates) or ()
+    chosen = split_values(candidates) or ()
     try:
         with progress("reading the profile") as tell:
             calibrated = devices.calibrate(

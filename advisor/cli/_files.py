@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli import _options as options
-from advisor.cli._options import annotations_of, argument, channels, numbers, option, shape_of, split, takes
+from advisor.cli._options import annotations_of, argument, declare_options, option
 from advisor.cli._output import print_json, progress
 from advisor.cli._questions import with_readings
+from advisor.cli._values import parse_channels, parse_numbers, parse_shape, split_values
 from advisor.core import BenchmarkKeywords, CompressKeywords, DeviceBenchmarkKeywords, ExitCode, UsageError, options_of
 
 HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")
@@ -32,7 +33,7 @@ class BenchmarkOptions:
     as_json: options.AsJson = False
 
 
-@takes(annotations_of({**THERE, **HERE}))
+@declare_options(annotations_of({**THERE, **HERE}))
 def benchmark(
     models: Annotated[list[str], argument("MODEL", "One .tflite file, or several to compare.")],
     *,
@@ -71,9 +72,9 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
     with progress("reading the files") as tell:
         file_benchmark = api.benchmark(
             *models,
-            shape=shape_of(asked.shape),
+            shape=parse_shape(asked.shape),
             kernels="default" if asked.xnnpack else "builtin",
-            cpus=numbers(asked.cpus, "--cpus"),
+            cpus=parse_numbers(asked.cpus, "--cpus"),
             sustained_s=sustained_s,
             tell=tell,
             **{name: given[name] for name in HERE},
@@ -174,8 +175,8 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
     with progress(f"reading {name}") as tell:
         if against is not None:
             tell(f"comparing {name} with {Path(against).name}")
-            mean = channels(asked.mean, "--mean")
-            std = channels(asked.std, "--std")
+            mean = parse_channels(asked.mean, "--mean")
+            std = parse_channels(asked.std, "--std")
             diagnosis = api.diagnose(model, against, calibration=asked.calibration, mean=mean, std=std)
         elif asked.calibration or asked.mean or asked.std:
             raise UsageError("--calibration, --mean and --std need --against", "name the float file with --against")
@@ -184,8 +185,8 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
             model,
             threads=asked.threads,
             kernels="default" if asked.xnnpack else "builtin",
-            shape=shape_of(asked.shape),
-            accelerators=split(asked.accelerator) or (),
+            shape=parse_shape(asked.shape),
+            accelerators=split_values(asked.accelerator) or (),
         )
     write_files(model_profile, wanted, diagnosis)
     shown = rows.of(model_profile.operators)
@@ -226,7 +227,7 @@ class CompressOptions:
     as_json: options.AsJson = False
 
 
-@takes(annotations_of(options_of(CompressKeywords, "max_drop_points", "mean", "std", "learn_s")))
+@declare_options(annotations_of(options_of(CompressKeywords, "max_drop_points", "mean", "std", "learn_s")))
 def compress(
     model: Annotated[str, argument("MODEL", "A float .tflite file.")], *, asked: CompressOptions, **given: Any
 ) -> None:
@@ -249,10 +250,10 @@ def compress(
             max_drop_points = units.parse_points(asked.max_drop, "--max-drop") if asked.max_drop else None
             return api.compress(
                 model,
-                split(asked.recipe) or (),
+                split_values(asked.recipe) or (),
                 max_drop_points=max_drop_points,
-                mean=channels(asked.mean, "--mean"),
-                std=channels(asked.std, "--std"),
+                mean=parse_channels(asked.mean, "--mean"),
+                std=parse_channels(asked.std, "--std"),
                 latency=asked.latency,
                 learn_s=units.parse_seconds(asked.time_limit, "--time-limit"),
                 tell=tell,

@@ -20,7 +20,8 @@ from advisor.cli._cache import cache_app
 from advisor.cli._catalog import cards_app, devices_app
 from advisor.cli._clock import began_with_process
 from advisor.cli._files import benchmark, compress, profile
-from advisor.cli._options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
+from advisor.cli._groups import AllCommands, Commands, GroupedCommand, SearchCommand
+from advisor.cli._options import AsJson, Filter, Sort, argument
 from advisor.cli._output import print_document, progress, write_sentences
 from advisor.cli._search import data_app, init, plan, search
 from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, visible, without_password

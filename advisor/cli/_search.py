@@ -11,18 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
+from advisor.cli._groups import Commands
 from advisor.cli._options import (
     AsJson,
     Brief,
-    Commands,
     Filter,
     LogTo,
     Sort,
     annotations_of,
     argument,
+    declare_options,
     of_output,
     option,
-    takes,
 )
 from advisor.cli._output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
 from advisor.cli._questions import at_terminal, with_readings
@@ -54,7 +54,7 @@ DEMO_HELP = "Search on drawn images of fruit: a whole answer in two minutes, wit
 Demo = Annotated[bool, option("", DEMO_HELP, "--demo", rich_help_panel=QUESTION)]
 
 
-@takes(annotations_of(SEARCH))
+@declare_options(annotations_of(SEARCH))
 def search(
     *,
     verbose: Annotated[bool, of_output("", "Show the output of the libraries.", "--verbose", "-v")] = False,
@@ -146,7 +146,7 @@ def _ask_question() -> dict[str, str]:
     return options
 
 
-@takes(annotations_of({name: option for name, option in PLAN.items() if option.kept}))
+@declare_options(annotations_of({name: option for name, option in PLAN.items() if option.kept}))
 def init(
     file: Annotated[str, argument("FILE", "The file to write.")] = "advisor.yaml",
     *,
@@ -168,7 +168,7 @@ def init(
     typer.echo(f"wrote {shown}; next: advisor search --request {shown}")
 
 
-@takes(annotations_of(PLAN))
+@declare_options(annotations_of(PLAN))
 def plan(
     *,
     every: Annotated[bool, option("", "Show each form of each candidate.", "--all", rich_help_panel=OUTPUT)] = False,
@@ -213,7 +213,7 @@ def _only_group() -> None:
 
 
 @data_app.command("check", short_help="Find faults and write a manifest without them.")
-@takes(annotations_of(options_of(CheckDataKeywords)))
+@declare_options(annotations_of(options_of(CheckDataKeywords)))
 def check(
     data: Annotated[
         str, argument("DATA", "Folder of images, a manifest, a zip, tar or table of images, or a COCO file.")

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.api._answers import EXPERIMENT_LOGS, ExperimentLog
 from advisor.cli import IntegrationCommand
-from advisor.cli._options import INTEGRATIONS
+from advisor.cli._groups import INTEGRATIONS
 from advisor.core import EXECUTORS, TASKS, UsageError, _integrations as integrations, list_registered, load_integration
 from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
 from advisor.devices._connections.protocol import EXPORTERS, Exporter

@@ -11,7 +11,8 @@ import typer
 from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
-from advisor.cli._options import SearchCommand, annotations_of, takes
+from advisor.cli._groups import SearchCommand
+from advisor.cli._options import annotations_of, declare_options
 from advisor.core import (
     DEVICES,
     PLAN,
@@ -58,7 +59,7 @@ def shown(*arguments: str) -> str:
     app = typer.Typer(rich_markup_mode=None)
 
     @app.command(cls=SearchCommand)
-    @takes(annotations_of(MORE))
+    @declare_options(annotations_of(MORE))
     def ask(**options: object) -> None:
         """Print the options that are given."""
         typer.echo({name: value for name, value in options.items() if value is not None})

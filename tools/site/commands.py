@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
+from advisor.cli._groups import GroupedCommand
 from advisor.cli._main import app
-from advisor.cli._options import GroupedCommand
 from advisor.core import GROUPS, OUTPUT
 
 

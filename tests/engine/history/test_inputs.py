@@ -8,10 +8,10 @@ import yaml
 
 from advisor.catalog import load_catalogue
 from advisor.catalog._catalogue import list_shipped_files
-from advisor.engine import images_folder, load_run, locate_paths, resolve
+from advisor.engine import images_folder, load_run, resolve
 from advisor.engine._history.changes import find_card_changes
 from advisor.engine._history.manifest import card_hash
-from advisor.engine._history.run_inputs import CATALOGS, keep_inputs
+from advisor.engine._history.run_inputs import CATALOGS, keep_inputs, locate_paths
 from advisor.engine._space.resolved import choose_cards
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.store import RunFolder

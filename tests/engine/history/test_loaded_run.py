@@ -13,7 +13,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
 from advisor.core import UsageError, WeightsFile
-from advisor.engine import load_run, read_stored_request, resolve
+from advisor.engine import load_run, resolve
 from advisor.engine._history.manifest import (
     describe_run,
     keep_thread_counts,
@@ -22,6 +22,7 @@ from advisor.engine._history.manifest import (
     write_images,
     write_manifest,
 )
+from advisor.engine._history.run_inputs import read_stored_request
 from advisor.engine._history.unfinished import read_unfinished_search
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder

@@ -8,8 +8,8 @@ import pytest
 
 from advisor.core import TASKS, Costs, Limits, UsageError
 from advisor.core._preferences import PREFERENCES
-from advisor.engine import Execution, Question, Request, resolve, resolve_resumed
-from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
+from advisor.engine import Execution, Question, Request, resolve
+from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve_resumed
 from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
 from advisor.isolation import usable_cores
 from advisor.store import value_at

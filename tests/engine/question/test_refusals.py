@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import Guarantees, Shares, UsageError
-from advisor.engine import resolve, resolve_resumed
-from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
+from advisor.engine import resolve
+from advisor.engine._question import (
+    FREE_ON_RESUME,
+    QUESTION_OPTIONS,
+    parse_guarantees,
+    require_classes,
+    resolve_resumed,
+)
 from advisor.engine._space.question_images import read_images
 from tests.builders import must_fail
 from tests.makers.searches import write_photos
