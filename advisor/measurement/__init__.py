@@ -1,7 +1,7 @@
 """Measure files: latency, memory, accuracy, operators, and what an accelerator runs.
 
 Read ``_latency/`` first (timings, and whether to trust them), then ``_accuracy.py`` (run a file over images),
-``_metrics.py`` and ``_confidence.py`` (figures from answers), ``_operators/`` and ``_on_device/``. ``host`` describes
+``_metrics.py`` and ``_calibration.py`` (figures from answers), ``_operators/`` and ``_on_device/``. ``host`` describes
 this machine.
 """
 
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
         BoxAnswers,
         ScoreCalibration,
     )
+    from advisor.measurement._calibration import OutOfFold, fit_temperature
     from advisor.measurement._class_thresholds import choose_class_thresholds, judge_class_thresholds
-    from advisor.measurement._confidence import OutOfFold, fit_temperature
     from advisor.measurement._delegation import Delegation, delegate_operators
     from advisor.measurement._host import Host, require_quiet
     from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio, Verdict, session, timing

@@ -17,17 +17,16 @@ import numpy as np
 
 from advisor.core import BoxGuarantee, Guarantees, Interval
 from advisor.measurement._average_precision import Matched
-from advisor.measurement._confidence import (
+from advisor.measurement._calibration import (
     RESAMPLES,
     Flags,
     Floats,
     Labels,
     compute_calibration_error,
     draw_folds,
-    find_reached,
-    find_threshold,
     interval_of,
 )
+from advisor.measurement._guarantees import find_reached, find_threshold
 
 # Kinds of a guarantee: of the found boxes, and of the true ones.
 PRECISION = "precision"
@@ -181,7 +180,7 @@ class BoxAnswers:
 
         For a precision it is the lowest score from which on the wanted share of boxes is right, for a recall the
         highest one from which on the wanted share of true boxes is found. Not kept: no score does; the score is 0.
-        None: nothing was asked for. ``batch``: see :mod:`advisor.measurement._confidence`.
+        None: nothing was asked for. ``batch``: see :mod:`advisor.measurement._guarantees`.
         """
         precision = guarantees.precision.plain
         recall = guarantees.recall.plain

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import ConfidenceFacts, Guarantees, ShippedThresholds, Threshold
-from advisor.measurement._confidence import (
+from advisor.measurement._calibration import (
     OutOfFold,
     apply_temperature,
     assess_reliability,
+    crossfit_probabilities,
+    fit_temperature,
+)
+from advisor.measurement._guarantees import (
     at_recall,
     at_score,
-    crossfit_probabilities,
     draw_curve,
     find_covering,
     find_reachable,
     find_recalling,
     find_threshold,
-    fit_temperature,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.floating[Any]]
     Flags = NDArray[np.bool_]
-    Whole = NDArray[np.integer[Any]]
+    Labels = NDArray[np.integer[Any]]
 
 
 GUARANTEE = 0.95  # Share of right answers that thresholds guarantee if the user asks for none
@@ -42,7 +44,7 @@ class ClassProbabilities:
     """Probabilities of the images of a part, and what follows from them."""
 
     rows: Floats
-    labels: Whole
+    labels: Labels
     classes: tuple[str, ...]
 
     @property
@@ -51,7 +53,7 @@ class ClassProbabilities:
         return np.asarray(self.rows.max(axis=1))
 
     @property
-    def answers(self) -> Whole:
+    def answers(self) -> Labels:
         """The class of each answer, (N,)."""
         return np.asarray(self.rows.argmax(axis=1))
 
@@ -81,18 +83,17 @@ class ClassProbabilities:
 
         An answer that is none of the classes, which only a user's own file gives, never counts.
         """
-
         if limits.plain is None and not limits.by_class:
             return None
-        further = self.rows.shape[1] - len(self.classes)
-        least = np.array([*map(limits.least, self.classes), *(further * [np.inf])])
+        other_columns = self.rows.shape[1] - len(self.classes)
+        least = np.array([*map(limits.least, self.classes), *(other_columns * [np.inf])])
         taken = self.sure >= least[self.answers]
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 
 
 def choose_class_thresholds(
     rows: Floats,
-    labels: Whole,
+    labels: Labels,
     classes: tuple[str, ...],
     guarantees: Guarantees,
     new_images: int,
@@ -107,8 +108,11 @@ def choose_class_thresholds(
     ``guarantees`` are what the user asked of thresholds; those for a precision are chosen without a wish too. They are
     about ``new_images`` other images.
     """
-    given = folds.beside(rows, labels) if folds else (rows, labels)
-    every = ClassProbabilities(crossfit_probabilities(*given), given[1], classes)
+    all_rows, all_labels = rows, labels
+    if folds:
+        all_rows, all_labels = folds.beside(rows, labels)
+    every = ClassProbabilities(crossfit_probabilities(all_rows, all_labels), all_labels, classes)
+    # The given images are the last ones.
     seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
     before = assess_reliability(rows, labels)
     after = assess_reliability(seen.rows, labels)
@@ -127,7 +131,7 @@ def choose_class_thresholds(
     if guarantees.coverage is not None:
         coverage = find_covering(every.sure, every.right, guarantees.coverage, batch=batch)
     facts = ConfidenceFacts(
-        temperature=fit_temperature(*given),
+        temperature=fit_temperature(all_rows, all_labels),
         error=after.error,
         error_before=before.error,
         brier=after.brier,
@@ -147,21 +151,28 @@ def choose_class_thresholds(
 
 
 def judge_class_thresholds(
-    rows: Floats, labels: Whole, classes: tuple[str, ...], chosen: ConfidenceFacts
+    rows: Floats, labels: Labels, classes: tuple[str, ...], chosen: ConfidenceFacts
 ) -> ConfidenceFacts:
-    """Return the figures of a file whose head has the temperature, at the temperature and thresholds that were chosen.
+    """Return what the chosen temperature and thresholds do on other images, such as the hold-out.
 
-    The mistakes are those of ``chosen``.
+    ``rows`` are of the file whose head has the temperature. What ``chosen`` lists of single mistakes stays.
     """
     seen = ClassProbabilities(rows, labels, classes)
     after = assess_reliability(rows, labels)
     before = assess_reliability(apply_temperature(rows, 1 / chosen.temperature), labels)
-    by_class = {}
+    threshold = None
+    if chosen.threshold:
+        threshold = at_score(chosen.threshold.score, *seen.without(chosen.wanted))
+    by_class: dict[str, Threshold | None] = {}
     for name in classes:
-        threshold = chosen.by_class.get(name)
-        by_class[name] = at_score(threshold.score, *seen.of(name)) if threshold else None
-    cover = chosen.coverage
-    threshold_facts = at_score(chosen.threshold.score, *seen.without(chosen.wanted)) if chosen.threshold else None
+        of_class = chosen.by_class.get(name)
+        by_class[name] = at_score(of_class.score, *seen.of(name)) if of_class else None
+    recall = {}
+    for name, of_recall in chosen.recall.items():
+        recall[name] = at_recall(of_recall, *seen.members(name))
+    coverage = chosen.coverage
+    if coverage:
+        coverage = replace(coverage, at=at_score(coverage.at.score, seen.sure, seen.right))
     return replace(
         chosen,
         error=after.error,
@@ -169,10 +180,10 @@ def judge_class_thresholds(
         brier=after.brier,
         brier_before=before.brier,
         bins=after.bins,
-        threshold=threshold_facts,
+        threshold=threshold,
         by_class=by_class,
-        recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
-        coverage=cover and replace(cover, at=at_score(cover.at.score, seen.sure, seen.right)),
+        recall=recall,
+        coverage=coverage,
         answered=seen.counted(chosen.thresholds),
         curve=draw_curve(seen.sure, seen.right),
     )

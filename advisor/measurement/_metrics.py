@@ -27,7 +27,7 @@ from advisor.core import (
     Interval,
 )
 from advisor.measurement._average_precision import f1_of
-from advisor.measurement._confidence import FLOOR, crossfit_probabilities
+from advisor.measurement._calibration import FLOOR, crossfit_probabilities
 
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
@@ -149,7 +149,7 @@ def macro_f1(judged: Judged) -> Score:
 def mean_probability(judged: Judged) -> Score:
     """Return the geometric mean of the probability of the true class: exp(-log loss).
 
-    Probabilities are at least :data:`advisor.measurement._confidence.FLOOR`, so that int8 and float outputs are alike.
+    Probabilities are at least :data:`advisor.measurement._calibration.FLOOR`, so that int8 and float outputs are alike.
     """
     rows = judged.probabilities if judged.calibrated is None else judged.calibrated
     logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from scipy.special import log_softmax, softmax
 
-from advisor.measurement import _confidence as confidence
+from advisor.measurement import _calibration as calibration, _guarantees as confidence
 from tests.builders import must_fail, present
 
 BETA = np.random.default_rng(1).beta(4, 1, 20000)
@@ -182,12 +182,12 @@ def drawn(count: int, degrees: float, seed: int = 0, classes: int = 6) -> tuple[
 
 @pytest.mark.parametrize("degrees", [0.5, 1.0, 2.0])
 def test_the_temperature_of_the_labels_is_found(degrees: float) -> None:
-    assert confidence.fit_temperature(*drawn(4000, degrees)) == pytest.approx(degrees, rel=0.12)
+    assert calibration.fit_temperature(*drawn(4000, degrees)) == pytest.approx(degrees, rel=0.12)
 
 
 def test_the_temperature_has_the_best_likelihood() -> None:
     probabilities, labels = drawn(500, 1.7)
-    found, logits = confidence.fit_temperature(probabilities, labels), np.log(np.maximum(probabilities, 1 / 512))
+    found, logits = calibration.fit_temperature(probabilities, labels), np.log(np.maximum(probabilities, 1 / 512))
 
     def loss(degrees: float) -> float:
         return float(-log_softmax(logits / degrees, axis=1)[np.arange(500), labels].sum() + math.log(degrees) ** 2 / 2)
@@ -196,24 +196,24 @@ def test_the_temperature_has_the_best_likelihood() -> None:
 
 
 def test_probabilities_that_are_true_keep_their_temperature_in_most_draws() -> None:
-    found = [confidence.fit_temperature(*drawn(400, 1.0, seed)) for seed in range(20)]
+    found = [calibration.fit_temperature(*drawn(400, 1.0, seed)) for seed in range(20)]
     assert sum(each == 1 for each in found) >= 15
 
 
 def test_few_images_that_are_all_right_do_not_give_an_extreme_temperature() -> None:
     probabilities = np.full((60, 2), 0.1)
     probabilities[:, 0] = 0.9
-    assert 1.2 * confidence.COOLEST < confidence.fit_temperature(probabilities, np.zeros(60, int)) < 1
+    assert 1.2 * calibration.COOLEST < calibration.fit_temperature(probabilities, np.zeros(60, int)) < 1
 
 
 @example(1.0, 83)
-@given(st.floats(confidence.COOLEST, confidence.HOTTEST), st.integers(0, 100))
+@given(st.floats(calibration.COOLEST, calibration.HOTTEST), st.integers(0, 100))
 def test_a_temperature_changes_no_answer_and_keeps_probabilities(degrees: float, seed: int) -> None:
     probabilities, _ = drawn(20, 1.0, seed)
-    found = confidence.apply_temperature(probabilities, degrees)
+    found = calibration.apply_temperature(probabilities, degrees)
     assert found.sum(axis=1) == pytest.approx(np.ones(20))
     assert found.argmax(axis=1).tolist() == probabilities.argmax(axis=1).tolist()
-    floored = np.maximum(probabilities, confidence.FLOOR**2)  # the least probability whose logarithm counts
+    floored = np.maximum(probabilities, calibration.FLOOR**2)  # the least probability whose logarithm counts
     before = (floored / floored.sum(axis=1, keepdims=True)).max(axis=1)
     surer, less_sure = (found.max(axis=1) >= before - 1e-9).all(), (found.max(axis=1) <= before + 1e-9).all()
     assert surer or degrees > 1
@@ -222,30 +222,30 @@ def test_a_temperature_changes_no_answer_and_keeps_probabilities(degrees: float,
 
 def test_each_image_is_calibrated_by_others() -> None:
     probabilities, labels = drawn(50, 2.0)
-    first = confidence.crossfit_probabilities(probabilities, labels)
+    first = calibration.crossfit_probabilities(probabilities, labels)
     changed = labels.copy()
     changed[7] = (changed[7] + 1) % 6
-    assert np.array_equal(confidence.crossfit_probabilities(probabilities, changed)[7], first[7])
-    assert not np.array_equal(confidence.crossfit_probabilities(probabilities, changed), first)
+    assert np.array_equal(calibration.crossfit_probabilities(probabilities, changed)[7], first[7])
+    assert not np.array_equal(calibration.crossfit_probabilities(probabilities, changed), first)
 
 
 def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_large_one() -> None:
     probabilities, labels = drawn(4000, 2.0)
-    before = confidence.assess_reliability(probabilities, labels)
-    after = confidence.assess_reliability(confidence.crossfit_probabilities(probabilities, labels), labels)
+    before = calibration.assess_reliability(probabilities, labels)
+    after = calibration.assess_reliability(calibration.crossfit_probabilities(probabilities, labels), labels)
     assert before.error.value > 0.1
     assert after.error.value < 0.04  # perfect probabilities have 0.03 in 15 bins of 267 images
     assert after.brier.value < before.brier.value
     for found in (before, after):
         assert found.error.low <= found.error.value <= found.error.high
         assert sum(each.images for each in found.bins) == 4000
-        assert len(found.bins) == confidence.BINS
+        assert len(found.bins) == calibration.BINS
 
 
 def test_probabilities_of_one_that_are_right_have_no_error_and_without_an_image_nothing_is_known() -> None:
-    found = confidence.assess_reliability(np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 0]))
+    found = calibration.assess_reliability(np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 0]))
     assert (found.error.value, found.brier.value) == (0.0, 0.0)
-    must_fail(ValueError, "no image", confidence.assess_reliability, np.zeros((0, 3)), np.zeros(0, int))
+    must_fail(ValueError, "no image", calibration.assess_reliability, np.zeros((0, 3)), np.zeros(0, int))
 
 
 def test_answers_out_of_fold_stand_beside_those_of_a_file_that_answers_alike(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_answers_out_of_fold_stand_beside_those_of_a_file_that_answers_alike(tmp
     own = np.array([[0.9, 0.1], [0.2, 0.8]])
     np.save(files[0], np.array([[0.6, 0.4], [0.0, 0.0], [0.3, 0.7]]))
     np.save(files[1], own)
-    folds = confidence.OutOfFold(files[0], (0, 1, 1), files[1])
+    folds = calibration.OutOfFold(files[0], (0, 1, 1), files[1])
     rows, labels = folds.beside(own, np.array([0, 1]))
     np.testing.assert_array_equal(rows, [[0.6, 0.4], [0.3, 0.7], *own])
     assert labels.tolist() == [0, 1, 0, 1]

@@ -15,8 +15,8 @@ from advisor.engine._pipeline.evaluation.accuracy import find_published_top1, me
 from advisor.engine._pipeline.evaluation.confidence import MISTAKES, choose_thresholds, verify_thresholds
 from advisor.engine._pipeline.evaluation.scorer import with_answers
 from advisor.measurement import OutOfFold, fit_temperature
+from advisor.measurement._calibration import apply_temperature
 from advisor.measurement._class_thresholds import GUARANTEE
-from advisor.measurement._confidence import apply_temperature
 from tests.builders import present
 from tests.engine.pipeline.boxed import two_classes
 
