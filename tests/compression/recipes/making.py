@@ -31,9 +31,9 @@ def main(model: str | Path, images: str | Path, folder: str | Path, *names: str)
             path = Path(folder, f"{name}.tflite")
             arguments = (Path(model), name, CalibrationImages(paths, VIEW), metadata, path, False, inputs)
             if recipe(name).needs is Needs.TRAINING:
-                pool.call(f"{jobs.__name__}:compress", *arguments)
+                pool.call(f"{jobs.__name__}:compress_model", *arguments)
             else:
-                jobs.compress(*arguments)
+                jobs.compress_model(*arguments)
             found[name] = sha256_file(path)
     return found
 

@@ -51,7 +51,7 @@ SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds)
 """A recipe that scores many files is limited by its work in the same way."""
 
 TEMPERATURE_VERSION = "2"  # Raised when equal scores give another temperature
-Calibration = tuple[Path, ...]  # The files that :func:`advisor.engine._pipeline.stages.jobs.calibrate` left
+Calibration = tuple[Path, ...]  # The files that :func:`advisor.engine._pipeline.stages.jobs.prepare_calibration` left
 
 
 class FormInputs(Protocol):
@@ -193,7 +193,7 @@ def calibrate_float(
         known: Calibration = results[earlier] if earlier else ()
         model = result_of(source, results).path
         images = given.calibration(materials)
-        return partial(jobs.calibrate, model, grids, images, folders.out, known)
+        return partial(jobs.prepare_calibration, model, grids, images, folders.out, known)
 
     return Stage(
         StageName.CALIBRATE,
@@ -239,7 +239,7 @@ def compress_float(
         further = replace(given.for_recipe(materials), decided=decided(results)) if learns else None
         known: Calibration = results[calibration] if calibration else ()
         return partial(
-            jobs.compress,
+            jobs.compress_model,
             result_of(source, results).path,
             recipe.name,
             given.calibration(materials),

@@ -111,7 +111,7 @@ def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
         "cutting",
         (converted,),
         inputs,
-        lambda _, results, folders: partial(jobs.cut, results[converted].path, output, folders.model),
+        lambda _, results, folders: partial(jobs.cut_output, results[converted].path, output, folders.model),
         FloatModel.within,
         cost.REWRITE_S,
     )
@@ -208,7 +208,15 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         limited = any(materials.budget_training(card.name, training) is not None for training in cached)
         maps = limited and seen == AS_IT_IS and not card.is_finished
         return partial(
-            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out, maps
+            jobs.write_features,
+            results[source].path,
+            part.paths,
+            names,
+            input_spec(card),
+            seen,
+            known,
+            folders.out,
+            maps,
         )
 
     stage: Stage[Path] = Stage(
@@ -257,7 +265,7 @@ def take_finished_file(card: Card, scope: Scope, workload: Workload) -> Stage[Ar
         "reading",
         (),
         inputs,
-        lambda materials, _, folders: partial(jobs.take, materials.weights[card.name], folders.model),
+        lambda materials, _, folders: partial(jobs.copy_finished_file, materials.weights[card.name], folders.model),
         Artefact.within,
         cost.REWRITE_S,
     )

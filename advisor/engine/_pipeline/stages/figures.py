@@ -104,7 +104,7 @@ def over_images(
 
 def score_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
-    return over_images(StageName.SCORE, jobs.score, PROBABILITIES_FILE, scope, spec, source, role, cost_s)
+    return over_images(StageName.SCORE, jobs.score_images, PROBABILITIES_FILE, scope, spec, source, role, cost_s)
 
 
 def capture_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
@@ -135,7 +135,7 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
         after(source),
         inputs,
         lambda materials, results, _: partial(
-            jobs.answers, result_of(source, results).path, spec, materials.question.seed + 1
+            jobs.answer_photographs, result_of(source, results).path, spec, materials.question.seed + 1
         ),
         lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)),
         cost_s,

@@ -82,7 +82,7 @@ def join_trained_head(card: Card, training: str, purpose: Purpose, workload: Wor
         "joining",
         (source, head),
         lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
-        lambda _, results, folders: partial(jobs.join, results[source].path, results[head].file, folders.model),
+        lambda _, results, folders: partial(jobs.join_head, results[source].path, results[head].file, folders.model),
         FloatModel.within,
         cost.REWRITE_S,
     )
@@ -176,7 +176,7 @@ def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
         part = materials.part(Role.LEARNT)
         grouped = bool(materials.require_images().grouping.of)
         validation = part.rows_of(materials.part(Role.VALIDATION))
-        return partial(jobs.expect, read.files(results), part.labels, validation, grouped)
+        return partial(jobs.estimate_new_conditions, read.files(results), part.labels, validation, grouped)
 
     return Stage(
         StageName.EXPECTATION,

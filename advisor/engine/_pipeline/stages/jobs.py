@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from advisor.training import CaptureAugmentation
 
 ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
-LEAST_NEW = 0.9  # Least share of the rows that are computed, with which all are, so that their maps are there
+LEAST_NEW = 0.9  # From this share of new rows on, all rows are computed: only then there are maps of all images
 MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
 
 
-def cut(master: Path, output: str, path: Path) -> None:
+def cut_output(master: Path, output: str, path: Path) -> None:
     """Write the master with only one of its outputs; for features, with those of all levels of the network."""
     from advisor.tflite import FEATURES, select_output, with_levels
 
@@ -34,12 +34,12 @@ def cut(master: Path, output: str, path: Path) -> None:
     path.write_bytes(content)
 
 
-def extract(
+def write_features(
     backbone: Path,
     images: Sequence[Path],
     names: Sequence[bytes],
     view: InputSpec,
-    seen: CaptureAugmentation,
+    augmentation: CaptureAugmentation,
     blocks: Path,
     out: Path,
     maps: bool = False,
@@ -55,13 +55,13 @@ def extract(
     def compute(indices: Sequence[int]) -> Any:
         # Maps are of all images or none. A few rows are known where an image is there twice.
         if maps and len(indices) >= LEAST_NEW * len(images):
-            return extract_features(backbone, images, view, seen, out)[list(indices)]
-        return extract_features(backbone, [images[index] for index in indices], view, seen)
+            return extract_features(backbone, images, view, augmentation, out)[list(indices)]
+        return extract_features(backbone, [images[index] for index in indices], view, augmentation)
 
     write_block(out, names, compute_cached_rows(blocks, names, compute))
 
 
-def calibrate(
+def prepare_calibration(
     model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path]
 ) -> None:
     """Observe a float file and correct it for each grid of the recipes, as its forms need it.
@@ -74,10 +74,11 @@ def calibrate(
     data, _ = split_postprocess(model.read_bytes())
     require_float(data, "compression")
     known = PreparedModel.load(earlier[0].parent) if earlier else None
-    prepare_all(data, fitting_images(data, calibration.read()), grids, known).save(folder)
+    images = fitting_images(data, calibration.read())
+    prepare_all(data, images, grids, known).save(folder)
 
 
-def compress(
+def compress_model(
     model: Path,
     recipe: str,
     calibration: CalibrationSource,
@@ -91,23 +92,24 @@ def compress(
 
     A model that ``stands_in`` has random values. Its latency depends on its operators alone, so a few crops calibrate
     it. Its download size is unknown, because the trained file compresses differently. ``calibrated`` are the files of
-    :func:`calibrate` for this model; empty to observe it here. Return ``arena_bytes`` of the activations,
+    :func:`prepare_calibration` for this model; empty to observe it here. Return ``arena_bytes`` of the activations,
     ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
     """
     from advisor.compression import PreparedModel, RecipeInputs, arena_bytes, make_file, sizes_of
 
-    given = inputs or RecipeInputs()
+    recipe_inputs = inputs or RecipeInputs()
     if calibrated:
-        given = replace(given, observer=PreparedModel.load(calibrated[0].parent).observer())
-    notes = make_file(model, recipe, calibration, given, metadata, path)
+        prepared = PreparedModel.load(calibrated[0].parent)
+        recipe_inputs = replace(recipe_inputs, observer=prepared.observer())
+    notes = make_file(model, recipe, calibration, recipe_inputs, metadata, path)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
     return {"arena_bytes": sizes.arena_bytes, "notes": notes, **sizes.downloads}
 
 
-def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's finished file and return its figures, see :func:`compress`; a StageError if it is not available."""
+def copy_finished_file(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Copy a user's finished file, return its figures as :func:`compress_model` does; StageError: it is not available."""
     from advisor.compression import sizes_of
     from advisor.core import StageError
 
@@ -118,7 +120,7 @@ def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     return {"arena_bytes": sizes.arena_bytes, **sizes.downloads}
 
 
-def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
+def score_images(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
     """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``.
 
     The columns are ``classes`` in their order. Further classes of a user's own file come after them.
@@ -154,24 +156,26 @@ def fold_temperature(
 ) -> dict[str, Any]:
     """Write a classifier with the temperature of its probabilities folded into its head; return its figures and notes.
 
-    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score_stage`.
+    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score_images`.
     """
     from advisor.tflite import with_temperature
 
-    degrees = degrees_of(scores, labels, folds)
+    degrees = choose_temperature(scores, labels, folds)
     data = model.read_bytes()
     content = data if degrees == 1 else with_temperature(data, degrees, model.name)
     path.write_bytes(content)
     return {**figures, "notes": dict(notes)}
 
 
-def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
-    """Return the temperature of a file by the ``.npy`` of its probabilities, and by its float head's out of fold."""
+def choose_temperature(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
+    """Return the temperature of a file: by the ``.npy`` of its probabilities, and the out-of-fold ones of its head."""
     from advisor.measurement import fit_temperature
 
     rows = np.load(scores, allow_pickle=False)
-    truth = np.asarray(labels)
-    return fit_temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
+    true_labels = np.asarray(labels)
+    if folds:
+        rows, true_labels = folds.beside(rows, true_labels)
+    return fit_temperature(rows, true_labels)
 
 
 def classify_captures(
@@ -179,7 +183,7 @@ def classify_captures(
 ) -> None:
     """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``.
 
-    Labels count as in :func:`score_stage`.
+    Labels count as in :func:`score_images`.
     """
     from advisor.measurement import predict_captured
 
@@ -189,7 +193,7 @@ def classify_captures(
     np.save(path, labels)
 
 
-def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
+def answer_photographs(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.compression import from_photographs
     from advisor.core import as_probabilities
@@ -201,21 +205,24 @@ def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
     """Return the timings of a file by thread count, as JSON. No other work may run on the machine at the same time."""
-    from advisor.measurement import timing as latency
+    from advisor.measurement import timing
 
-    timing = latency.measure(model, counts, effort)
+    timings = timing.measure(model, counts, effort)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows: dict[str, dict[str, Any]] = {}
     for count in counts:
-        result = timing.at(count)
-        quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(count).items()}
-        details = to_json(timing_facts(result, timing.effort, now), defaults=True)
-        rows[str(count)] = {**quantities, "contended": result.contended, "details": details}
+        result = timings.at(count)
+        row: dict[str, Any] = {}
+        for name, quantity in timings.to_quantities(count).items():
+            row[name] = quantity.to_json()
+        row["contended"] = result.contended
+        row["details"] = to_json(timing_facts(result, timings.effort, now), defaults=True)
+        rows[str(count)] = row
     return rows
 
 
 def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
-    """Return how a file was measured at one thread count; ``now`` is the time in ISO format."""
+    """Return how a file was timed at one thread count; ``now`` is the time in ISO format."""
     cpu_ms = TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None
     return TimingFacts(
         load_ms=result.load_ms,
@@ -256,11 +263,13 @@ def train_head(
     return to_json(head.facts)
 
 
-def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool) -> dict[str, Any]:
-    """Estimate what to expect on images of another occasion; see :func:`advisor.training.expect_new_conditions`."""
-    from advisor.training import expect_new_conditions as estimate, join_parts
+def estimate_new_conditions(
+    features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool
+) -> dict[str, Any]:
+    """Return what :func:`advisor.training.expect_new_conditions` expects on images of another occasion, as JSON."""
+    from advisor.training import expect_new_conditions, join_parts
 
-    return asdict(estimate(join_parts(features), labels, validation, grouped))
+    return asdict(expect_new_conditions(join_parts(features), labels, validation, grouped))
 
 
 def refit_head(
@@ -281,7 +290,7 @@ def refit_head(
     np.savez(path, weights=weights, bias=bias)
 
 
-def join(backbone: Path, head: Path, path: Path) -> None:
+def join_head(backbone: Path, head: Path, path: Path) -> None:
     """Write the backbone with the trained head behind it: softmax over the user's classes."""
     from advisor.tflite import attach_head
 
@@ -290,7 +299,7 @@ def join(backbone: Path, head: Path, path: Path) -> None:
 
 
 def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
-    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score_stage` does."""
+    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score_images` does."""
     from scipy.special import softmax
 
     from advisor.training import join_parts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.core import LeftOut, UnknownFacts
 from advisor.datasets import InputSpec
-from advisor.engine._pipeline.stages.jobs import degrees_of
+from advisor.engine._pipeline.stages.jobs import choose_temperature
 from advisor.engine._pipeline.stages.unknown_score import Neighbours, compute_auroc, make_rule, mean_of, share_accepted
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def add_unknown(
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
     rule = make_rule(seen.logits, near_to(seen.train).similarity(seen.own))
-    degrees = degrees_of(scores, seen.truth.tolist(), folds)
+    degrees = choose_temperature(scores, seen.truth.tolist(), folds)
     near = near_to(join_parts(learnt.shipped)[:, : seen.own.shape[1]])
     made = with_unknown(content, near.axes, near.images, rule.weight / degrees, rule.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)

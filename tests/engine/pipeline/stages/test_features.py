@@ -173,7 +173,7 @@ def _image(folder: Path, colour: tuple[int, int, int]) -> Path:
 def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: tuple[str, ...], expected: list[int]) -> None:
     images = [_image(tmp_path, colour) for colour in ((250, 9, 9), (9, 250, 9), (9, 9, 250))]
     model = fetch_weights(card, FetchOptions(offline=True)).path
-    stages_jobs.score(model, images, VIEW, tmp_path / "rows.npy", classes)
+    stages_jobs.score_images(model, images, VIEW, tmp_path / "rows.npy", classes)
     rows = np.load(tmp_path / "rows.npy")
     assert rows.shape == (3, 3)
     assert rows.argmax(axis=1).tolist() == expected

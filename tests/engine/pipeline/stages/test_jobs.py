@@ -55,7 +55,7 @@ def master(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def classifier(master: Path) -> Path:
-    jobs.cut(master, "probabilities", master.with_name("classifier.tflite"))
+    jobs.cut_output(master, "probabilities", master.with_name("classifier.tflite"))
     return master.with_name("classifier.tflite")
 
 
@@ -65,7 +65,7 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
     for stands_in in (True, False):
         path = tmp_path / f"{stands_in}.tflite"
         crops = CalibrationImages((), SPEC, limit=STAND_IN_CROPS if stands_in else None)
-        figures[stands_in] = jobs.compress(classifier, "int8", crops, METADATA, path, stands_in)
+        figures[stands_in] = jobs.compress_model(classifier, "int8", crops, METADATA, path, stands_in)
 
     brief, whole = (read(tmp_path / f"{stands_in}.tflite") for stands_in in (True, False))
     assert [operator.name for operator in brief.operators] == [operator.name for operator in whole.operators]
@@ -77,24 +77,24 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
 def test_a_form_made_from_a_shared_calibration_is_the_one_made_alone(classifier: Path, tmp_path: Path) -> None:
     folder, crops = tmp_path / "calibration", CalibrationImages((), SPEC, limit=STAND_IN_CROPS)
     folder.mkdir()
-    jobs.calibrate(classifier, (BYTES,), crops, folder, ())
+    jobs.prepare_calibration(classifier, (BYTES,), crops, folder, ())
     files = tuple(sorted(folder.iterdir()))
     arguments = (classifier, "int8", crops, METADATA)
-    jobs.compress(*arguments, tmp_path / "shared.tflite", True, None, files)
-    jobs.compress(*arguments, tmp_path / "alone.tflite", True)
+    jobs.compress_model(*arguments, tmp_path / "shared.tflite", True, None, files)
+    jobs.compress_model(*arguments, tmp_path / "alone.tflite", True)
     assert (tmp_path / "shared.tflite").read_bytes() == (tmp_path / "alone.tflite").read_bytes()
 
 
 @pytest.mark.integration
 def test_a_float_head_is_scored_from_features_as_its_file_is_on_images(master: Path, tmp_path: Path) -> None:
     paths = nets.stripes(tmp_path / "images", 6)[0]
-    jobs.cut(master, "features", tmp_path / "backbone.tflite")
+    jobs.cut_output(master, "features", tmp_path / "backbone.tflite")
     features = extract_features(tmp_path / "backbone.tflite", paths, SPEC)
     np.save(tmp_path / "features.npy", features)
     weights = np.random.default_rng(0).normal(size=(features.shape[1], 3)).astype(np.float32)
     np.savez(tmp_path / "head.npz", weights=weights, bias=np.array([0.1, 0.0, -0.1], np.float32))
-    jobs.join(tmp_path / "backbone.tflite", tmp_path / "head.npz", tmp_path / "joined.tflite")
-    jobs.score(tmp_path / "joined.tflite", paths[2:5], SPEC, tmp_path / "file.npy")
+    jobs.join_head(tmp_path / "backbone.tflite", tmp_path / "head.npz", tmp_path / "joined.tflite")
+    jobs.score_images(tmp_path / "joined.tflite", paths[2:5], SPEC, tmp_path / "file.npy")
     jobs.score_head([tmp_path / "features.npy"], [2, 3, 4], tmp_path / "head.npz", tmp_path / "head.npy")
     np.testing.assert_allclose(np.load(tmp_path / "head.npy"), np.load(tmp_path / "file.npy"), atol=1e-4)
 
@@ -106,7 +106,7 @@ def test_an_image_that_changed_between_two_files_is_decoded_again(classifier: Pa
     for number in range(3):
         if number == 2:
             paths[0].write_bytes(paths[3].read_bytes())
-        jobs.score(classifier, paths, SPEC, tmp_path / "scores.npy")
+        jobs.score_images(classifier, paths, SPEC, tmp_path / "scores.npy")
         found.append(np.load(tmp_path / "scores.npy"))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[2][0], found[0][3])
@@ -115,8 +115,8 @@ def test_an_image_that_changed_between_two_files_is_decoded_again(classifier: Pa
 @pytest.mark.integration
 def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
     arguments = (classifier, "float32", CalibrationImages((), SPEC), METADATA)
-    assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
-    assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
+    assert "download_bytes" not in jobs.compress_model(*arguments, tmp_path / "a.tflite", True)
+    assert "download_bytes" in jobs.compress_model(*arguments, tmp_path / "b.tflite")
 
 
 def test_what_earlier_searches_kept_is_found_by_the_key_of_a_view() -> None:
