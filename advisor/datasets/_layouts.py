@@ -16,10 +16,7 @@ from advisor.datasets._category_files import class_names_beside, first_number, s
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
-from advisor.datasets._folders import (
-    HINT,
-    sole_folders,
-)
+from advisor.datasets._folders import HINT, FolderReading, sole_folders
 from advisor.datasets._foreign_files import find_box_file, find_foreign_file, find_foreign_kind
 from advisor.datasets._image_names import (
     LABEL_IN_NAME,
@@ -45,7 +42,7 @@ from advisor.store import guess_encodings
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
-HALF = re.compile("[\udc80-\udcff]")  # A byte that is not UTF-8, as Python keeps it
+UNDECODED_BYTE = re.compile("[\udc80-\udcff]")  # A byte that is not UTF-8, as Python keeps it
 MOST_GUESSES = 3  # Encodings of a label that an error names
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
@@ -60,37 +57,54 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     if chosen != ALL_FOLDERS:
         images = list(filter(chosen.includes_names, scan.images))
         scan = replace(scan, images=images, folders=list(filter(chosen.includes_names, scan.folders)))
+    tables: Sequence[Path] = []
     # If the user says which folders are the classes, nothing about masks and tables is guessed.
-    scan = scan if depth else scan.without_companions()
-    tables = [] if depth else tables_beside(path, scan.images)
+    if not depth:
+        scan = scan.without_companions()
+        tables = tables_beside(path, scan.images)
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
-        archives = archives_in(path)
-        if archives:
-            return list_archives(path, archives, depth=depth, chosen=chosen)
-        tables = tables or tables_beside(path, scan.images, guess=True)
-        if tables and scan.images:
-            return list_tables(path, tables)
-        raise _without_classes(path, scan)
+        return _list_without_folders(path, scan, tables, depth, chosen)
     try:
-        reading, listed = read_with_listed_parts(path, scan.images, scan.folders, depth)
+        reading, listed_parts = read_with_listed_parts(path, scan.images, scan.folders, depth)
     except UsageError as error:
+        # No folder can be a class, so a table must name the images.
         listing, fault = _try_tables(path, tables or tables_beside(path, scan.images, guess=True))
         if listing is None:
-            raise _with_names(error, path, scan, fault) from None
+            raise _explain_missing_classes(error, path, scan, fault) from None
         return listing
     # Folders with other names than the labels of a table sort the images by something else.
     if tables and not set(reading.classes) & labels_of(tables):
         listing = list_tables(path, tables)
         if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
             return listing
+    return _list_read_folders(path, scan, reading, listed_parts)
+
+
+def _list_without_folders(
+    path: Path, scan: FolderScan, tables: Sequence[Path], depth: str, chosen: ChosenFolders
+) -> Listing:
+    """List a folder without folders of images by its archives or tables; UsageError if it has none."""
+    archives = archives_in(path)
+    if archives:
+        return list_archives(path, archives, depth=depth, chosen=chosen)
+    tables = tables or tables_beside(path, scan.images, guess=True)
+    if tables and scan.images:
+        return list_tables(path, tables)
+    raise _refuse_folder(path, scan)
+
+
+def _list_read_folders(
+    path: Path, scan: FolderScan, reading: FolderReading, listed_parts: Sequence[Listing]
+) -> Listing:
+    """List the images by the folders that are their classes, and those of the parts that lists name."""
+    _refuse_undecodable(reading.classes)
     entries = []
     for image in reading.images:
         entries.append(Entry(path.joinpath(*scan.images[image.index]), image.label, image.part))
-    _refuse_undecodable(reading.classes)
     rejected: list[Rejected] = []
-    for part in listed:
+    for part in listed_parts:
         entries += part.entries
         rejected += part.rejected
     listing = Listing(path, entries, reading.classes, rejected, (*reading.notes, *scan.notes))
@@ -133,32 +147,33 @@ def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str
         return None, describe_fault(error)
 
 
-def _without_classes(path: Path, scan: FolderScan) -> UsageError:
+def _refuse_folder(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
-    named_as_tables = []
-    for entry in sorted(path.iterdir()):
-        if entry.suffix.lower() in SUFFIXES:
-            named_as_tables.append(entry)
-    tables = [entry for entry in named_as_tables if entry.is_file()]
     foreign = None if scan.images else find_foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
         return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
     what = "has images but no class folders" if scan.images else "holds no images"
-    labelled = []
-    for table in tables:
-        if part_of(table.stem) != UNLABELLED:
-            labelled.append(table)
-    manifest = next((table for table in labelled if not fault_of(table)), None)
-    error = UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {manifest}" if manifest else HINT)
-    return _with_names(error, path, scan)
+    manifest = _find_manifest(path)
+    hint = HINT if manifest is None else f"give its manifest: --data {manifest}"
+    return _explain_missing_classes(UsageError(f"--data: '{path}' {what}", hint), path, scan)
 
 
-def _with_names(error: UsageError, path: Path, scan: FolderScan, fault: str = "") -> UsageError:
-    """Return an error as the question whether the names of the images have the classes, if they seem to.
+def _find_manifest(folder: Path) -> Path | None:
+    """Return the first table of a folder that can be read as a manifest with labels; None if there is none."""
+    for entry in sorted(folder.iterdir()):
+        is_table = entry.suffix.lower() in SUFFIXES and entry.is_file()
+        if is_table and part_of(entry.stem) != UNLABELLED and not fault_of(entry):
+            return entry
+    return None
 
-    Otherwise it says why a table beside the images does not count, which is ``fault`` if it is known, or which file
-    is not read.
+
+def _explain_missing_classes(error: UsageError, path: Path, scan: FolderScan, fault: str = "") -> UsageError:
+    """Return the error of images without classes with what helps: the first of these that is found.
+
+    - The names of the images seem to have the classes: the error asks whether they do.
+    - A table beside the images does not count, for the reason ``fault`` if that is known.
+    - A file with annotations is of a kind that is not read, or of boxes.
     """
     if isinstance(error, AmbiguousInput):
         return error
@@ -206,12 +221,12 @@ def _refuse_undecodable(labels: Collection[str]) -> None:
 def list_files(path: Path, listed: Listed = lambda _count: None, known: Collection[str] = ()) -> Listing:
     """List the labelled files of a manifest or a folder, whatever its layout, with labels that a model can have.
 
-    See :func:`_list_files`. Files that are added to a set with the ``known`` classes may have one class only. Raises
+    See :func:`_list_by_layout`. Files that are added to a set with the ``known`` classes may have one class only. Raises
     UsageError for a label with a control character, or of more than :data:`LONGEST_LABEL` characters, wherever it comes
     from.
     """
     listing = _list_single_class(path, known) if known else None
-    listing = without_blanks(listing or _list_files(path, listed))
+    listing = without_blanks(listing or _list_by_layout(path, listed))
     labels = {entry.label for entry in listing.entries}
     unfit = {label for label in labels if len(label) > LONGEST_LABEL}
     unfit |= set(filter(CONTROL.search, labels))
@@ -225,7 +240,7 @@ def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
     shown = plain(labels[0][:SHOWN])
     bytes_of_labels = []
     for label in labels:
-        if HALF.search(label):
+        if UNDECODED_BYTE.search(label):
             bytes_of_labels.append(label[:SHOWN].encode(errors="surrogateescape"))
     guesses = guess_encodings(bytes_of_labels)
     if not guesses:
@@ -265,7 +280,7 @@ def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
     return Listing(path, [Entry(path.joinpath(*names), label) for names in images], [label])
 
 
-def _list_files(path: Path, listed: Listed) -> Listing:
+def _list_by_layout(path: Path, listed: Listed) -> Listing:
     """List the labelled files of a manifest or a folder.
 
     ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.

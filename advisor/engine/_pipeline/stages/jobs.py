@@ -109,7 +109,7 @@ def compress_model(
 
 
 def copy_finished_file(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's finished file, return its figures as :func:`compress_model` does; StageError: it is not available."""
+    """Copy a user's finished file and return its figures, see :func:`compress_model`; StageError if it is missing."""
     from advisor.compression import sizes_of
     from advisor.core import StageError
 
