@@ -221,9 +221,9 @@ def _refuse_undecodable(labels: Collection[str]) -> None:
 def list_files(path: Path, listed: Listed = lambda _count: None, known: Collection[str] = ()) -> Listing:
     """List the labelled files of a manifest or a folder, whatever its layout, with labels that a model can have.
 
-    See :func:`_list_by_layout`. Files that are added to a set with the ``known`` classes may have one class only. Raises
-    UsageError for a label with a control character, or of more than :data:`LONGEST_LABEL` characters, wherever it comes
-    from.
+    See :func:`_list_by_layout`. Files that are added to a set with the ``known`` classes may have one class only.
+    Raises UsageError for a label with a control character, or of more than :data:`LONGEST_LABEL` characters, wherever
+    it comes from.
     """
     listing = _list_single_class(path, known) if known else None
     listing = without_blanks(listing or _list_by_layout(path, listed))

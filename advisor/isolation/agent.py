@@ -1,20 +1,18 @@
-"""Time model files and print one JSON document: a single file that also runs alone on a remote device.
+"""Time model files and print one JSON document: a program that also runs alone on a remote device.
 
-It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``; for ``.onnx`` files
-``onnxruntime``), but no part of ``advisor``:
+It is the longest module because a device gets this one file, and nothing else of ``advisor``. There it needs Python >=
+3.9, numpy and a runtime: ``ai_edge_litert``, else ``tflite_runtime``; for ``.onnx`` files ``onnxruntime``. Read
+its end first: :func:`main` calls :func:`measure_series`, which loads and runs each :class:`Series`.
 
     python agent.py model.tflite --threads 1,2 --effort quick
     python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
 
-Each (file, thread count) is a series. The agent loads all series, then runs them in blocks:
-the first block of each series, the second block of each series, and so on. A slow drift of the machine then affects all
-series equally. The processor rests between blocks. The document contains the wall time of each run and, at one thread,
-its CPU time; for each block, the time that the threads waited for a processor; for the whole, how many processors other
-processes kept busy. Times are in nanoseconds.
-
-Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that loading and the first run of the first series
-added to a fresh process; to measure a file's memory, give one file only. Output of native libraries goes to standard
-error. The exit status is 0 with the measurements, or 3 with ``{"error": {"kind", "message"}}``.
+Each (file, thread count) is a series. All run the first block, then all the second, so that a slow drift of the machine
+affects them equally; the processor rests between blocks. The document has the wall time of each run and, at one thread,
+its CPU time; for each block, how long the threads waited for a processor; for the whole, how many processors others
+kept busy. Times are in nanoseconds. Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that loading
+and the first run of the first series added to a fresh process: give one file only to measure it. Native libraries print
+to standard error. The exit status is 0 with the measurements, or 3 with ``{"error": {"kind", "message"}}``.
 """
 
 from __future__ import annotations
@@ -63,14 +61,12 @@ class Effort:
         return is_complete or elapsed >= self.max_seconds / self.blocks or runs >= MAX_RUNS / self.blocks
 
 
-# quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
-# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` suits searches of dozens of artefacts; `survey` suits
-# searches of hundreds, which time the best ones again. `load` shows whether a file runs, its memory and its load time.
-
-
 @cache
 def map_efforts() -> Mapping[str, Effort]:
     """Return how long a series takes, by the name of the effort."""
+    # quick, normal and full are MLPerf Mobile's rapid, quick and normal (mobile_app_open, flutter/assets/tasks.pbtxt).
+    # `search` suits dozens of files, `survey` hundreds whose best ones are timed again. `load` shows whether a file
+    # runs, its memory and its load time.
     efforts = (
         Effort("load", 1, 0.0, 0.1, 1, 0.0),
         Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
@@ -125,17 +121,18 @@ class Series:
         time.sleep(effort.pause_seconds)
         if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
             self._time_run()
-        waited = read_waited_ns()
+        waited_before = read_waited_ns()
         walls, cpus, elapsed = self._repeat_until(effort.enough)
         waited_after = read_waited_ns()
-        self.blocks.append(
-            {
-                "wall_ns": walls,
-                "cpu_ns": cpus if self.threads == 1 else None,
-                "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
-                "elapsed_ns": round(elapsed * 1e9),
-            }
-        )
+        block: documents.Block = {
+            "wall_ns": walls,
+            "cpu_ns": cpus if self.threads == 1 else None,
+            "waited_ns": None,
+            "elapsed_ns": round(elapsed * 1e9),
+        }
+        if waited_before is not None and waited_after is not None:
+            block["waited_ns"] = waited_after - waited_before
+        self.blocks.append(block)
 
     def _repeat_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
         """Run until ``enough(runs, seconds)``; return the wall and CPU time of each run, and the seconds in total."""
@@ -256,8 +253,7 @@ class OnnxModel:
 
 
 def model_of(path: str) -> Any:
-    """Return the class that loads and runs a file."""
-    # Classes of this file come by name: a remote device has the agent alone, and no entry points.
+    """Return the class that loads and runs a file, by its suffix: a remote device has no entry points."""
     suffix = Path(path).suffix
     return OnnxModel if suffix == ".onnx" else MODELS.get(suffix, TfliteModel)
 
@@ -337,34 +333,39 @@ def read_waited_ns() -> int | None:
 
 def busy_seconds() -> float | None:
     """Return the busy seconds since boot of the processors that this process may use, including other guests."""
-    busy = 0
+    busy_ticks = 0
     try:
         rows = map(str.split, filter(None, Path("/proc/stat").read_text().splitlines()))
-        texts_of_names = {name: texts for name, *texts in rows}
+        counters = {name: texts for name, *texts in rows}
         for number in os.sched_getaffinity(0):
-            ticks = list(map(int, texts_of_names[f"cpu{number}"][:8]))
+            ticks = list(map(int, counters[f"cpu{number}"][:8]))
             # Without idle time and the wait for input and output.
-            busy += sum(ticks[:3]) + sum(ticks[5:])
+            busy_ticks += sum(ticks[:3]) + sum(ticks[5:])
     except (AttributeError, OSError, LookupError, ValueError):
         return None
-    return busy / os.sysconf("SC_CLK_TCK")
+    return busy_ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Load:
     """Observes the rest of the machine until :meth:`result`; ``own_s`` returns the CPU seconds of no other program."""
 
     def __init__(self, own_s: Callable[[], float] = time.process_time) -> None:
-        self.start = (own_s, own_s(), time.perf_counter(), busy_seconds())
+        self.own_s = own_s
+        self.own_before_s = own_s()
+        self.start = time.perf_counter()
+        self.busy_before_s = busy_seconds()
 
     def result(self) -> documents.LoadReading:
         """Return the number of processors that others kept busy."""
-        own_s, before_s, start, busy = self.start
-        elapsed = time.perf_counter() - start
-        busy_now = busy_seconds()
-        others = None if busy is None or busy_now is None else (busy_now - busy) - (own_s() - before_s)
+        elapsed = time.perf_counter() - self.start
+        busy_s = busy_seconds()
+        others_cores = None
+        if busy_s is not None and self.busy_before_s is not None:
+            others_s = (busy_s - self.busy_before_s) - (self.own_s() - self.own_before_s)
+            others_cores = max(0.0, others_s / elapsed)
         return {
             "elapsed_ns": round(elapsed * 1e9),
-            "others_cores": None if others is None else max(0.0, others / elapsed),
+            "others_cores": others_cores,
             "cores": count_cores(),
             "governor": read_governor(),
         }
@@ -506,11 +507,11 @@ def main() -> int:
 
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_limit, options.memory_limit))
     effort = map_efforts()[options.effort]
-    common = (options.kernels, options.shape)
+    loading = (options.kernels, options.shape)
     if options.sustained:
         first = (options.models[0], options.threads[0], options.sustained, options.windows)
-        return print_document(lambda: measure_sustained(*first, *common))
-    return print_document(lambda: measure_series(options.models, options.threads, effort, *common))
+        return print_document(lambda: measure_sustained(*first, *loading))
+    return print_document(lambda: measure_series(options.models, options.threads, effort, *loading))
 
 
 def print_document(work: Callable[[], Mapping[str, Any]]) -> int:
@@ -520,15 +521,14 @@ def print_document(work: Callable[[], Mapping[str, Any]]) -> int:
     sys.stdout.flush()
     document_fd = os.dup(1)
     os.dup2(2, 1)
+    status = EXIT_ERROR
     try:
         document = dict(work())
         status = 0
     except AgentError as error:
         document = {"error": {"kind": error.kind, "message": str(error)}}
-        status = EXIT_ERROR
     except Exception as error:  # each runtime has error classes of its own
         document = {"error": {"kind": "run", "message": one_line(error)}}
-        status = EXIT_ERROR
     document.setdefault("schema_version", SCHEMA_VERSION)
     with os.fdopen(document_fd, "w", encoding="utf-8") as stream:
         json.dump(document, stream)
