@@ -20,7 +20,7 @@ from advisor.devices._connections.protocol import Connection, MeasurementJob, Ti
 from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.measurements import Kernel
-from advisor.isolation import map_efforts
+from advisor.isolation import agent
 from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_operator, pack, read, replace_signature
 
 _RELU6 = schema.ActivationFunctionType.RELU6
@@ -302,7 +302,7 @@ def time_kernels(
     """
     if not wanted:
         return
-    effort = map_efforts()[EFFORT]
+    effort = agent.map_efforts()[EFFORT]
     least = effort.min_seconds + effort.blocks * effort.pause_seconds
     tell(f"timing {len(wanted)} kernels on {connection.label}, in at least {show_seconds(least * len(wanted))}")
     start = time.monotonic()

@@ -37,7 +37,7 @@ from advisor.engine._space.plan import Plan, record_unevaluated, skip_ruled_out
 from advisor.engine._space.resolved import Candidates, Resolved, find_weights
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
-from advisor.isolation import TRAINERS, Load, LoadReading, Trainers, cpu_s_of_tree, part_of_a_core
+from advisor.isolation import TRAINERS, LoadReading, Trainers, agent, cpu_s_of_tree, part_of_a_core
 from advisor.store import ArtifactCache, RunFolder, limited_cache
 
 THREADS = 32
@@ -73,7 +73,7 @@ def run_search(
             # Before anything that may wait for the process that has the run, such as a lock of the cache.
             held.callback(resumed.hold().release)
         # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
-        load = Load(cpu_s_of_tree)
+        load = agent.Load(cpu_s_of_tree)
         try:
             resolved = resolve_question(request, resumed, progress.say, began)
         except KeyboardInterrupt:

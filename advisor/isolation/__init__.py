@@ -1,7 +1,8 @@
 """Run native code in child processes, so that a crash, a hang or too much memory fails one evaluation only.
 
 Read ``_process.py`` first (the only place that starts programs), then ``_pool.py`` (calls with limits) and
-``_resources.py`` (memory, cores, temporary folders). ``agent.py`` is a program: it times files, here or on a device.
+``_resources.py`` (memory, cores, temporary folders). ``agent`` is a program: it times files, here or on a device. What
+its file defines is used by its name, such as ``agent.Effort``.
 """
 
 from typing import TYPE_CHECKING
@@ -51,22 +52,6 @@ if TYPE_CHECKING:
         usable_cores,
         waiting_factor,
     )
-    from advisor.isolation.agent import (
-        AgentError,
-        Effort,
-        Load,
-        busy_seconds,
-        count_cores,
-        import_interpreter,
-        input_values,
-        map_efforts,
-        new_interpreter,
-        one_line,
-        parse_numbers,
-        print_document,
-        resize_input,
-        set_inputs,
-    )
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -83,16 +68,13 @@ __all__ = [
     "UNWANTED",
     "WAITED_LIMIT",
     "WRITES_BELOW",
-    "AgentError",
     "AgentJson",
     "Block",
     "CallLimits",
     "ChildPool",
     "ChildProcess",
     "Children",
-    "Effort",
     "Finished",
-    "Load",
     "LoadReading",
     "MemoryGate",
     "Pause",
@@ -102,26 +84,15 @@ __all__ = [
     "TimedOut",
     "Trainers",
     "agent",
-    "busy_seconds",
     "compute_waited_share",
-    "count_cores",
     "cpu_s_of_tree",
-    "import_interpreter",
-    "input_values",
-    "map_efforts",
     "map_pools",
     "memory_there",
-    "new_interpreter",
     "no_follow",
-    "one_line",
-    "parse_numbers",
     "part_of_a_core",
-    "print_document",
     "read_quota_cores",
     "require_memory",
-    "resize_input",
     "run_program",
-    "set_inputs",
     "sweep_folders",
     "usable_cores",
     "waiting_factor",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal, StageError
 from advisor.datasets import STAYING, TESTS, InputSpec, draw_captures
-from advisor.isolation import one_line, usable_cores
+from advisor.isolation import agent, usable_cores
 from advisor.measurement._processes import existing_model
 from advisor.tflite import CENTRES, DETECTIONS, dequantize, quantize
 
@@ -207,7 +207,7 @@ class Classifier:
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
         self._input = _find_image_input(path.name, self._interpreter.get_input_details())
         self._output = _find_output(path.name, self._interpreter, output)
         self.classes = int(self._output["shape"][-1])
@@ -221,7 +221,7 @@ class Classifier:
             self._interpreter.set_tensor(self._input["index"], quantize(image[None], self._input))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {agent.one_line(error)}") from error
         return dequantize(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
 
 
@@ -297,7 +297,7 @@ class Runner(Generic[Answer]):
         try:
             return Interpreter(model_path=str(self._path), num_threads=1).get_signature_runner()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{self._path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+            raise RuntimeRefusal(f"{self._path.name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
 
     def _copy(self) -> Self:
         """Return a runner of the same file for another thread."""
@@ -323,7 +323,7 @@ class Runner(Generic[Answer]):
         try:
             outputs = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {agent.one_line(error)}") from error
         return self.read(outputs)
 
     def read(self, outputs: Mapping[str, Any]) -> Answer:

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from advisor.core import UsageError, Written, plural
-from advisor.isolation import GPU_DRIVER, ChildProcess, Load, read_quota_cores, usable_cores
+from advisor.isolation import GPU_DRIVER, ChildProcess, agent, read_quota_cores, usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _FEATURES = (
@@ -150,7 +150,7 @@ class Conditions:
 
 def observe_load(seconds: float = OBSERVED_S) -> Conditions:
     """Observe the machine for ``seconds`` and return its conditions."""
-    load = Load()
+    load = agent.Load()
     time.sleep(seconds)
     seen = load.result()
     frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import RuntimeRefusal, StageError, UsageError, last_line, show_bytes
-from advisor.isolation import Finished, print_document, run_program
+from advisor.isolation import Finished, agent, run_program
 
 if TYPE_CHECKING:
     from advisor.tflite import Model
@@ -130,7 +130,7 @@ def main() -> None:
     """Make the call of :func:`call_json` in the child, print its document, and exit."""
     module, _, name = sys.argv[2].partition(":")
     # Importing inside the call, so that its errors are reported too.
-    sys.exit(print_document(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
+    sys.exit(agent.print_document(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
 
 
 def _read_document(finished: Finished, subject: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
 from advisor.compression._diagnosis.values import Channels, Outlier, find_widest
 from advisor.core import StageError
-from advisor.isolation import one_line
+from advisor.isolation import agent
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class InspectableModel:
         try:
             self._interpreter = _make_interpreter(data)
         except (ValueError, RuntimeError) as error:
-            raise StageError(f"{name}: LiteRT cannot load the model: {one_line(error)}") from error
+            raise StageError(f"{name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
         self.inputs = self._interpreter.get_input_details()
         self._details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
 

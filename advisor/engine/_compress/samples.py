@@ -25,7 +25,7 @@ from advisor.core import (
     show_bytes,
 )
 from advisor.engine._compress.values import FileAgreement
-from advisor.isolation import one_line
+from advisor.isolation import agent
 from advisor.store import open_file
 from advisor.tflite import Model, Tensor, dequantize, quantize
 
@@ -233,7 +233,7 @@ class _Runner:
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
         names = {}
@@ -251,7 +251,7 @@ class _Runner:
                 self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {one_line(error)}") from error
+            raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {agent.one_line(error)}") from error
         outputs = []
         for detail in self._outputs:
             values = dequantize(self._interpreter.get_tensor(detail["index"]), detail)

@@ -23,18 +23,7 @@ from urllib.parse import unquote
 import psutil
 
 from advisor.core import first_line
-from advisor.isolation import (
-    AgentError,
-    Block,
-    Effort,
-    LoadReading,
-    busy_seconds,
-    count_cores,
-    map_efforts,
-    one_line,
-    parse_numbers,
-    print_document,
-)
+from advisor.isolation import Block, LoadReading, agent
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -75,9 +64,9 @@ class BrowserPage:
             answer = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
         except Error as error:
             reason = first_line(error.message).removeprefix("Page.evaluate: ")
-            raise AgentError("browser", f"the browser ended, or ran out of memory ({reason})") from error
+            raise agent.AgentError("browser", f"the browser ended, or ran out of memory ({reason})") from error
         if "error" in answer:
-            raise AgentError("load" if name == "load" else "run", one_line(ValueError(answer["error"])))
+            raise agent.AgentError("load" if name == "load" else "run", agent.one_line(ValueError(answer["error"])))
         return answer["value"]
 
     def read_waited_ns(self) -> int | None:
@@ -125,7 +114,7 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags])
         except Error as error:
-            raise AgentError("browser", f"{chromium} cannot be started: {one_line(error)}") from error
+            raise agent.AgentError("browser", f"{chromium} cannot be started: {agent.one_line(error)}") from error
         page = browser.new_page()
         page.goto(f"{address}/page.html")
         yield BrowserPage(page, browser.version)
@@ -180,7 +169,7 @@ class PageRuntime:
 def measure_files(
     models: list[Path],
     threads: list[int],
-    effort: Effort,
+    effort: agent.Effort,
     runtime: PageRuntime,
     files: Mapping[str, Path],
     chromium: str,
@@ -196,7 +185,7 @@ def measure_files(
                 series.append(_run_series(model, count, runtime_ms, loaded))
         for number in range(len(series)):
             page.call("warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
-        start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
+        start = time.perf_counter(), agent.busy_seconds(), page.cpu_seconds()
         for index in range(effort.blocks):
             order = range(len(series))
             # Back and forth, so that a drift of the machine affects all files equally.
@@ -228,7 +217,7 @@ def _run_series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[st
     }
 
 
-def _time_block(page: BrowserPage, worker: int, effort: Effort) -> Block:
+def _time_block(page: BrowserPage, worker: int, effort: agent.Effort) -> Block:
     """Time one block. A clock with steps of 5 us is fine for runs of a model."""
     time.sleep(effort.pause_seconds)
     share = 1e3 / effort.blocks
@@ -248,13 +237,13 @@ def _time_block(page: BrowserPage, worker: int, effort: Effort) -> Block:
 def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: float) -> LoadReading:
     """Return the number of processors that others than the browser kept busy since the start."""
     elapsed = time.perf_counter() - start
-    busy_now = busy_seconds()
+    busy_now = agent.busy_seconds()
     others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
     return {
         "elapsed_ns": round(elapsed * 1e9),
         # The two clocks are read one after the other, so a quiet machine can give a number below 0.
         "others_cores": None if others is None else max(0.0, others / elapsed),
-        "cores": count_cores(),
+        "cores": agent.count_cores(),
         "governor": "",
     }
 
@@ -267,8 +256,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
     parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
-    parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
-    parser.add_argument("--effort", choices=sorted(map_efforts()), default="quick")
+    parser.add_argument("--threads", type=agent.parse_numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--effort", choices=sorted(agent.map_efforts()), default="quick")
     parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
     return parser.parse_args()
 
@@ -279,9 +268,11 @@ def main() -> int:
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
     common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
-        return print_document(lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common))
-    return print_document(
-        lambda: measure_files(options.models, options.threads, map_efforts()[options.effort], *common)
+        return agent.print_document(
+            lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common)
+        )
+    return agent.print_document(
+        lambda: measure_files(options.models, options.threads, agent.map_efforts()[options.effort], *common)
     )
 
 

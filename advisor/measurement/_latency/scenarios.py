@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.core import UsageError, Written, plural
-from advisor.isolation import AgentError, SustainedDocument, agent, new_interpreter
+from advisor.isolation import SustainedDocument, agent
 from advisor.measurement._latency import LatencyResult, ModelTiming
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.timing import DEFAULT
@@ -115,13 +115,13 @@ def collect(
     from advisor.datasets import InputSpec, load
     from advisor.tflite import dequantize, quantize
 
-    interpreter = new_interpreter(model, threads, kernels)
+    interpreter = agent.new_interpreter(model, threads, kernels)
     interpreter.allocate_tensors()
     inputs = interpreter.get_input_details()
     outputs = interpreter.get_output_details()
     shape = list(map(int, inputs[0]["shape"]))
     if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
-        raise AgentError("pipeline", "its input is not one square RGB image")
+        raise agent.AgentError("pipeline", "its input is not one square RGB image")
     spec = InputSpec(shape[1], (mean[0], mean[1], mean[2]), (std[0], std[1], std[2]))
     # At one thread, the calling thread does all the work, and other processes hardly affect its CPU time.
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns

@@ -9,20 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from advisor.core import RuntimeRefusal, UsageError, nearest, plural
-from advisor.isolation import (
-    WAITED_LIMIT,
-    AgentError,
-    AgentJson,
-    Effort,
-    LoadReading,
-    SeriesDocument,
-    agent,
-    compute_waited_share,
-    map_efforts,
-    new_interpreter,
-    one_line,
-    set_inputs,
-)
+from advisor.isolation import WAITED_LIMIT, AgentJson, LoadReading, SeriesDocument, agent, compute_waited_share
 from advisor.measurement import _host as host
 from advisor.measurement._latency import (
     UNSTABLE_CV,
@@ -125,13 +112,13 @@ def rank_disturbance(result: LatencyResult) -> tuple[bool, float]:
     return result.contended, lost if lost is not None else (result.others_cores or 0.0)
 
 
-def effort_named(name: str) -> Effort:
+def effort_named(name: str) -> agent.Effort:
     """Return an effort by name; raise UsageError if there is none of this name."""
-    if name not in map_efforts():
+    if name not in agent.map_efforts():
         raise UsageError(
-            f"unknown effort '{name}'{nearest(name, map_efforts())}", f"efforts: {', '.join(map_efforts())}"
+            f"unknown effort '{name}'{nearest(name, agent.map_efforts())}", f"efforts: {', '.join(agent.map_efforts())}"
         )
-    return map_efforts()[name]
+    return agent.map_efforts()[name]
 
 
 def measure(
@@ -198,9 +185,9 @@ def least_cpu_ms(model: Path) -> float:
     """
     path = existing_model(model)
     try:
-        interpreter = new_interpreter(str(path), threads=1, kernels="default")
+        interpreter = agent.new_interpreter(str(path), threads=1, kernels="default")
         interpreter.allocate_tensors()
-        set_inputs(interpreter)
+        agent.set_inputs(interpreter)
         interpreter.invoke()
         times_ns = []
         for _ in range(SCREEN_RUNS):
@@ -209,8 +196,8 @@ def least_cpu_ms(model: Path) -> float:
             times_ns.append(time.thread_time_ns() - start)
         # The shortest run: whatever disturbs a run only makes it longer.
         return min(times_ns) / 1e6
-    except (AgentError, RuntimeError, ValueError) as error:
-        raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
+    except (agent.AgentError, RuntimeError, ValueError) as error:
+        raise RuntimeRefusal(f"{path.name}: {agent.one_line(error)}") from error
 
 
 def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from advisor.core import Provenance, Quantity, StageError, UsageError
-from advisor.isolation import AgentError, Effort, Load, input_values, map_efforts, new_interpreter, one_line, set_inputs
+from advisor.isolation import agent
 from advisor.measurement import _host as host
 from advisor.measurement._accelerators import find_accelerator
 from advisor.measurement._delegation import delegate_operators
@@ -113,8 +113,8 @@ def run_on_gpu(path: str, effort: str) -> dict[str, object]:
         adapter = _read_adapter(log)
         first = gpu.run()
         agreement = _compare(gpu, path)
-        load = Load()
-        rows = _time_blocks(gpu, map_efforts()[effort])
+        load = agent.Load()
+        rows = _time_blocks(gpu, agent.map_efforts()[effort])
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "adapter": adapter,
@@ -135,7 +135,9 @@ class _OnGpu:
         try:
             self.model = CompiledModel.from_file(path, hardware_accel=HardwareAccelerator.GPU)
         except RuntimeError as error:
-            raise AgentError("gpu", f"LiteRT cannot compile the file for a GPU: {one_line(error)}") from error
+            raise agent.AgentError(
+                "gpu", f"LiteRT cannot compile the file for a GPU: {agent.one_line(error)}"
+            ) from error
         self.inputs = self.model.create_input_buffers(0)
         self.outputs = self.model.create_output_buffers(0)
         self.load_ns = time.perf_counter_ns() - start
@@ -144,7 +146,7 @@ class _OnGpu:
         self.names = list(names["outputs"])
         details = self.model.get_input_tensor_details(key)
         for buffer, name in zip(self.inputs, names["inputs"], strict=True):
-            buffer.write(input_values(_shape_of(details[name]), details[name]["dtype"], name))
+            buffer.write(agent.input_values(_shape_of(details[name]), details[name]["dtype"], name))
 
     def run(self) -> int:
         """Run once, read the first output, and return the wall time in nanoseconds."""
@@ -169,14 +171,14 @@ def _open_on_gpu(path: str, log: IO[bytes]) -> _OnGpu:
     """Return the file compiled for the GPU; the library's log may say why that is not possible."""
     try:
         return _OnGpu(path)
-    except AgentError as error:
+    except agent.AgentError as error:
         log.seek(0)
         if b"No adapters found" in log.read():
-            raise AgentError("gpu", "LiteRT finds no GPU on this machine") from error
+            raise agent.AgentError("gpu", "LiteRT finds no GPU on this machine") from error
         raise
 
 
-def _time_blocks(gpu: _OnGpu, effort: Effort) -> list[dict[str, object]]:
+def _time_blocks(gpu: _OnGpu, effort: agent.Effort) -> list[dict[str, object]]:
     """Time runs in blocks, like the agent for the CPU; no clock measures CPU time and waiting of a GPU."""
     rows: list[dict[str, object]] = []
     for _ in range(effort.blocks):
@@ -196,9 +198,9 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
 
     The CPU runs with the same fixed inputs. Outputs are found by the names of a signature; a file may have none.
     """
-    cpu = new_interpreter(path, 1, "default")
+    cpu = agent.new_interpreter(path, 1, "default")
     cpu.allocate_tensors()
-    set_inputs(cpu)
+    agent.set_inputs(cpu)
     cpu.invoke()
     details = cpu.get_output_details()
     named = {}

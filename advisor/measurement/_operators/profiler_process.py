@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.isolation import AgentError, input_values, new_interpreter, one_line, resize_input, set_inputs
+from advisor.isolation import agent
 from advisor.measurement._operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent, resolve_shapes
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
@@ -72,7 +72,7 @@ class Library:
         try:
             self._library = ctypes.CDLL(str(folder / "libLiteRt.so"))
         except OSError as error:
-            raise AgentError("runtime", "the installed LiteRT has no C library (libLiteRt.so)") from error
+            raise agent.AgentError("runtime", "the installed LiteRT has no C library (libLiteRt.so)") from error
         self._c = ctypes.CDLL(None)
         self._c.strdup.restype = c_void_p
         self._c.strdup.argtypes = [c_char_p]
@@ -85,10 +85,10 @@ class Library:
         try:
             function = getattr(self._library, f"LiteRt{name}")
         except AttributeError as error:
-            raise AgentError("runtime", f"the installed LiteRT lacks LiteRt{name}") from error
+            raise agent.AgentError("runtime", f"the installed LiteRT lacks LiteRt{name}") from error
         status = function(*arguments)
         if status:
-            raise AgentError("load", f"LiteRt{name} failed with status {status}")
+            raise agent.AgentError("load", f"LiteRt{name} failed with status {status}")
 
     def handle(self, name: str, *arguments: object) -> c_void_p:
         """Call ``LiteRt<name>`` with a handle as the last argument, and return the handle."""
@@ -163,13 +163,13 @@ class CompiledModel:
     def _fill(self, buffer: c_void_p, shape: tuple[int, ...], element: int, index: int) -> None:
         """Write the fixed input values into a buffer."""
         if element not in ELEMENT_TYPES:
-            raise AgentError("input", f"input {index} has the element type {element}, which cannot be profiled")
-        data = input_values(shape, ELEMENT_TYPES[element], str(index)).tobytes()
+            raise agent.AgentError("input", f"input {index} has the element type {element}, which cannot be profiled")
+        data = agent.input_values(shape, ELEMENT_TYPES[element], str(index)).tobytes()
         size = c_size_t()
         address = c_void_p()
         self._library("GetTensorBufferSize", buffer, byref(size))
         if size.value < len(data):
-            raise AgentError("input", f"input {index} has {size.value} bytes, {len(data)} expected")
+            raise agent.AgentError("input", f"input {index} has {size.value} bytes, {len(data)} expected")
         self._library("LockTensorBuffer", buffer, byref(address), LOCK_WRITE)
         ctypes.memmove(address, data, len(data))
         self._library("UnlockTensorBuffer", buffer)
@@ -210,28 +210,28 @@ def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
     """Set an unknown batch size to 1 and return the shape; refuse other unknown dimensions."""
     rank = kind.layout.bits & 127
     if rank > MAX_RANK:
-        raise AgentError("runtime", f"{name} has rank {rank}: the library's structures have another layout")
+        raise agent.AgentError("runtime", f"{name} has rank {rank}: the library's structures have another layout")
     for axis in range(rank):
         if kind.layout.dimensions[axis] < 0:
             if axis > 0:
-                raise AgentError("shape", f"{name} has unknown dimensions: give --shape")
+                raise agent.AgentError("shape", f"{name} has unknown dimensions: give --shape")
             kind.layout.dimensions[axis] = 1
     return tuple(kind.layout.dimensions[:rank])
 
 
-def _explain_error(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
+def _explain_error(path: str, shape: list[int] | None, error: agent.AgentError) -> agent.AgentError:
     """Return the error of the runtime's Python classes; if they run the file, only the profiler cannot."""
     try:
-        interpreter = new_interpreter(path, 1, "default")
-        resize_input(interpreter, shape)
+        interpreter = agent.new_interpreter(path, 1, "default")
+        agent.resize_input(interpreter, shape)
         interpreter.allocate_tensors()
-        set_inputs(interpreter)
+        agent.set_inputs(interpreter)
         interpreter.invoke()
-    except AgentError as reason:
+    except agent.AgentError as reason:
         return reason
     except (ValueError, RuntimeError) as reason:
-        return AgentError("run", one_line(reason))
-    return AgentError("runtime", str(error))
+        return agent.AgentError("run", agent.one_line(reason))
+    return agent.AgentError("runtime", str(error))
 
 
 def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs: int) -> dict[str, object]:
@@ -239,7 +239,7 @@ def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs
     shapes = resolve_shapes(path, shape) if shape else None
     try:
         plain_us, seen = _run_in_turn(path, threads, kernels, shape, runs)
-    except AgentError as error:
+    except agent.AgentError as error:
         raise _explain_error(path, shape, error) if error.kind == "load" else error from error
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from advisor.core import StageError
-from advisor.isolation import AgentError, import_interpreter, new_interpreter, one_line, resize_input, set_inputs
+from advisor.isolation import agent
 from advisor.measurement._processes import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
@@ -258,10 +258,10 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
 
 def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
     """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
-    interpreter = new_interpreter("", threads, kernels, content)
-    resize_input(interpreter, shape)
+    interpreter = agent.new_interpreter("", threads, kernels, content)
+    agent.resize_input(interpreter, shape)
     interpreter.allocate_tensors()
-    set_inputs(interpreter)
+    agent.set_inputs(interpreter)
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     # The first runs are slower than all others.
     for _ in range(2):
@@ -303,7 +303,7 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
     events = []
     for position, (start_us, end_us) in zip(positions, pairwise([0.0, *ends_us]), strict=True):
         events.append(ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, end_us - start_us))
-    _module, package, version = import_interpreter()
+    _module, package, version = agent.import_interpreter()
     return {
         "runtime": f"{package}=={version}",
         "plain_us": [prefixes_us[-1]],
@@ -314,11 +314,13 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
 
 def resolve_shapes(path: str, shape: list[int]) -> list[list[int]]:
     """Return the shape of every tensor of the main graph once the first input has ``shape``."""
-    interpreter = new_interpreter(path, 1, "builtin")
+    interpreter = agent.new_interpreter(path, 1, "builtin")
     try:
-        resize_input(interpreter, shape)
+        agent.resize_input(interpreter, shape)
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
-        raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
+        raise agent.AgentError(
+            "shape", f"the file cannot run with the shape {shape}: {agent.one_line(error)}"
+        ) from error
     details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
     return [list(map(int, detail["shape"])) for detail in details]

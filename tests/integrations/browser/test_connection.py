@@ -20,7 +20,7 @@ from advisor.downloads import FetchOptions
 from advisor.integrations.browser import LITERT, _chromium as connection
 from advisor.integrations.browser._chromium import BrowserConnection, chromium_program, fetch_package
 from advisor.integrations.browser.agent import BrowserPage, open_page
-from advisor.isolation import AgentError
+from advisor.isolation.agent import AgentError
 from tests.builders import must_fail
 from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models

@@ -16,7 +16,7 @@ from advisor.devices import WEB_RUNTIME, Timing, timings_of_agent
 from advisor.engine import record_timings
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.tryout._trial import EFFORT, MOST_THREADS, RunPage
-from advisor.isolation import map_efforts
+from advisor.isolation import agent
 from advisor.reporting import write_at
 from advisor.store import parse_json
 
@@ -147,7 +147,7 @@ def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
     """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server has been there."""
     served = range(len(trial.forms))
     places = [(series.form, series.accelerator, series.threads) for series in posted.series]
-    effort = map_efforts()[EFFORT]
+    effort = agent.map_efforts()[EFFORT]
     _require(places, "there is no timing")
     _require(len(set(places)) == len(places), "a file was timed twice")
     _require(all(series.accelerator in (CPU, GPU) for series in posted.series), "a unit that no page times")

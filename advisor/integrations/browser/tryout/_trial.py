@@ -16,7 +16,7 @@ from advisor.exporting import ExportedModel, forms_of, make_exported_model
 from advisor.integrations.browser import LITERT, fetch_package
 from advisor.integrations.browser.agent import WARM_MS, WARM_RUNS
 from advisor.integrations.browser.web import facts_of, remark_of, render_page
-from advisor.isolation import map_efforts
+from advisor.isolation import agent
 
 SAMPLES = 6
 """Images of the hold-out that the page shows."""
@@ -92,7 +92,7 @@ class RunPage:
     def page(self, weak: str = "", first: str = "") -> bytes:
         """Return the page; ``weak`` says what the run is weakest in, and ``first`` is the class to photograph first."""
         pick = self.forms[0]
-        effort = map_efforts()[EFFORT]
+        effort = agent.map_efforts()[EFFORT]
         protocol = {
             "runs": effort.runs,
             "least_ms": 1e3 * effort.min_seconds,
