@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import card_front
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
+    from advisor.engine._targets.runtimes_here import list_foreign_runtimes, name_runtime
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
     from advisor.engine._task import SearchTask
 else:
@@ -170,10 +171,12 @@ __all__ = [
     "input_spec",
     "join_trained_head",
     "judge_float",
+    "list_foreign_runtimes",
     "list_versions",
     "load_run",
     "make_display",
     "make_percent",
+    "name_runtime",
     "notes_text",
     "one_each",
     "over_images",

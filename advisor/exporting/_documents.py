@@ -30,8 +30,8 @@ from advisor.core import (
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import LoadedRun, Question
 from advisor.exporting._shipping import ShippedModel, Shipping, parts_of, shipping_of
-from advisor.measurement import NEAR
 from advisor.reporting import Risk, app_growth, on_all_images
+from advisor.tflite import CENTRE_DISTANCE
 
 PLATFORMS = ("android", "ios", "python")
 INTERPRETER_CODE = "InterpreterNetwork.kt"
@@ -137,7 +137,7 @@ def render_code(shipping: Shipping, platform: str, model: ShippedModel, evaluati
         threshold=repr(model.threshold),
         least_of=by_place(model, model.thresholds.by_class),
         may_show=by_place(model, model.thresholds.recall),
-        near=NEAR,
+        near=CENTRE_DISTANCE,
         threads=target.threads,
         remark=_remark(evaluation, platform),
     )
@@ -247,7 +247,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
         trained=recipe_of(configuration.training).result or configuration.training,
         selected_by_hand=pick is not None and pick.configuration != configuration,
         model=model,
-        near=NEAR,
+        near=CENTRE_DISTANCE,
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
         told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),

@@ -180,6 +180,13 @@ def count_objects(found: Sequence[Found], _least: float) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
 
 
+def draw_vector_images(side: int) -> Sequence[Callable[[], Pixels]]:
+    """Return what loads each image of test vectors, uint8 (side, side, 3): crops of photographs in scikit-image."""
+    from advisor.datasets import photograph_crops
+
+    return photograph_crops(side, SEED)
+
+
 def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     """Run the model over crops of the photographs that ship with scikit-image: its test vectors.
 
@@ -187,10 +194,9 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and ``vectors.json`` with the expected answers
     and the largest difference that the checker accepts.
     """
-    from advisor.datasets import photograph_crops
-    from advisor.measurement import redirect_errors
+    from advisor.isolation import redirect_errors
 
-    images = photograph_crops(model.size, SEED)
+    images = draw_vector_images(model.size)
     with redirect_errors():  # the runtime reports there which kernels it uses
         tolerance, rows = answering(model, images)
     names = [f"{number:02}.rgb" for number in range(len(rows))]
@@ -214,7 +220,7 @@ def make_runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], li
     """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    from advisor.measurement import redirect_errors
+    from advisor.isolation import redirect_errors
 
     def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:
         with redirect_errors():  # the runtime reports there which kernels it uses

@@ -17,7 +17,14 @@ import numpy as np
 from advisor.core import Evaluation, Status, UsageError, form_of, show_bytes
 from advisor.devices import CALIBRATED, Measurement, arm_cores
 from advisor.engine import DevicePredictor, TargetDevice
-from advisor.exporting import ExportedModel, ShippedModel, Shipping, make_exported_model, make_runners
+from advisor.exporting import (
+    ExportedModel,
+    ShippedModel,
+    Shipping,
+    draw_vector_images,
+    make_exported_model,
+    make_runners,
+)
 from advisor.fleet._answer import FleetOption, fleet_answer
 from advisor.fleet._choice import Floats
 from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
@@ -41,7 +48,6 @@ OUTPUTS = 64
 """Test vectors, the side of their pixels, which an app repeats up to a file's side, and values of an output at most."""
 
 LEAST_TOLERANCE = 0.05
-SEED = 20
 
 RULES = {"up": 0.8, "late": 1.1, "window": 20, "memory_share": 0.25}
 """Hysteresis: a better file is tried again only if it is expected below ``up`` times the budget; a file is left if the
@@ -298,9 +304,7 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
     kernels of LiteRT here.
     """
-    from advisor.datasets import photograph_crops
-
-    crops = photograph_crops(VECTOR_SIDE, SEED)
+    crops = draw_vector_images(VECTOR_SIDE)
     crop_places = np.linspace(0, len(crops) - 1, VECTORS).astype(int)
     images = [crops[place]() for place in crop_places]
     expected = []

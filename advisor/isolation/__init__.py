@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         usable_cores,
         waiting_factor,
     )
+    from advisor.isolation._standard_error import redirect_errors
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -91,6 +92,7 @@ __all__ = [
     "no_follow",
     "part_of_a_core",
     "read_quota_cores",
+    "redirect_errors",
     "require_memory",
     "run_program",
     "sweep_folders",

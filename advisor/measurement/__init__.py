@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     )
     from advisor.measurement._accelerators import Accelerator, find_accelerator, find_serving
     from advisor.measurement._accuracy import (
-        NEAR,
         RESAMPLES,
         CentreFinder,
         Classifier,
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     )
     from advisor.measurement._on_device import DeviceBenchmark, DeviceRow, OutputAgreement
     from advisor.measurement._on_device.choice import benchmark_device
-    from advisor.measurement._on_device.gpu import redirect_errors
     from advisor.measurement._operators import profile
     from advisor.measurement._operators.profile_values import OperatorTime, Profile, TypeTime
     from advisor.measurement._processes import call_json
@@ -84,7 +82,6 @@ else:
 
 __all__ = [
     "FIRST_CLASSES",
-    "NEAR",
     "RESAMPLES",
     "Accelerator",
     "Benchmark",
@@ -150,7 +147,6 @@ __all__ = [
     "predict_pixels",
     "profile",
     "rank_disturbance",
-    "redirect_errors",
     "require_coco",
     "require_quiet",
     "run_in_threads",

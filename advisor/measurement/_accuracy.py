@@ -18,7 +18,7 @@ from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal,
 from advisor.datasets import STAYING, TESTS, InputSpec, draw_captures
 from advisor.isolation import agent, usable_cores
 from advisor.measurement._processes import existing_model
-from advisor.tflite import CENTRES, DETECTIONS, dequantize, quantize
+from advisor.tflite import CENTRE_DISTANCE, CENTRES, DETECTIONS, dequantize, quantize
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -35,8 +35,6 @@ EDGE = 1e-6
 KEPT = 0.05
 # Images for which a further thread is worth loading the file once more.
 LEAST_PART = 32
-# Distance in places, down and across, within which only the centre with the highest score of a class counts.
-NEAR = 2
 
 
 def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
@@ -354,9 +352,10 @@ def find_centres(scores: Floats, least: float) -> Detections:
     (rows, columns, C), at least ``least``. Returned are boxes without area at the centres, the highest score first.
     """
     rows, columns, _ = scores.shape
-    side = 2 * NEAR + 1
+    side = 2 * CENTRE_DISTANCE + 1
     # No score is below 0, so the border never wins.
-    padded = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
+    border = (CENTRE_DISTANCE, CENTRE_DISTANCE)
+    padded = np.pad(scores, (border, border, (0, 0)), constant_values=-1)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (0, 1))
     highest = windows.max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
@@ -370,7 +369,7 @@ def find_centres(scores: Floats, least: float) -> Detections:
             rows_apart = abs(down[peak] - down[place])
             columns_apart = abs(across[peak] - across[place])
             distances.append(max(rows_apart, columns_apart))
-        if min(distances, default=NEAR + 1) > NEAR:
+        if min(distances, default=CENTRE_DISTANCE + 1) > CENTRE_DISTANCE:
             peaks.append(int(place))
     y = (down[peaks] + 0.5) / rows
     x = (across[peaks] + 0.5) / columns

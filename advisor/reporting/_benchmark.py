@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.console import Console
 
 from advisor.core import Provenance, plain, plural
-from advisor.devices import SOURCE
 from advisor.measurement import (
     Benchmark,
     DeviceBenchmark,
@@ -265,9 +264,7 @@ def _how(benchmark: DeviceBenchmark) -> str:
     provenances = {latency.provenance for latency in latencies}
     known = ["published by others"] if Provenance.PUBLISHED in provenances else []
     if provenances != {Provenance.PUBLISHED}:
-        kernels = any(latency.source.startswith(SOURCE) for latency in latencies)
-        basis = SOURCE if kernels else "measurements of other models on this and similar devices"
-        known.append(f"predicted from {basis}")
+        known.append(f"predicted from {benchmark.basis}")
     return f"{' or '.join(known)}, not measured: 80 % intervals"
 
 

@@ -442,7 +442,7 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
 
     The front and the pick of the run count, and further ``rows`` that are shown.
     """
-    from advisor.devices import runtime_of, runtime_remark
+    from advisor.engine import list_foreign_runtimes
 
     pick = view.decision.pick
     fronts = list[Evaluation]()
@@ -451,11 +451,7 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     shown = [*rows, *([pick] if pick else ()), *fronts]
     runtimes = [(row.configuration.target.device, row.configuration.target.runtime) for row in shown]
     runtimes += [(device, figures.runtime) for device, figures in (_figures_of(pick) if pick else {}).items()]
-    remarks = []
-    for pair in runtimes:
-        if runtime_of(pair[0]) is None:
-            remarks.append(runtime_remark(*pair))
-    return list(dict.fromkeys(filter(None, remarks)))
+    return list_foreign_runtimes(runtimes)
 
 
 def runtimes_sentence(view: RunView) -> str:
@@ -463,12 +459,12 @@ def runtimes_sentence(view: RunView) -> str:
 
     For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine``.
     """
-    from advisor.devices import title_of
+    from advisor.engine import name_runtime
 
     pick = view.decision.pick
     known = {}
     for device, figures in (_figures_of(pick) if pick else {}).items():
-        title = title_of(device)
+        title = name_runtime(device)
         if title:
             known[title] = figures
     times = {}

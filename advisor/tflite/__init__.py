@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, open_model, read, text_of
     from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
     from advisor.tflite._postprocess import (
+        CENTRE_DISTANCE,
         CENTRE_SCALE,
         CENTRES,
         DETECTIONS,
@@ -87,6 +88,7 @@ else:
 __all__ = [
     "BUILTINS",
     "CENTRES",
+    "CENTRE_DISTANCE",
     "CENTRE_SCALE",
     "CLAMPS",
     "CONVOLUTION",

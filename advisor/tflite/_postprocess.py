@@ -37,6 +37,9 @@ SCORES = "scores"
 CENTRES = "centres"
 """The output of a network that marks centres: a map of scores (1, rows, columns, C), one class a channel."""
 
+CENTRE_DISTANCE = 2
+"""Distance in places, down and across, within which only the centre with the highest score of a class counts."""
+
 CENTRE_SCALE = 10.0
 SIDE_SCALE = 5.0
 """A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side as five times the

@@ -6,7 +6,6 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import (
-    NEAR,
     Detections,
     average_precision,
     find_centres,
@@ -17,6 +16,7 @@ from advisor.measurement import (
     split_precision,
 )
 from advisor.measurement._average_precision import Matched, centre_score, centre_shares, choose_threshold, count_boxes
+from advisor.tflite import CENTRE_DISTANCE
 from tests.builders import must_fail
 from tests.tables import with_cases
 
@@ -234,7 +234,7 @@ def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None
     for label in (0, 1):
         own = places[found.labels == label]
         apart = np.abs(own[:, None] - own[None]).max(axis=-1)[~np.eye(len(own), dtype=bool)]
-        assert (apart > NEAR).all()
+        assert (apart > CENTRE_DISTANCE).all()
     assert found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
 
 

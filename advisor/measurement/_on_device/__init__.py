@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from advisor.core import Quantity, Written
+from advisor.devices import SOURCE
 from advisor.measurement._delegation import Delegation
 from advisor.measurement._latency import LatencyResult, Ratio
 from advisor.measurement._microcontrollers import MicroCheck
@@ -97,6 +98,14 @@ class DeviceBenchmark(Written):
     def accelerators(self) -> tuple[dict[str, object], ...]:
         """The delegation of each file to the target's accelerator, as entries of a document."""
         return tuple({"model": model, **delegation.to_json()} for model, delegation in self.delegations)
+
+    @property
+    def basis(self) -> str:
+        """What the latencies are predicted from, unless they were measured."""
+        latencies = [row.latency for row in self.rows if row.latency]
+        if any(latency.source.startswith(SOURCE) for latency in latencies):
+            return SOURCE
+        return "measurements of other models on this and similar devices"
 
     @property
     def failed(self) -> tuple[DeviceRow, ...]:

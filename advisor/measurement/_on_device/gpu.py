@@ -5,13 +5,9 @@ output. The library names the GPU only in its log on standard error, which is th
 """
 
 import math
-import os
 import re
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from advisor.core import Provenance, Quantity, StageError, UsageError
-from advisor.isolation import agent
+from advisor.isolation import agent, redirect_errors
 from advisor.measurement import _host as host
 from advisor.measurement._accelerators import find_accelerator
 from advisor.measurement._delegation import delegate_operators
@@ -216,21 +212,6 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
         spread = max(spread, float(theirs.max(initial=0.0) - theirs.min(initial=0.0)))
         alike = alike and int(ours.argmax()) == int(theirs.argmax())
     return {"largest_difference": largest, "output_range": spread, "same_answer": alike}
-
-
-@contextmanager
-def redirect_errors() -> Iterator[IO[bytes]]:
-    """Redirect standard error to a file while the context lasts; the context is the file."""
-    sys.stderr.flush()
-    # The library writes to file descriptor 2, which `sys.stderr` in Python does not control.
-    standard_error = os.dup(2)
-    with tempfile.TemporaryFile() as log:
-        os.dup2(log.fileno(), 2)
-        try:
-            yield log
-        finally:
-            os.dup2(standard_error, 2)
-            os.close(standard_error)
 
 
 def _read_adapter(log: IO[bytes]) -> dict[str, str]:

@@ -43,7 +43,6 @@ from advisor.exporting import (
     make_runners,
 )
 from advisor.measurement import (
-    NEAR,
     BoxAnswers,
     Detections,
     ScoreCalibration,
@@ -55,6 +54,7 @@ from advisor.measurement import (
 from advisor.tasks._judge import EVERY, HELD_OUT, PALETTE, VALIDATED, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
+    CENTRE_DISTANCE,
     DETECTIONS,
     ENDS,
     Metadata,
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from advisor.exporting import Crops
     from advisor.measurement import Floats, Matched
 
-PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
+PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": CENTRE_DISTANCE}, __package__)
 
 DIGITS = 4  # Digits of the scores of a map, which has thousands
 
