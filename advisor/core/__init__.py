@@ -110,15 +110,8 @@ if TYPE_CHECKING:
     )
     from advisor.core._metric import Metric
     from advisor.core._metrics import (
-        BALANCED_ACCURACY,
-        COST_SAVED,
         LEAST_GROUP_IMAGES,
-        LOG_LOSS,
-        MACRO_F1,
         METRICS,
-        TOP1,
-        TOP5,
-        WORST_GROUP,
     )
     from advisor.core._names import (
         EACH_NETWORK,
@@ -199,11 +192,9 @@ else:
 
 __all__ = [
     "BALANCED",
-    "BALANCED_ACCURACY",
     "CANDIDATES",
     "COMMAND_BEGAN",
     "CONFIDENCE",
-    "COST_SAVED",
     "DEFAULT_TASK",
     "DEVIATIONS",
     "DEVICES",
@@ -223,8 +214,6 @@ __all__ = [
     "LEAST_GROUP_IMAGES",
     "LIMITS",
     "LOCAL",
-    "LOG_LOSS",
-    "MACRO_F1",
     "METRICS",
     "NO_TRAINING",
     "ON",
@@ -235,11 +224,8 @@ __all__ = [
     "RUNNING",
     "SEARCH",
     "TASKS",
-    "TOP1",
-    "TOP5",
     "UNREADABLE_ZIP",
     "USUAL_TRAININGS",
-    "WORST_GROUP",
     "AddPhoneKeywords",
     "AdvisorError",
     "Agreement",

@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_args
 
+from advisor.core import Metric
 from advisor.core._codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core._evaluation_facts import (
     Agreement,
@@ -27,7 +28,6 @@ from advisor.core._evaluation_facts import (
     UnknownFacts,
 )
 from advisor.core._forms import FileFeatures
-from advisor.core._metrics import TOP1
 from advisor.core._quantity import LatencyDistribution, Provenance, Quantity, show_probability
 from advisor.core._training import recipe_of
 from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
@@ -296,7 +296,7 @@ class Evaluation:
     @property
     def top1_on_parts(self) -> tuple[Quantity | None, Quantity | None]:
         """Top-1 in % (of detectors their figure) on plain images of both parts, whatever metric decides."""
-        plain, judged = self.metric_on_parts(TOP1)
+        plain, judged = self.metric_on_parts(Metric.TOP1)
         return plain or self.capture.plain or self.accuracy, judged or self.holdout_accuracy
 
     def without_holdout(self) -> Evaluation:

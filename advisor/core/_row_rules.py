@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from advisor.core import Metric
 from advisor.core._evaluation import Evaluation, Status
 from advisor.core._evaluation_facts import ImageAnswers, TimeSummary, UnknownFacts
-from advisor.core._metrics import COST_SAVED, METRICS, TOP1
+from advisor.core._metrics import METRICS
 from advisor.core._quantity import Provenance, Quantity
 
 Rule = Callable[[Evaluation], bool]
@@ -81,7 +82,7 @@ def _counts_fit(answers: ImageAnswers, accuracy: Quantity) -> bool:
     for label, row in enumerate(counts):
         right.append(sum(row[label : label + 1]))
     total = sum(map(sum, counts))
-    top1 = answers.metrics.get(TOP1, accuracy)
+    top1 = answers.metrics.get(Metric.TOP1, accuracy)
     recalls = zip(answers.per_class_recall.values(), right, counts, strict=False)
     return not total or (
         _close(top1.value, 100 * sum(right) / total)
@@ -158,7 +159,7 @@ def list_rules() -> Mapping[str, Rule]:
             for name in UNITS
         },
         "an accuracy is at least 0, unless it is the saved cost": lambda row: (
-            COST_SAVED in row.answers.metrics
+            Metric.COST_SAVED in row.answers.metrics
             or all(q is None or q.value >= 0 for q in (row.accuracy, row.holdout_accuracy, row.new_conditions))
         ),
         "the 90th percentile of the latency is at least its median": lambda row: (

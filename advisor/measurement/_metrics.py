@@ -14,18 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import (
-    BALANCED_ACCURACY,
-    COST_SAVED,
-    DEVIATIONS,
-    LEAST_GROUP_IMAGES,
-    LOG_LOSS,
-    MACRO_F1,
-    TOP1,
-    TOP5,
-    WORST_GROUP,
-    Interval,
-)
+from advisor.core import DEVIATIONS, LEAST_GROUP_IMAGES, Interval, Metric
 from advisor.measurement._average_precision import f1_of
 from advisor.measurement._calibration import FLOOR, crossfit_probabilities
 
@@ -81,7 +70,7 @@ def score_classifier(
     temperature that others have; only the log loss needs it.
     """
     calibrated = None
-    if calibrate and (LOG_LOSS in names or not names):
+    if calibrate and (Metric.LOG_LOSS in names or not names):
         calibrated = crossfit_probabilities(rows, labels)
     if costs is not None and rows.shape[1] > len(costs):
         # An answer that is no class costs as much as the worst one.
@@ -212,13 +201,13 @@ def worst_group(judged: Judged) -> Score | None:
 def map_scores() -> Mapping[str, Callable[[Judged], Score | None]]:
     """Return the function of each metric."""
     return {
-        TOP1: compute_top1,
-        BALANCED_ACCURACY: mean_recall,
-        MACRO_F1: macro_f1,
-        TOP5: compute_top5,
-        LOG_LOSS: mean_probability,
-        COST_SAVED: cost_saved,
-        WORST_GROUP: worst_group,
+        Metric.TOP1: compute_top1,
+        Metric.BALANCED_ACCURACY: mean_recall,
+        Metric.MACRO_F1: macro_f1,
+        Metric.TOP5: compute_top5,
+        Metric.LOG_LOSS: mean_probability,
+        Metric.COST_SAVED: cost_saved,
+        Metric.WORST_GROUP: worst_group,
     }
 
 

@@ -7,18 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from advisor.core import (
-    LOG_LOSS,
-    METRICS,
-    WORST_GROUP,
-    ClassBoxes,
-    Evaluation,
-    ImageAnswers,
-    Interval,
-    Quantity,
-    UsageError,
-    listed,
-)
+from advisor.core import METRICS, ClassBoxes, Evaluation, ImageAnswers, Interval, Metric, Quantity, UsageError, listed
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import Block, Labelled, Span, TableColumn, table_of
 
@@ -379,9 +368,9 @@ def metric_note(name: str, quantity: Quantity | None) -> str:
     """Return what a figure belongs to, or says in another unit; empty if there is nothing to say."""
     if quantity is None:
         return ""
-    if name == LOG_LOSS:
+    if name == Metric.LOG_LOSS:
         # The figure is exp(-log loss) in %, so that higher is better as in other metrics (decision 0075).
         return f"log loss {-math.log(quantity.value / 100):.3f} nats"
-    if name == WORST_GROUP:
+    if name == Metric.WORST_GROUP:
         return text.plain(quantity.source)
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from advisor.core import METRICS, TOP1, Evaluation
+from advisor.core import METRICS, Evaluation, Metric
 from advisor.reporting._row_selection import Rows, Selection, rows_of
 from advisor.store import ColumnType, build_frame, type_of, value_at
 
@@ -32,7 +32,7 @@ def _metric_columns(prefix: str, answers: str) -> dict[str, str]:
     """Return the columns of all metrics of a part of the images but top-1, which has columns of more figures."""
     columns = {}
     for name in METRICS:
-        if name != TOP1:
+        if name != Metric.TOP1:
             columns[f"{prefix}{name.replace('-', '_')}_percent"] = f"{answers}.metrics.{name}.value"
     return columns
 

@@ -9,10 +9,10 @@ from advisor.core import (
     FLOAT,
     HOST,
     ROBUST,
-    TOP1,
     Evaluation,
     Interval,
     Limits,
+    Metric,
     Provenance,
     Quantity,
     listed,
@@ -153,7 +153,7 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
         return Risk(A_GUESS, Level.HIGH, f"{said}. Give the search more time or more images.")
     counts = dataset.images_per_class
     # The share of a class is comparable with top-1 only; other metrics do not count images.
-    is_top1 = question.of_task.probabilities and question.metric == TOP1
+    is_top1 = question.of_task.probabilities and question.metric == Metric.TOP1
     if not is_top1 or len(counts) < 2:
         return None
     usual = max(counts, key=lambda name: counts[name])
@@ -273,9 +273,8 @@ def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk
     expected = evaluation.new_conditions
     measured = judged or plain
     if expected and measured and measured.low is not None and expected.value < measured.low:
-        expect = (
-            f"{expected.value:.1f} %{' top-1' if question.metric != TOP1 else ''}{text.confidence(expected, ' (', ')')}"
-        )
+        figure = "%" if question.metric == Metric.TOP1 else "% top-1"
+        expect = f"{expected.value:.1f} {figure}{text.confidence(expected, ' (', ')')}"
         said = f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
         yield Risk("New conditions", Level.HIGH, said)
 
@@ -290,7 +289,7 @@ def _compare_with_training(question: Question, evaluation: Evaluation, few_group
     if head is None:
         return
     # With another metric, what a compressed file loses of top-1 is not known.
-    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT
+    known = question.metric == Metric.TOP1 or evaluation.configuration.compression == FLOAT
     if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
         # Cross-validation judged the float head.
         lost = evaluation.drop.value if evaluation.drop else 0.0

@@ -19,9 +19,9 @@ from advisor.core import (
     HOST,
     METRICS,
     TASKS,
-    TOP1,
     AdvisorError,
     Evaluation,
+    Metric,
     Provenance,
     Status,
     UsageError,
@@ -384,7 +384,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
     asked = task
-    if metric and metric.name != TOP1:
+    if metric and metric.name != Metric.TOP1:
         asked = replace(task, metric=metric.label)
     finished = [row for row in evaluations if row.status is Status.OK]
     results = _stamp(run.evaluations_file)

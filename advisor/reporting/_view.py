@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from advisor.core import (
     HOST,
     METRICS,
-    TOP1,
     Decision,
     Evaluation,
     Limits,
@@ -177,7 +176,7 @@ class RunView:
     @property
     def other_metric(self) -> str:
         """Label of the metric that the user chose for accuracy; empty for top-1."""
-        return "" if self.counted.name == TOP1 else self.counted.label
+        return "" if self.counted.name == Metric.TOP1 else self.counted.label
 
     @property
     def metric(self) -> str:

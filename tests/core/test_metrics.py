@@ -10,7 +10,6 @@ import pytest
 
 from advisor.core import (
     METRICS,
-    TOP1,
     Bin,
     ConfidenceFacts,
     Costs,
@@ -19,6 +18,7 @@ from advisor.core import (
     Guarantees,
     ImageAnswers,
     Interval,
+    Metric,
     Mistake,
     Point,
     Reachable,
@@ -48,7 +48,7 @@ FACTS = ConfidenceFacts(
 def test_a_metric_is_found_by_its_name_and_classifiers_are_judged_by_top_1_by_default() -> None:
     assert {name: metric.name for name, metric in METRICS.items()} == {name: name for name in METRICS}
     assert len({metric.label for metric in METRICS.values()}) == len(METRICS)
-    assert METRICS[TOP1].label == CLASSIFICATION.metric
+    assert METRICS[Metric.TOP1].label == CLASSIFICATION.metric
 
 
 def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_written() -> None:

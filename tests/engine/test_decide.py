@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from advisor.core import (
-    BALANCED_ACCURACY,
     CardFacts,
     Decision,
     DeviceFigures,
     Evaluation,
     HoldoutPart,
     ImageAnswers,
+    Metric,
     Provenance,
     Quantity,
 )
@@ -167,11 +167,11 @@ def test_limits_and_ties_follow_the_metric(uneven: RunFolder, images: Images) ->
     assert present(limited.pick).configuration.card == "fair"
     assert "the limit of 70.0 % balanced accuracy is met with" in limited.reason
     assert len(decided(uneven, images).ties) == 1
-    assert decided(uneven, images, metric=BALANCED_ACCURACY).ties == ()
+    assert decided(uneven, images, metric=Metric.BALANCED_ACCURACY).ties == ()
 
 
 def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(uneven: RunFolder, images: Images) -> None:
-    question = resolve({"data": "photos", "metric": BALANCED_ACCURACY, "max_drop": "1pt"}).question
+    question = resolve({"data": "photos", "metric": Metric.BALANCED_ACCURACY, "max_drop": "1pt"}).question
     judge, rows = question.of_task.judge(question), []
     for form, answers in (("float32", FAIR), ("int8", COMMON)):
         configuration = evaluation("net", form).configuration
@@ -187,7 +187,7 @@ def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(uneven:
     assert present(decided.evaluations[1].holdout_drop).value == pytest.approx(38)  # 88 % against 50 %
     assert [question.limits.met_by(each) for each in decided.evaluations] == [True, False]
     assert present(decided.decision.pick).configuration.compression == "float32"
-    unlimited = resolve({"data": "photos", "metric": BALANCED_ACCURACY}).question
+    unlimited = resolve({"data": "photos", "metric": Metric.BALANCED_ACCURACY}).question
     assert decide_run(uneven, rows, unlimited).evaluations[1].holdout_drop is None
 
 

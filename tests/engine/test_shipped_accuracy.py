@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import TOP1, Evaluation
+from advisor.core import Evaluation, Metric
 from advisor.exporting import Bundle
 from advisor.exporting._bundle import export
 from advisor.store import RunFolder
@@ -51,7 +51,7 @@ def judged(run: RunFolder) -> dict[str, Evaluation]:
 def top1(evaluation: Evaluation) -> float:
     """Return the share of right answers on the hold-out in percent, whatever the search was judged by."""
     answers = present(evaluation.holdout_answers)
-    return answers.metrics.get(TOP1, present(evaluation.holdout_accuracy)).value
+    return answers.metrics.get(Metric.TOP1, present(evaluation.holdout_accuracy)).value
 
 
 @pytest.mark.parametrize("search", ["by_metric", "with_images", pytest.param("finetuned", marks=pytest.mark.slow)])

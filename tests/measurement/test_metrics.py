@@ -11,20 +11,7 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 from scipy.special import softmax
 
-from advisor.core import (
-    BALANCED_ACCURACY,
-    COST_SAVED,
-    LOG_LOSS,
-    MACRO_F1,
-    METRICS,
-    TOP1,
-    TOP5,
-    WORST_GROUP,
-    Interval,
-    RuntimeRefusal,
-    StageError,
-    UsageError,
-)
+from advisor.core import METRICS, Interval, Metric, RuntimeRefusal, StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.measurement import (
     Detector,
@@ -79,10 +66,10 @@ def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: i
         assert score.shares.shape == (images,), name
         assert score.shares.mean() == pytest.approx(figure.value, abs=1e-9), name
         assert figure.low <= figure.value <= figure.high <= 1 + 1e-12, name
-        assert name == COST_SAVED or figure.low >= 0, name
+        assert name == Metric.COST_SAVED or figure.low >= 0, name
 
 
-@pytest.mark.parametrize("name", sorted(CLASSIFIERS - {WORST_GROUP}))
+@pytest.mark.parametrize("name", sorted(CLASSIFIERS - {Metric.WORST_GROUP}))
 def test_resampled_shares_are_nearly_the_metric_of_the_resample(name: str) -> None:
     judged, draw = drawn(2000), np.random.default_rng(1)
     whole = present(SCORES[name](judged))
@@ -93,7 +80,7 @@ def test_resampled_shares_are_nearly_the_metric_of_the_resample(name: str) -> No
     assert np.std(linear) == pytest.approx(np.std(exact), rel=0.25)
 
 
-@pytest.mark.parametrize("name", sorted(CLASSIFIERS - {WORST_GROUP}))
+@pytest.mark.parametrize("name", sorted(CLASSIFIERS - {Metric.WORST_GROUP}))
 def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
     truth = present(SCORES[name](drawn(50_000, seed=99)))
     held = 0
@@ -111,63 +98,65 @@ def test_a_range_is_wider_where_few_groups_bring_its_error() -> None:
 
 
 def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
-    score = present(SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
+    score = present(SCORES[Metric.TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
     assert score.figure == Interval.wilson(3, 4)
     assert score.shares.tolist() == [1, 1, 0, 1]
     assert set(SCORES) == CLASSIFIERS == set(scores(drawn()))
 
 
 def test_each_class_counts_the_same_in_the_balanced_accuracy_and_a_rare_one_without_a_mistake_is_no_certainty() -> None:
-    score = present(SCORES[BALANCED_ACCURACY](of_answers([0] * 10, [0] * 8 + [1] * 2)))
+    score = present(SCORES[Metric.BALANCED_ACCURACY](of_answers([0] * 10, [0] * 8 + [1] * 2)))
     assert score.figure.value == pytest.approx(0.5)
     labels = [0] * 100 + [1] * 2
-    score = present(SCORES[BALANCED_ACCURACY](of_answers(labels, labels)))
+    score = present(SCORES[Metric.BALANCED_ACCURACY](of_answers(labels, labels)))
     assert score.figure.value == 1
     assert score.figure.low < 0.75
 
 
-@pytest.mark.parametrize("name", [BALANCED_ACCURACY, MACRO_F1])
+@pytest.mark.parametrize("name", [Metric.BALANCED_ACCURACY, Metric.MACRO_F1])
 def test_a_class_without_an_image_does_not_count(name: str) -> None:
     score = present(SCORES[name](of_answers([0, 1, 2, 1], [0, 1, 0, 1])))
-    expected = {BALANCED_ACCURACY: 0.75, MACRO_F1: (2 / 3 + 1) / 2}
+    expected = {Metric.BALANCED_ACCURACY: 0.75, Metric.MACRO_F1: (2 / 3 + 1) / 2}
     assert score.figure.value == pytest.approx(expected[name])
     assert score.shares.mean() == pytest.approx(expected[name])
 
 
 def test_macro_f1_and_log_loss_have_the_values_of_the_books() -> None:
     two_classes = of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1])
-    assert present(SCORES[MACRO_F1](two_classes)).figure.value == pytest.approx(0.8)
+    assert present(SCORES[Metric.MACRO_F1](two_classes)).figure.value == pytest.approx(0.8)
     unsure = Judged(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0]))
-    assert present(SCORES[LOG_LOSS](unsure)).figure.value == pytest.approx(math.sqrt(0.9 * 0.4))
-    certain_mistake = present(SCORES[LOG_LOSS](of_answers([1], [0])))
+    assert present(SCORES[Metric.LOG_LOSS](unsure)).figure.value == pytest.approx(math.sqrt(0.9 * 0.4))
+    certain_mistake = present(SCORES[Metric.LOG_LOSS](of_answers([1], [0])))
     assert certain_mistake.figure.value == pytest.approx(1 / 512), "as int8 can tell"
 
 
 def test_top_5_needs_more_than_five_classes_and_the_temperature_changes_the_mean_probability_alone() -> None:
-    assert SCORES[TOP5](drawn(classes=5)) is None
+    assert SCORES[Metric.TOP5](drawn(classes=5)) is None
     rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
-    score = present(SCORES[TOP5](Judged(rows, np.array([4, 5]))))
+    score = present(SCORES[Metric.TOP5](Judged(rows, np.array([4, 5]))))
     assert score.shares.tolist() == [1, 0]
     judged = drawn()
     hotter = replace(judged, calibrated=np.sqrt(judged.probabilities))
     changed = {name for name, s in scores(hotter).items() if s.figure.value != scores(judged)[name].figure.value}
-    assert changed == {LOG_LOSS}
+    assert changed == {Metric.LOG_LOSS}
 
 
 def test_the_cheapest_constant_answer_saves_nothing_and_without_costs_nothing_is_saved() -> None:
     costs = [[0.0, 1.0], [10.0, 0.0]]
-    same = SCORES[COST_SAVED](of_answers([1, 1, 1, 1], [0, 0, 0, 1], costs))
-    right = SCORES[COST_SAVED](of_answers([0, 0, 0, 1], [0, 0, 0, 1], costs))
-    worse = SCORES[COST_SAVED](of_answers([0, 0, 0, 0], [0, 0, 0, 1], costs))
+    same = SCORES[Metric.COST_SAVED](of_answers([1, 1, 1, 1], [0, 0, 0, 1], costs))
+    right = SCORES[Metric.COST_SAVED](of_answers([0, 0, 0, 1], [0, 0, 0, 1], costs))
+    worse = SCORES[Metric.COST_SAVED](of_answers([0, 0, 0, 0], [0, 0, 0, 1], costs))
     assert same is not None and right is not None and worse is not None  # noqa: PT018
     assert [each.figure.value for each in (same, right, worse)] == pytest.approx([0, 1, 1 - 10 / 3])
-    assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
-    assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
+    assert SCORES[Metric.COST_SAVED](of_answers([0, 1], [0, 1])) is None
+    assert SCORES[Metric.COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
 
 
 def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> None:
     labels = [0, 1, 2] * 3
-    score = present(SCORES[COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])))
+    score = present(
+        SCORES[Metric.COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]))
+    )
     assert (score.figure.value, score.figure.high) == (1, 1)
     assert 0.5 < score.figure.low < 0.8
 
@@ -175,11 +164,11 @@ def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> Non
 def test_the_worst_group_is_named() -> None:
     answers, labels = [0] * 60, [0] * 30 + [0] * 20 + [1] * 10
     groups = ["roof"] * 30 + ["cellar"] * 30
-    score = present(SCORES[WORST_GROUP](replace(of_answers(answers, labels), groups=groups)))
+    score = present(SCORES[Metric.WORST_GROUP](replace(of_answers(answers, labels), groups=groups)))
     assert score.figure.value == pytest.approx(2 / 3)
     assert score.note == "group 'cellar' (30 images), the lowest of 2 groups"
     small = replace(of_answers([0] * 48 + [1], [0] * 49), groups=["roof"] * 30 + ["cellar"] * 19)
-    assert SCORES[WORST_GROUP](small) is None, "groups of fewer than 20 images are not compared"
+    assert SCORES[Metric.WORST_GROUP](small) is None, "groups of fewer than 20 images are not compared"
 
 
 @pytest.fixture

@@ -11,18 +11,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import (
-    LOG_LOSS,
-    MACRO_F1,
-    METRICS,
-    TOP1,
-    WORST_GROUP,
-    Evaluation,
-    Provenance,
-    Quantity,
-    UsageError,
-    decide,
-)
+from advisor.core import METRICS, Evaluation, Metric, Provenance, Quantity, UsageError, decide
 from advisor.reporting import RunView, print_answer, recommendation, rows_of
 from advisor.reporting._blocks import DataTable, Paragraph
 from advisor.reporting._classes import metric_blocks
@@ -37,7 +26,12 @@ from tests.builders import must_fail
 from tests.reporting.views import HOSTILE, judged_view, run_view
 from tests.tables import read_table, with_cases
 
-SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}
+SHARES: Mapping[str, float] = {
+    Metric.TOP1: 90.0,
+    Metric.MACRO_F1: 80.0,
+    Metric.LOG_LOSS: 60.0,
+    Metric.WORST_GROUP: 70.0,
+}
 COLUMNS = ("name", "size_bytes", "latency_median_ms", "drop_points", "threads", "meets_budget")
 ITEMS: list[dict[str, Any]] = read_table(__file__, "views.yaml")["items"]
 ROWS: Rows[dict[str, Any]] = Rows(COLUMNS, lambda item: item)
@@ -50,7 +44,7 @@ def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluatio
         return {
             name: Quantity(
                 value - less, "%", Provenance.MEASURED, value - less - 4, value - less + 4, 0.95, 100,
-                f"group '{HOSTILE[0]}' (30 images)" if name == WORST_GROUP else "",
+                f"group '{HOSTILE[0]}' (30 images)" if name == Metric.WORST_GROUP else "",
             )
             for name, value in SHARES.items()
         }  # fmt: skip
@@ -64,7 +58,7 @@ def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluatio
     return replace(found, holdout_accuracy=known(5)[metric], holdout_answers=answers)
 
 
-def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **changes: object) -> RunView:
+def metric_view(metric: str = Metric.MACRO_F1, view: RunView | None = None, **changes: object) -> RunView:
     """Return a run whose candidates were compared by a metric."""
     judged, view = view is None, view or judged_view()
     limits = replace(view.limits, **changes)
@@ -82,7 +76,7 @@ def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str])
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"
     assert "Right on 85 of 100 images like yours (95 %: 81 to 89). 75 % macro F1." in opening_lines(view)
-    limited = dict(describe_limits(metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))))
+    limited = dict(describe_limits(metric_view(min_accuracy=50.0, min_metrics=((Metric.WORST_GROUP, 60.0),))))
     assert (limited["macro F1"], limited["worst-group top-1"]) == ("≥ 50.0 %", "≥ 60.0 %")
     assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")
 
@@ -98,9 +92,9 @@ def table_of(view: RunView) -> tuple[str, list[list[str]]]:
 def test_the_table_has_the_metric_that_counts_first_on_the_hold_out_once_that_ran() -> None:
     said, rows = table_of(metric_view())
     assert " on the hold-out. " in said
-    labels = [METRICS[name].label for name in (MACRO_F1, TOP1, LOG_LOSS, WORST_GROUP)]
+    labels = [METRICS[name].label for name in (Metric.MACRO_F1, Metric.TOP1, Metric.LOG_LOSS, Metric.WORST_GROUP)]
     assert [row[0].removesuffix(" (counts)") for row in rows] == labels
-    assert rows[0] == ["macro F1 (counts)", *["75.0 (71.0\u201379.0)"] * 2, METRICS[MACRO_F1].meaning]
+    assert rows[0] == ["macro F1 (counts)", *["75.0 (71.0\u201379.0)"] * 2, METRICS[Metric.MACRO_F1].meaning]
     said, rows = table_of(metric_view(view=run_view()))
     assert " on the validation. " in said
     assert rows[0][1].startswith("80.0 (")
@@ -108,7 +102,7 @@ def test_the_table_has_the_metric_that_counts_first_on_the_hold_out_once_that_ra
 
 
 def test_a_mean_probability_has_its_log_loss_and_the_worst_group_its_name() -> None:
-    _, rows = table_of(metric_view(LOG_LOSS, min_metrics=((WORST_GROUP, 60.0),)))
+    _, rows = table_of(metric_view(Metric.LOG_LOSS, min_metrics=((Metric.WORST_GROUP, 60.0),)))
     log_loss, *_, worst = rows
     assert log_loss[3].endswith("; log loss 0.598 nats")
     assert worst[0] == "worst-group top-1 (≥ 60 %)"
@@ -116,7 +110,7 @@ def test_a_mean_probability_has_its_log_loss_and_the_worst_group_its_name() -> N
 
 
 def test_the_reports_have_the_table_and_no_name_breaks_them() -> None:
-    view = metric_view(WORST_GROUP)
+    view = metric_view(Metric.WORST_GROUP)
     page, said = render_html(view), render_markdown(view)
     assert 'id="metrics-title"' in page
     assert HOSTILE[0] not in page.replace("<script>\n", "")
@@ -140,8 +134,8 @@ def test_tables_for_programs_have_every_metric() -> None:
     (row, *_) = csv.DictReader(front_csv(view).splitlines())
     assert (row["metric"], row["macro_f1_percent"], row["top5_percent"]) == ("macro F1", "80.0", "")
     document = json.loads(json.dumps(recommendation(view)))
-    assert document["pick"]["details"]["metrics"][TOP1]["value"] == 90.0
-    assert document["runner_up"]["details"]["holdout"]["metrics"][TOP1]["value"] == 85.0
+    assert document["pick"]["details"]["metrics"][Metric.TOP1]["value"] == 90.0
+    assert document["runner_up"]["details"]["holdout"]["metrics"][Metric.TOP1]["value"] == 85.0
 
 
 def names(sort: str = "", *filters: str) -> str:

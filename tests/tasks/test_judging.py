@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, Costs
+from advisor.core import Costs, Metric
 from advisor.engine import Question, Scored, accuracy
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
@@ -43,17 +43,21 @@ def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, 
 def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
     answers = CLASSIFIED.verdict(Scored(own, own), two_classes(), run, "net").answers
-    assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
-    assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
-    judged, _ = CLASSIFICATION.judge(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, two_classes())
-    assert set(judged.holdout_answers.metrics) == {*answers.metrics, COST_SAVED}
-    assert judged.holdout_accuracy == judged.holdout_answers.metrics[TOP1]
+    assert set(answers.metrics) == {Metric.TOP1, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS}
+    assert (answers.metrics[Metric.TOP1].value, answers.metrics[Metric.TOP1].n) == (75.0, 4)
+    judged, _ = CLASSIFICATION.judge(Question(metric=Metric.TOP1, costs=COSTS)).held_out(
+        evaluation(), own, two_classes()
+    )
+    assert set(judged.holdout_answers.metrics) == {*answers.metrics, Metric.COST_SAVED}
+    assert judged.holdout_accuracy == judged.holdout_answers.metrics[Metric.TOP1]
 
 
 def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFICATION.judge(Question(metric=MACRO_F1)).verdict(Scored(own, floats), two_classes(), run, "net")
-    assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
+    verdict = CLASSIFICATION.judge(Question(metric=Metric.MACRO_F1)).verdict(
+        Scored(own, floats), two_classes(), run, "net"
+    )
+    assert verdict.accuracy == verdict.answers.metrics[Metric.MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value)
     assert verdict.answers.compared_by == "answers/net-shares.npy"
@@ -63,7 +67,7 @@ def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path
 
 def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    judge = CLASSIFICATION.judge(Question(metric=COST_SAVED, costs=COSTS))
+    judge = CLASSIFICATION.judge(Question(metric=Metric.COST_SAVED, costs=COSTS))
     judged, kept = judge.held_out(evaluation(), own, two_classes(), "answers/holdout-net.npy")
     assert judged.holdout_accuracy.value == pytest.approx(50)  # one answer costs 1; always answering "b" costs 2
     assert judged.holdout_answers.shares == "answers/holdout-net-shares.npy"
@@ -75,7 +79,7 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
     given = images_of(groups=SITES)
     own = tmp_path / "own.npy"
     np.save(own, np.eye(2, dtype=np.float32)[[int(place >= 25) for place in range(60)]])
-    judged, _ = CLASSIFICATION.judge(Question(metric=WORST_GROUP)).held_out(evaluation(), own, given)
+    judged, _ = CLASSIFICATION.judge(Question(metric=Metric.WORST_GROUP)).held_out(evaluation(), own, given)
     assert judged.holdout_accuracy.n == 20
     assert judged.holdout_accuracy.source == (
         "group 'cellar' (20 images), the lowest of 2 groups, hold-out of --data, run in LiteRT"

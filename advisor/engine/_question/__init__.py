@@ -7,7 +7,6 @@ from pathlib import Path
 from advisor.core import (
     BALANCED,
     CONFIDENCE,
-    COST_SAVED,
     EACH_NETWORK,
     EFFORTS,
     HEAD,
@@ -18,9 +17,9 @@ from advisor.core import (
     PLAN,
     ROBUST,
     TASKS,
-    TOP1,
     Costs,
     Limits,
+    Metric,
     Sampler,
     ShipOn,
     Table,
@@ -87,7 +86,7 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
     written = collect_options({**(_read_request(file) if file else {}), **given}, table)
     # Its content is kept, not its path: a resumed run notices other costs.
     if written["costs"]:
-        costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or COST_SAVED}
+        costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or Metric.COST_SAVED}
         written = replace(written, values={**written.values, **costs})
     if written["fleet"]:  # its content, too
         written = replace(written, values={**written.values, "fleet": _fleet_text(written["fleet"])})
@@ -155,7 +154,7 @@ def resolve_resumed(
 def _question(written: Options) -> Question:
     devices = (canonical(part.strip()) for part in written["device"].split(","))
     plain = Question(**written.fields_of(Question))
-    metric = TOP1
+    metric = Metric.TOP1
     if written["metric"]:
         metric = require_known("--metric", written["metric"], tuple(METRICS))
         _require_costs("--metric", metric, written)
@@ -265,8 +264,8 @@ def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[st
 
 
 def _require_costs(option: str, name: str, written: Options) -> None:
-    if name == COST_SAVED and not written["costs"]:
-        raise UsageError(f"{option}: {COST_SAVED} needs the cost of each answer", "add --costs costs.csv")
+    if name == Metric.COST_SAVED and not written["costs"]:
+        raise UsageError(f"{option}: {Metric.COST_SAVED} needs the cost of each answer", "add --costs costs.csv")
 
 
 def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
@@ -379,7 +378,7 @@ def _refuse_metrics(question: Question, written: Options) -> Refusals:
     if question.data is None:
         why = f"{named}: this metric is measured on images, and --data is not given"
         yield why, f"add --data DIR (one sub-folder for each class), or leave {option} out"
-    if question.robust and question.metric != TOP1:
+    if question.robust and question.metric != Metric.TOP1:
         asked = f"{named} asks for {question.metric}"
         yield (
             f"--objective robust-accuracy is top-1 under capture conditions, and {asked}",

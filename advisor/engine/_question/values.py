@@ -16,10 +16,10 @@ from advisor.core import (
     METRICS,
     NO_TRAINING,
     PLAN,
-    TOP1,
     Costs,
     Guarantees,
     Limits,
+    Metric,
     Preference,
     Sampler,
     Shares,
@@ -99,7 +99,7 @@ class Question:
     profiles: tuple[Path, ...] = ()
     limits: Limits = field(default_factory=Limits)
     preference: Preference = BALANCED
-    metric: str = TOP1
+    metric: str = Metric.TOP1
     input_size: int = 0
     costs: Costs | None = None
     robust: bool = False
@@ -123,7 +123,7 @@ class Question:
         task = find_task(self.task)
         if self.input_size:
             task = replace(task, side=self.input_size)
-        return task if self.metric == TOP1 else replace(task, metric=METRICS[self.metric].label)
+        return task if self.metric == Metric.TOP1 else replace(task, metric=METRICS[self.metric].label)
 
     def require_data(self) -> Path:
         """Return the path of the images, of a question that has some."""

@@ -4,16 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from advisor.core import (
-    COST_SAVED,
-    LEAST_GROUP_IMAGES,
-    METRICS,
-    TOP5,
-    WORST_GROUP,
-    Metric,
-    UsageError,
-    without_password,
-)
+from advisor.core import LEAST_GROUP_IMAGES, METRICS, Metric, UsageError, without_password
 from advisor.datasets import Dataset, Division, phrase_count
 from advisor.downloads import copy_from_store
 from advisor.engine._pipeline.materials import Images, Role
@@ -68,15 +59,16 @@ def require_metrics(question: Question, images: Images) -> None:
     asked = {question.metric: "--metric", **limited}
     if question.costs is not None:
         rows = question.costs.of(images.classes)
-        if COST_SAVED in asked:
+        if Metric.COST_SAVED in asked:
             _refuse_free_answers(rows, images)
     for name, option in asked.items():
-        if name == TOP5 and len(images.classes) <= FIRST_CLASSES:
+        if name == Metric.TOP5 and len(images.classes) <= FIRST_CLASSES:
             raise UsageError(
-                f"{option}: {TOP5} needs more than {FIRST_CLASSES} classes, and the images have {len(images.classes)}",
+                f"{option}: {Metric.TOP5} needs more than {FIRST_CLASSES} classes, and the images have "
+                f"{len(images.classes)}",
                 "take top1, balanced-accuracy or macro-f1",
             )
-        if name == WORST_GROUP:
+        if name == Metric.WORST_GROUP:
             _require_groups(option, images)
         sides = METRICS[name].sides
         if sides is not None:
@@ -126,8 +118,8 @@ def _require_groups(option: str, images: Images) -> None:
         compared = sum(size >= LEAST_GROUP_IMAGES for size in sizes.values())
         if compared < 2:
             raise UsageError(
-                f"{option}: {WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the {part} has "
-                f"{compared} of them",
+                f"{option}: {Metric.WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the "
+                f"{part} has {compared} of them",
                 "name cameras or sites in the column 'group' of a manifest; a split keeps groups whole, so name at "
                 "least two for each part, or put images of each group into all parts by the column 'split'",
             )

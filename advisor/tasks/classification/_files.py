@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.catalog import Array, ImportedModel, ModelFacts, classifier
-from advisor.core import TOP1, Evaluation, Interval, UsageError, as_probabilities
+from advisor.core import Evaluation, Interval, Metric, UsageError, as_probabilities
 from advisor.datasets import TESTS, InputSpec
 from advisor.engine import (
     AccuracyVerdict,
@@ -163,7 +163,7 @@ class Classified:
             confidence=confidence.choose_thresholds(file, images, question.guarantees, learnt),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
-        if metric == TOP1:
+        if metric == Metric.TOP1:
             return replace(measured, answers=by_class)
         shares = scores[metric].shares.tolist()
         reference = metrics.score_metrics(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
@@ -188,7 +188,7 @@ class Classified:
         figures = metrics.quantities(scores, accuracy.HELD_OUT)
         by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
         answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
-        if file and metric != TOP1:
+        if file and metric != Metric.TOP1:
             by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
             answers_by_file[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
