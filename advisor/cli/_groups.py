@@ -215,7 +215,7 @@ def _quietable(command: Command) -> Command:
     """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
     # In modules with postponed annotations, these are texts; Typer needs the types.
     declared = inspect.signature(command, eval_str=True)
-    groups = {}
+    groups = dict[str, Any]()
     for name, parameter in declared.parameters.items():
         if is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation

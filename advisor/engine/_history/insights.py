@@ -36,7 +36,7 @@ from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.accuracy import share_of
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.finetuning import training_s
-from advisor.isolation import count_cores, part_of_a_core
+from advisor.isolation import agent, part_of_a_core
 from advisor.store import Problem, RunFolder
 
 PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
@@ -390,7 +390,7 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
         return None
     # The network that ships is trained after the compared one, so both are paid.
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
-    calibration = CostCalibration(part=part_of_a_core(), cores=count_cores())
+    calibration = CostCalibration(part=part_of_a_core(), cores=agent.count_cores())
     seconds = calibration.expect_s(StageName.FINETUNE_CACHED, rough_s)
     low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
     limited = run.request.execution.time_limit_s is not None

@@ -12,11 +12,11 @@ def name_runtime(device: str) -> str:
 
 def list_foreign_runtimes(places: Iterable[tuple[str, str]]) -> list[str]:
     """Return a sentence for each device and runtime whose latencies belong to no runtime of ``.tflite`` files."""
-    remarks = {}
+    remarks = []
     for device, runtime in places:
         # An export of the file runs in a runtime of this machine, so its latencies are those of the file.
         if runtime_of(device) is None:
             remark = runtime_remark(device, runtime)
-            if remark:
-                remarks[remark] = None
-    return list(remarks)
+            if remark and remark not in remarks:
+                remarks.append(remark)
+    return remarks
