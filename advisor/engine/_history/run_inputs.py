@@ -72,7 +72,7 @@ def _find_copy(path: Path, run: RunFolder) -> Path:
     with suppress(OSError, ValueError):
         if there.exists():
             return there
-    copies: Mapping[str, str] = parse_known({CATALOGS: dict[str, str]}, inputs).get(CATALOGS, {})
+    copies: Mapping[str, str] = parse_known({CATALOGS: Mapping[str, str]}, inputs).get(CATALOGS, {})
     with suppress(OSError, ValueError):
         copy = run.path / copies.get(_text(path), "")
         # A copy outside of the run is not read.
