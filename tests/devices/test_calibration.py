@@ -15,7 +15,6 @@ from advisor.core._errors import SeveralErrors
 from advisor.devices import (
     CALIBRATED,
     PRECISIONS,
-    Cluster,
     DeviceProfile,
     DeviceTarget,
     HostConnection,
@@ -34,7 +33,7 @@ from advisor.devices._calibration import Key, calibrate, measure_networks, with_
 from advisor.devices._connections import agent
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.operator_times import model_operators
-from advisor.devices._profiles import DeviceLimits, load_profiles, read_profile
+from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.listing import folder_of, write_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
 from tests.builders import must_fail
@@ -42,20 +41,8 @@ from tests.makers.phones import SshServer
 from tests.measurement import small_models
 from tests.tables import read_table, with_cases
 
-TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
-BOARD = DeviceProfile(
-    name="our-board",
-    title="Our board",
-    kind="board",
-    soc="Maker M9",
-    targets=(TARGET,),
-    default_target="cpu-x4",
-    isa="armv8.2-a",
-    cores=(Cluster("Cortex-A76", 4, 2200), Cluster("Cortex-A55", 4)),
-    memory_bytes=4_000_000_000,
-    limits=DeviceLimits(package_bytes=20_000_000),
-    sources=("our own bench",),
-)
+BOARD = replace(read_profile(Path(__file__).with_name("our-board.yaml")), origin=None)
+TARGET = BOARD.target()
 ON_ONE_PROCESSOR = read_table(__file__, "texts.yaml")["on_one_processor"]
 BUSY = read_table(__file__, "texts.yaml")["busy"]
 TWO = [{(name, "float32"): Path(f"{name}.tflite")} for name in ("first", "second")]

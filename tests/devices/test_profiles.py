@@ -117,11 +117,8 @@ def test_precisions_that_look_swapped_are_named(
     assert ("are the precisions swapped?" in caplog.text) is swapped
 
 
-@pytest.mark.parametrize(
-    ("latencies", "unit"), [((0.0805, 0.0532), "seconds"), ((80500, 53200), "microseconds"), ((80.5, 53.2), "")]
-)
-@pytest.mark.parametrize("cores", [True, False])
-def test_another_unit_is_refused(tmp_path: Path, latencies: tuple[float, float], unit: str, cores: bool) -> None:
+@with_cases
+def test_another_unit_is_refused(tmp_path: Path, latencies: list[float], unit: str, cores: bool) -> None:
     profile = PROFILE if cores else PROFILE.replace("cores:\n- {core: Cortex-A53, count: 4, max_mhz: 1200}\n", "")
     rows = rows_of(f"mobilenet_v2_1.0_224,float32,{latencies[0]}", f"mobilenet_v1_0.5_224,float32,{latencies[1]}")
     path = write(tmp_path, profile, rows)
