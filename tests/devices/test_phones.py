@@ -7,6 +7,7 @@ import pytest
 from advisor.core import HOST, UsageError
 from advisor.devices import Predictor, device_names, list_remarks, load_features, phone_remarks, read_socs
 from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.gpus import GPUS_FILE, find_gpu_peak
 from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance, write_profile
 from advisor.devices._profiles.loading import Profiles, read_checked_profile
 from advisor.devices._profiles.phones import (
@@ -18,7 +19,8 @@ from advisor.devices._profiles.phones import (
     read_phones,
 )
 from advisor.devices._profiles.runtimes import core_named
-from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
+from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name, read_rows
+from advisor.store import shipped_folder
 from tests.builders import interval, must_fail
 from tests.tables import read_table, with_cases
 
@@ -188,3 +190,14 @@ def test_names_for_the_shell_and_the_nearest_names_are_those_of_people(profiles:
 @with_cases
 def test_the_instruction_set_is_that_of_all_cores(cores: str, isa: str) -> None:
     assert instruction_set(clusters_of(cores)) == isa
+
+
+def test_the_peak_of_every_gpu_has_a_source_and_fits_its_chip() -> None:
+    for row in read_rows(shipped_folder("device_profiles") / GPUS_FILE):
+        peak = find_gpu_peak(row["soc"])  # A clock is 0.5 to 2 GHz, so another unit would be far outside
+        assert 20 <= peak <= 10_000, row
+        assert row["source"], row
+        soc = find_soc(row["soc"])
+        assert soc is None or row["gpu"].startswith(soc.gpu), row
+        if row["maker"] == "NVIDIA":
+            assert 0.5 <= peak / 2 / int(row["gpu"].split()[0]) <= 2, row
