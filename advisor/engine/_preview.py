@@ -57,6 +57,8 @@ Key = tuple[str, str, int]
 
 def preview(request: Request) -> PlanView:
     """Return what a search would do and what it would cost; refuse what ``search`` would refuse."""
+    from advisor.engine._targets.units import describe_units
+
     resolved = resolve_parts(request, lambda _: None)
     space = _look_up(resolved)
     if space is None:
@@ -67,6 +69,7 @@ def preview(request: Request) -> PlanView:
     cards = space.cards()
     space.refuse_too_short(request, cards)
     count = space.plan.images + space.plan.holdout
+    units = describe_units(space.card_predictor, space.plan.cards, space.plan.forms)
     return PlanView(
         request=request,
         forecasts=space.configurations(),
@@ -75,7 +78,7 @@ def preview(request: Request) -> PlanView:
         images=count,
         course=space.course(request),
         split=overview_of(resolved.images) if resolved.images else None,
-        remarks=(*resolved.targets.remarks, *resolved.remarks, *_describe_quota()),
+        remarks=(*resolved.targets.remarks, *units, *resolved.remarks, *_describe_quota()),
         spare=_count_spare(resolved, space.candidates),
     )
 

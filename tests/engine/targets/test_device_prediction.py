@@ -15,6 +15,7 @@ from advisor.engine._pipeline.rule import Known
 from advisor.engine._targets.delegated_nodes import list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, LatencyEstimate
 from advisor.engine._targets.target_devices import select_targets
+from advisor.engine._targets.units import describe_units
 from tests.builders import configuration, must_fail, present
 from tests.tables import with_cases
 
@@ -102,3 +103,10 @@ def test_the_nodes_on_an_accelerator_are_counted_before_a_file_is_made(
     assert [[share.accelerator.split(" ")[0], share.delegated, share.nodes] for share in shares] == counts
     assert all(bool(share.sources) is bool(share.accelerator) for share in shares)
     assert all(bool(share.reason) is not share.runs_whole for share in shares)
+
+
+@with_cases
+def test_the_processors_of_a_device_are_compared_unless_the_question_names_one(device: str, words: list[str]) -> None:
+    sentence = " ".join(describe_units(outlook(device=device), [load_catalogue()[SMALL]], ["float32", "int8"]))
+    assert bool(sentence) is bool(words)
+    assert [word for word in words if word not in sentence] == []
