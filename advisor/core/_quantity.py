@@ -100,8 +100,12 @@ class Interval:
         share = successes / trials
         scale = 1 + z * z / trials
         centre = (share + z * z / (2 * trials)) / scale
-        half = z / scale * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-        return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
+        variance = share * (1 - share) / trials + z * z / (4 * trials * trials)
+        half = z / scale * math.sqrt(variance)
+        # Rounding must not leave the share outside of its interval.
+        low = min(share, centre - half)
+        high = max(share, centre + half)
+        return Interval(share, max(0.0, low), min(1.0, high))
 
     @staticmethod
     def difference_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:

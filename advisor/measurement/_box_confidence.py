@@ -143,8 +143,10 @@ class BoxAnswers:
         apart = self.apart
 
         def loss(values: Floats) -> float:
-            drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
-            return apart * drawn + float(np.square(values / SPREADS).sum()) / 2
+            calibrated = math.exp(values[0]) * logits + values[1]
+            likelihood = float(np.logaddexp(0, -signs * calibrated).sum())
+            prior = float(np.square(values / SPREADS).sum()) / 2
+            return apart * likelihood + prior
 
         # The bounds keep the slope within 0.14 and 7.4: beyond, all scores would be the same or 0 and 1.
         fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))

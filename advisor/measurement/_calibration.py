@@ -107,7 +107,9 @@ def fit_temperature(probabilities: Floats, labels: Labels) -> float:
 
     def loss(log_temperature: float) -> float:
         rows = log_softmax(logits / math.exp(log_temperature), axis=1)
-        return float(-rows[np.arange(len(labels)), labels].sum()) + (log_temperature / SPREAD) ** 2 / 2
+        likelihood = rows[np.arange(len(labels)), labels]
+        prior = (log_temperature / SPREAD) ** 2 / 2
+        return float(-likelihood.sum()) + prior
 
     fit = minimize_scalar(loss, bounds=(math.log(COOLEST), math.log(HOTTEST)), method="bounded")
     gain = loss(0.0) - loss(float(fit.x))

@@ -166,7 +166,11 @@ def draw_curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
         return ()
     steps = np.linspace(len(order) / POINTS, len(order), POINTS)
     taken = np.unique(ends[np.searchsorted(ends, np.floor(steps))])
-    return tuple(Point(round(float(sure[order[end - 1]]), 4), int(end), int(hits[end - 1])) for end in taken)
+    points = []
+    for end in taken.tolist():
+        score = float(sure[order[end - 1]])
+        points.append(Point(round(score, 4), end, int(hits[end - 1])))
+    return tuple(points)
 
 
 def _rank_answers(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
@@ -211,8 +215,11 @@ def _probability_of_success(first: Floats | Labels, second: Floats | Labels, new
     from scipy.special import betaincc, betaln, gammaln
 
     if not len(new) or not new[0]:
-        return np.asarray(np.where(first > 0, betaincc(np.maximum(first, 1e-9), second, wanted), 0.0))
-    failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
+        likely = betaincc(np.maximum(first, 1e-9), second, wanted)
+        return np.asarray(np.where(first > 0, likely, 0.0))
+    # The rounding of a product must not ask for one success more.
+    most_failures = new - np.ceil(wanted * new - 1e-9)
+    failures = np.arange(int(most_failures.max()) + 1)[None]
 
     def chances(rows: slice) -> Floats:
         count = new[rows, None].astype(float)
@@ -220,12 +227,17 @@ def _probability_of_success(first: Floats | Labels, second: Floats | Labels, new
         beta = second[rows, None]
         left = np.maximum(count - failures, 0.0)
         # The beta-binomial distribution in logarithms: its factors are too large for floats.
-        logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + alpha, failures + beta)
+        ways = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1)
+        logs = ways + betaln(left + alpha, failures + beta)
         allowed = failures <= count - np.ceil(wanted * count - 1e-9)
-        return np.asarray(np.where(allowed, np.exp(logs - betaln(alpha, beta)), 0.0).sum(axis=1))
+        likely = np.exp(logs - betaln(alpha, beta))
+        return np.asarray(np.where(allowed, likely, 0.0).sum(axis=1))
 
     step = max(1, MOST_PROBABILITIES // failures.size)
-    return np.concatenate([chances(slice(start, start + step)) for start in range(0, len(new), step)])
+    parts = []
+    for start in range(0, len(new), step):
+        parts.append(chances(slice(start, start + step)))
+    return np.concatenate(parts)
 
 
 def _find_guaranteed(first: float, second: float, new: int) -> float:
@@ -239,9 +251,11 @@ def _find_guaranteed(first: float, second: float, new: int) -> float:
     if not new:
         return float(betaincinv(first, second, 1 - LEVEL))
     failures = np.arange(new + 1)
-    logs = betaln(failures + second, new - failures + first) - betaln(new - failures + 1, failures + 1)
-    likely = np.exp(logs - betaln(second, first) - np.log(new + 1)).cumsum()
-    return 1 - int(np.searchsorted(likely, LEVEL)) / new
+    successes = new - failures
+    logs = betaln(failures + second, successes + first) - betaln(successes + 1, failures + 1)
+    at_most = np.exp(logs - betaln(second, first) - np.log(new + 1)).cumsum()
+    most_failures = int(np.searchsorted(at_most, LEVEL))
+    return 1 - most_failures / new
 
 
 def _middle_below(score: float, scores: Floats) -> float:

@@ -431,7 +431,10 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
         if mark in marks:
             lines.append(f"{mark} {meaning}")
     times = [time for mark, time in TIMES.items() if mark in marks]
-    return [*lines, f"{', '.join(times[:-1])} and {times[-1]} compare only roughly"] if len(times) > 1 else lines
+    if len(times) > 1:
+        first = ", ".join(times[:-1])
+        lines.append(f"{first} and {times[-1]} compare only roughly")
+    return lines
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:

@@ -135,7 +135,11 @@ def print_benchmark(
 
 
 def _letters(index: int) -> str:
-    return (_letters(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
+    """Return the letters of a file as columns of a sheet have them: A to Z, then AA."""
+    last = chr(ord("A") + index % 26)
+    if index < 26:
+        return last
+    return _letters(index // 26 - 1) + last
 
 
 def _head(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
@@ -143,7 +147,8 @@ def _head(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     for model, letter in names.items():
         # Files of one name in several folders need their paths.
         name = Path(model).name if unlike else model
-        yield blocks.Paragraph(tuple(Span(part, "strong") for part in (letter and f"{letter} ", letter and " ", name)))
+        parts = (letter and f"{letter} ", letter and " ", name)
+        yield blocks.Paragraph(tuple(Span(part, "strong") for part in parts))
     kernels = "XNNPACK off" if benchmark.kernels == "builtin" else "XNNPACK on"
     yield blocks.Paragraph(f"{benchmark.runtime}, {kernels}, effort {benchmark.effort}, on {benchmark.host}", "dim")
 

@@ -286,8 +286,10 @@ def _one_decimal(value: float | None) -> str | None:
 
 
 def _with_ends(row: ClassRecall) -> str:
-    ends = "" if row.low is None or row.high is None else f" ({row.low:.0f}{text.DASH}{row.high:.0f})"
-    return f"{_one_decimal(row.recall) or text.MISSING}{ends}"
+    recall = _one_decimal(row.recall) or text.MISSING
+    if row.low is None or row.high is None:
+        return recall
+    return f"{recall} ({row.low:.0f}{text.DASH}{row.high:.0f})"
 
 
 def _share(place: int) -> Callable[[ClassRecall], str | None]:

@@ -195,7 +195,12 @@ def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, 
 
 
 def _path(boxes: Iterable[Box]) -> str:
-    return "".join(f"M{box.left:.1f} {box.top:.1f}h{box.width:.1f}v{box.height:.1f}h{-box.width:.1f}z" for box in boxes)
+    """Return the outlines of boxes as the path of an SVG."""
+    outlines = []
+    for box in boxes:
+        corner = f"M{box.left:.1f} {box.top:.1f}"
+        outlines.append(f"{corner}h{box.width:.1f}v{box.height:.1f}h{-box.width:.1f}z")
+    return "".join(outlines)
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,13 @@ def report_unreadable(dataset: Dataset) -> Iterator[Finding]:
         for row in dataset.rejected:
             alike.setdefault(NUMBER.sub("", row.reason), []).append(row.reason)
         groups = sorted(alike.values(), key=len, reverse=True)[:3]
-        listed = "; ".join(f"{'such as ' * (len(set(group)) > 1)}{group[0]} ({len(group)})" for group in groups)
+        texts = []
+        for group in groups:
+            example = group[0]
+            if len(set(group)) > 1:
+                example = f"such as {example}"
+            texts.append(f"{example} ({len(group)})")
+        listed = "; ".join(texts)
         yield Finding(
             Kind.UNREADABLE,
             f"{phrase_count(len(dataset.rejected), 'file')} cannot be used: {listed}",

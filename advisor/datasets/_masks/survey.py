@@ -186,7 +186,11 @@ def _of_regions(read: _Read) -> _Read:
         if isinstance(region, list):
             for part in region:
                 points.append(np.asarray(part, float).reshape(-1, 2))
-    beyond = any(bool((polygon < -1).any() or (polygon > np.array(read.size[::-1]) + 1).any()) for polygon in points)
+    farthest = np.array(read.size[::-1]) + 1
+    beyond = False
+    for polygon in points:
+        if (polygon < -1).any() or (polygon > farthest).any():
+            beyond = True
     values = _counts(draw_regions(regions, read.size))
     return read._replace(sha256=sha256_json([regions, read.size]), values=values, outside=beyond)
 

@@ -266,7 +266,9 @@ def _are_close(figure: Quantity, other: Quantity) -> bool:
 
 
 def _show_count(figure: Quantity) -> str:
-    return f"{figure.value:.2f} % ({figure.low or 0:.1f}-{figure.high or 0:.1f}) of {figure.n or 0} images"
+    low = figure.low or 0
+    high = figure.high or 0
+    return f"{figure.value:.2f} % ({low:.1f}-{high:.1f}) of {figure.n or 0} images"
 
 
 def find_incumbents(

@@ -52,7 +52,8 @@ THIN = 0.012  # Width of a scratch over the side of the image
 def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
     """Return a map as a PNG of one colour, clear up to half of the least score of an anomaly."""
     image = Image.new("RGB", heat.shape[::-1], HOT)
-    image.putalpha(Image.fromarray(np.clip((heat - LEAST / 2) / LEAST * 255, 0, 255).astype(np.uint8)))
+    opacity = (heat - LEAST / 2) / LEAST * 255
+    image.putalpha(Image.fromarray(np.clip(opacity, 0, 255).astype(np.uint8)))
     return png(image)
 
 
@@ -66,8 +67,11 @@ def spoil_image(pixels: Pixels, seed: int) -> Pixels:
     shape = Image.new("L", (side, side))
     # In turn, so that every part of a set has patches, spots and scratches alike.
     kind = seed % 3
-    pen, (x, y) = ImageDraw.Draw(shape), draw.uniform(0.1, 0.9, 2) * side
-    radius = side * float(np.sqrt(np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST))) / np.pi))
+    pen = ImageDraw.Draw(shape)
+    x, y = draw.uniform(0.1, 0.9, 2) * side
+    # Each doubling of the area is as frequent as any other.
+    area = np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST)))
+    radius = side * float(np.sqrt(area / np.pi))
     wide = radius * float(np.exp(draw.normal(0, 0.4)))
     high = radius
     if kind == 2:

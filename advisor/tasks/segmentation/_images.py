@@ -109,7 +109,11 @@ class MaskContent:
         for label in np.argsort(-pixels).tolist():
             if pixels[label] and names[label] != BACKGROUND:
                 order.append(label)
-        return ", ".join(f"{names[index]} {100 * pixels[index] / pixels.sum():.1f} %" for index in order) or "nothing"
+        total = pixels.sum()
+        shares = []
+        for label in order:
+            shares.append(f"{names[label]} {100 * pixels[label] / total:.1f} %")
+        return ", ".join(shares) or "nothing"
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return the mask of an image; None for one that was left out."""

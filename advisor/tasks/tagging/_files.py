@@ -153,13 +153,17 @@ class TagScores:
 def _mean_known(values: Doubles) -> Doubles:
     """Return the mean of each row without NaN, (N,); NaN for a row of them."""
     known = ~np.isnan(values)
-    return np.asarray(np.where(known, values, 0.0).sum(axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan))
+    sums = np.where(known, values, 0.0).sum(axis=1)
+    counts = np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    return np.asarray(sums / counts)
 
 
 def _f1(counts: Doubles) -> Doubles:
     """Return the F1 of counts (..., 3) of right, shown and true labels; 1 where there is nothing to find or show."""
     right, shown, true = np.moveaxis(counts, -1, 0)
-    return np.asarray(np.where(shown + true > 0, 2 * right / np.maximum(shown + true, 1e-9), 1.0))
+    labels = shown + true
+    f1 = 2 * right / np.maximum(labels, 1e-9)
+    return np.asarray(np.where(labels > 0, f1, 1.0))
 
 
 @dataclass(frozen=True)
