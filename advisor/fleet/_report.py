@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 TITLE = "Fleet"
 COUNTS = ("one file", "two files", "three files")
+"""Names of the options in words: the first has one file for all phones."""
 
 
 def blocks_of(view: RunView) -> Sequence[blocks.Block]:
@@ -22,7 +23,9 @@ def blocks_of(view: RunView) -> Sequence[blocks.Block]:
     if answer is None:
         return ()
     option = answer.option
-    sentences = [f"Instead of it: {answer.runner_up}"] if answer.runner_up else []
+    sentences = []
+    if answer.runner_up:
+        sentences.append(f"Instead of it: {answer.runner_up}")
     sentences += [f"The files change if {flip}" for flip in answer.flips]
     sentences += answer.notes
     return (
@@ -114,6 +117,7 @@ def _make_chart(answer: FleetAnswer) -> blocks.Block:
 
 
 def _steps(option: FleetOption) -> list[tuple[float, float]]:
+    """Return the points of an option's line: share of the phones in % and their accuracy, the best phones first."""
     points = list[tuple[float, float]]()
     share = 0.0
     total = sum(assigned.phone.share for assigned in option.phones)

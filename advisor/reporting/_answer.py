@@ -426,10 +426,7 @@ def _with_rounded_ends(quantity: Quantity | None, folded: bool) -> Words:
 def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     """Return what the marks beside the latencies mean, and which times compare only roughly."""
     marks = {_mark_busy(row) for row in rows if row.latency is not None}
-    lines = []
-    for mark, meaning in BUSY_MARKS.items():
-        if mark in marks:
-            lines.append(f"{mark} {meaning}")
+    lines = [f"{mark} {meaning}" for mark, meaning in BUSY_MARKS.items() if mark in marks]
     times = [time for mark, time in TIMES.items() if mark in marks]
     if len(times) > 1:
         first = ", ".join(times[:-1])

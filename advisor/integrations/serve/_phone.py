@@ -81,6 +81,7 @@ class PhonePages:
 
 
 def _follow(process: ChildProcess, page: PhonePage) -> None:
+    """Keep in a page what its command says, until the command ends."""
     stdout = process.popen.stdout
     stderr = process.popen.stderr
     assert stdout is not None, "it is a pipe"
@@ -89,7 +90,9 @@ def _follow(process: ChildProcess, page: PhonePage) -> None:
     reader = threading.Thread(target=_read_address, args=(stdout, page))
     reader.start()
     for line in stderr:
-        page.lines[:] = [*page.lines, line.decode(errors="replace").rstrip()][-LINES:]
+        page.lines.append(line.decode(errors="replace").rstrip())
+        # Only the last ones are shown.
+        del page.lines[:-LINES]
     reader.join()
     process.popen.wait()
     page.ended = True
