@@ -69,7 +69,7 @@ def preview(request: Request) -> PlanView:
     cards = space.cards()
     space.refuse_too_short(request, cards)
     count = space.plan.images + space.plan.holdout
-    units = describe_units(space.card_predictor, space.plan.cards, space.plan.forms)
+    unit_remarks = describe_units(space.card_predictor, space.plan.cards, space.plan.forms)
     return PlanView(
         request=request,
         forecasts=space.configurations(),
@@ -78,7 +78,7 @@ def preview(request: Request) -> PlanView:
         images=count,
         course=space.course(request),
         split=overview_of(resolved.images) if resolved.images else None,
-        remarks=(*resolved.targets.remarks, *units, *resolved.remarks, *_describe_quota()),
+        remarks=(*resolved.targets.remarks, *unit_remarks, *resolved.remarks, *_describe_quota()),
         spare=_count_spare(resolved, space.candidates),
     )
 
