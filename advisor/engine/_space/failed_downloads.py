@@ -34,9 +34,12 @@ def note_failures(failed: Collection[str], fetched: Collection[str]) -> None:
 
 
 def read_failures() -> dict[str, str]:
-    """Return by card, in words, when its weights could not be downloaded of late."""
-    fresh = _read_fresh().items()
-    return {card: f"could not be downloaded at {units.show_time(at)}, and a search tries again" for card, at in fresh}
+    """Return the cards whose weights could not be downloaded of late, and say so in words that are the same for all."""
+    fresh = _read_fresh()
+    if not fresh:
+        return {}
+    last = units.show_time(max(fresh.values()))
+    return dict.fromkeys(fresh, f"could not be downloaded (last attempt {last}); a search tries again")
 
 
 def _read_fresh() -> dict[str, datetime]:

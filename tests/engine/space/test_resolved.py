@@ -58,7 +58,7 @@ def test_a_plan_leaves_out_what_could_not_be_downloaded_unless_it_is_named(monke
     find_weights(resolve_cards(named), lambda _: None)
     plan = preview(resolve({}))
     assert plan.cards[0].card == second
-    assert plan.left_out[first].startswith("could not be downloaded at ")
+    assert plan.left_out[first].startswith("could not be downloaded (last attempt ")
     assert preview(named).cards[0].card == first
     monkeypatch.setattr("advisor.catalog.fetch_weights", lambda *_: None)
     find_weights(resolve_cards(named), lambda _: None)
