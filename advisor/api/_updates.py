@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.api._merged_images import GrownImage, MergedImages, merge_images, write_merged
 from advisor.api._runs import Run, search
-from advisor.core import Configuration, Evaluation, ExitCode, StageError, UsageError, Written, plural
+from advisor.core import (
+    Configuration,
+    Evaluation,
+    ExitCode,
+    StageError,
+    UsageError,
+    Written,
+    parse_seconds,
+    plural,
+    recipe_of,
+    require_training,
+)
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -187,8 +198,14 @@ def update(
 
     earlier = load_run(run)
     pick = _require_pick(earlier, shlex.quote(str(run)))
-    merged = merge_images(earlier, Path(data))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
+    # What cannot be served is refused before the images are read and compared, which takes minutes.
+    RunFolder.require_parent(folder)
+    if time_limit is not None:
+        parse_seconds(time_limit, "--time-limit")
+    if not search_again and recipe_of(pick.configuration.training).tunes_backbone:
+        require_training(f"'{pick.configuration.training}', the training of the pick,")
+    merged = merge_images(earlier, Path(data))
     # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
     manifest = write_merged(merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}"))
     asked = _repeat_question(earlier, pick.configuration, search_again)

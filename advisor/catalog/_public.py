@@ -240,9 +240,13 @@ def add(
     taking = [name for name, known in TASKS.items() if known.own_cards is not None]
     if task and task not in taking:
         raise UsageError(f"--task: no file of yours can be added for '{task}'", f"tasks: {', '.join(taking)}")
-    with local_source(file, size) as source, import_model.inspect(source.path, size, finished, task) as inspected:
-        known = inspected.of(source)
-        return import_model.add(known, known.ask_for_missing(given, ask), Path(into) if into else None)
+    catalogue = Path(into) if into else None
+    with local_source(file, size) as source:
+        # A conversion takes minutes, and says nothing about the name.
+        import_model.name_card(source.path, given, catalogue)
+        with import_model.inspect(source.path, size, finished, task) as inspected:
+            known = inspected.of(source)
+            return import_model.add(known, known.ask_for_missing(given, ask), catalogue)
 
 
 def _paths(catalog: Files) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -227,6 +228,9 @@ def add_card(
         # A script must get an error and not wait for an answer that nobody gives.
         "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
     }
+    # An address of a store cannot be looked at so cheaply; reading it says what is wrong.
+    if asked.data and "://" not in asked.data and not Path(asked.data).exists():
+        raise UsageError(f"--data: '{asked.data}' does not exist", "name a folder with labelled images")
     with progress(f"reading {file}") as tell:
         added = cards.add(file, tell=tell, **given)
     warning = added.warning

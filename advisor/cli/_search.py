@@ -237,6 +237,10 @@ def check(
 
     rows = FAULTS.select(sort, only)
     sheet = Path(html)
+    # Before minutes of reading images; a file can still become unwritable until its end.
+    if sheet.is_dir() or not sheet.absolute().parent.is_dir():
+        why = "it is a folder" if sheet.is_dir() else f"there is no folder '{sheet.parent}'"
+        raise _refuse_sheet(sheet, why)
 
     def check_with(**chosen: Any) -> Any:
         with progress("reading the images") as tell:
@@ -244,8 +248,7 @@ def check(
             try:
                 sheet.write_text(render(checked), encoding="utf-8")
             except OSError as error:
-                problem = f"--html: '{sheet}' cannot be written: {error.strerror}"
-                raise UsageError(problem, "name another file with --html") from None
+                raise _refuse_sheet(sheet, str(error.strerror)) from None
         return checked
 
     checked = with_readings(check_with, {"data": data, **given})
@@ -257,3 +260,7 @@ def check(
         print_data_check(checked, sheet, fixed, shown=shown)
     if not checked.survey.dataset.images:
         raise typer.Exit(ExitCode.USAGE)
+
+
+def _refuse_sheet(sheet: Path, why: str) -> UsageError:
+    return UsageError(f"--html: '{sheet}' cannot be written: {why}", "name another file with --html")

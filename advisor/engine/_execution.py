@@ -293,6 +293,9 @@ class ExecutorSource(Protocol):
     VALUES: str
     """The values of ``--executor`` that mean it, with a word on each."""
 
+    def require_installed(self) -> None:
+        """Raise a ``UsageError`` if a package is not installed: before the images are read, which takes minutes."""
+
     def executor(self, execution: Execution) -> Executor:
         """Return the connected executor.
 
@@ -336,6 +339,13 @@ class LocalExecutor:
 def call_locally(_device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
     """Call a measuring function on this machine, which has a connection to every device."""
     return function(*arguments)
+
+
+def require_executor(execution: Execution) -> None:
+    """Refuse an executor whose packages are not installed: UsageError."""
+    if execution.executor != LOCAL:
+        source: ExecutorSource = load_integration(EXECUTORS, execution.executor)
+        source.require_installed()
 
 
 def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from advisor.core import ExitCode, StageError
+from advisor.engine._execution import require_executor
 from advisor.engine._history.manifest import keep_thread_counts, same_cards
 from advisor.engine._history.unfinished import continue_command
 from advisor.engine._preview import refuse_too_short
@@ -67,7 +68,14 @@ def resolve_question(request: Request, resumed: RunFolder | None, say: Say, star
     clock. A run that is ``resumed`` keeps its cards and thread counts.
     """
     require_installed(request)
-    if resumed is not None:
+    require_executor(request.execution)
+    # A cache that cannot be written, and folders of killed searches, are dealt with before the images are read.
+    require_cache()
+    sweep_folders()
+    if resumed is None:
+        RunFolder.require_parent(request.folder)
+        check_storage(request.execution.storage)
+    else:
         request = keep_thread_counts(resumed, request)
     # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
     ends_at = find_end_of_preparation(request.execution, started) if request.question.data else math.inf
@@ -75,9 +83,6 @@ def resolve_question(request: Request, resumed: RunFolder | None, say: Say, star
         resolved = resolve_parts(request, say)
     # The last line was a remark on the images, which names no work.
     say("planning the search")
-    # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
-    require_cache()
-    sweep_folders()
     if resumed is not None:
         return replace(resolved, cards=same_cards(resumed, resolved))
     _refuse_new_run(resolved, say)
@@ -92,7 +97,6 @@ def _refuse_new_run(resolved: Resolved, say: Say) -> None:
     if execution.offline:
         # What is not here will not come.
         find_weights(resolved, say)
-    check_storage(execution.storage)
 
 
 class _Ended(BaseException):

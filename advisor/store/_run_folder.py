@@ -124,6 +124,20 @@ class RunFolder:
         run._earlier = earlier
         return run
 
+    @staticmethod
+    def require_parent(out: Path) -> None:
+        """Refuse a folder that cannot take a run, before a search spends anything: UsageError. Nothing is made."""
+        place = out.absolute()
+        nearest = next(path for path in (place, *place.parents) if path.exists())
+        why = ""
+        if not nearest.is_dir():
+            why = f"'{nearest}' is a file"
+        elif not os.access(nearest, os.W_OK | os.X_OK):
+            why = f"no permission in '{nearest}'"
+        if why:
+            message = f"--out: cannot write to the folder '{out}' ({why})"
+            raise UsageError(message, "choose another folder, for example --out runs")
+
     def give_latest_back(self, earlier: Path | None = None) -> None:
         """Let ``latest`` lead to the earlier run again, if there is one and no newer run has the link.
 

@@ -29,6 +29,7 @@ from advisor.reporting._classes import (
 from advisor.reporting._pages import DRAWN, LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation, must_fail
 from tests.datasets.folders import image
+from tests.tables import with_cases
 
 LABELS = ("cat", "dog", "owl")
 ANSWERS = ImageAnswers(confusion=((8, 2, 0), (1, 9, 0), (5, 0, 5)))
@@ -149,9 +150,7 @@ def test_an_image_is_embedded_small_with_its_result_in_words_and_each_kind_of_bo
     assert (seen.title, right.title) == ("cat: true box, found", "cat: found, right, score 0.88")
 
 
-@pytest.mark.parametrize(
-    "changes", [{"path": "gone.jpg"}, {"path": "."}, {"path": "../a.jpg"}, {"sha256": "0" * 64}], ids=str
-)
+@with_cases
 def test_what_is_not_the_judged_file_is_not_shown(tmp_path: Path, changes: dict[str, str]) -> None:
     assert photos([drawn(tmp_path, **changes)], tmp_path, NAMES)[0].image == ""
 

@@ -20,6 +20,7 @@ from advisor.core import (
     Target,
     _evaluation_facts as evaluation_facts,
     decide,
+    parse,
 )
 from advisor.engine import Insights, Request, StageName, resolve
 from advisor.engine._history.unfinished import Unfinished
@@ -94,22 +95,9 @@ def judged_view() -> RunView:
 def unknown_view(training: str = "head", **changes: object) -> RunView:
     """Return such a run whose pick has one more class, judged with two classes left out and on other things."""
     view = judged_view()
-    facts = evaluation_facts.UnknownFacts(
-        auroc=Interval(0.82, 0.8, 0.84),
-        float_auroc=Interval(0.83, 0.81, 0.85),
-        accepted=0.74,
-        by_class={
-            "paper": evaluation_facts.LeftOut(Interval(0.91, 0.88, 0.94), 0.64, 95),
-            "glass": evaluation_facts.LeftOut(Interval(0.73, 0.69, 0.77), 0.84, 81),
-        },
-        label="unknown",
-        file="artifacts/net-unknown.tflite",
-        sha256="e" * 64,
-        size_bytes=round(view.decision.pick.size.value) + 433_000,
-        kept=Interval(0.974, 0.957, 0.985),
-        precision=Interval(0.911, 0.882, 0.933),
-        others=evaluation_facts.OtherThings(Interval(0.59, 0.5, 0.675), Interval(0.93, 0.91, 0.95), 120),
-    )
+    size = round(view.decision.pick.size.value) + 433_000
+    document = {**read_table(__file__, "views.yaml")["unknown"], "sha256": "e" * 64, "size_bytes": size}
+    facts = parse(evaluation_facts.UnknownFacts, document)
     configuration = replace(view.decision.pick.configuration, training=training)
     return with_pick(view, configuration=configuration, unknown=replace(facts, **changes))
 

@@ -203,7 +203,7 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
             are not those of the task, or the catalogue file cannot take a card. Nothing is stored then.
     """
     catalogue = user_catalogue_file() if into is None else into
-    name = _name(inspected, given, catalogue)
+    name = name_card(inspected.file, given, into)
     described = _describe_model(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     given_bytes = inspected.prepared.stat().st_size
@@ -242,8 +242,17 @@ def _call_child(children: Children, limits: CallLimits, size_bytes: int, work: s
         raise UsageError(f"the model cannot be used: {error.message}", error.hint or most) from error
 
 
-def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str:
-    name = given.name or _stem(inspected.file)
+def name_card(file: Path, given: ModelDescription, into: Path | None) -> str:
+    """Return the name of the card that a file gets; to know that it can have it takes no conversion.
+
+    Raises UsageError: the name is none, or is taken, or the catalogue file ``into`` cannot be written.
+    """
+    catalogue = user_catalogue_file() if into is None else into
+    for place in catalogue.absolute().parents:
+        if place.is_file():
+            why = f"--into: '{place}' is a file, and '{catalogue}' needs a folder there"
+            raise UsageError(why, "name another file")
+    name = given.name or _stem(file)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
         raise UsageError(f"--name: '{name}' is not a name", "letters, digits, '_', '.', '+' and '-', 120 at most")
     taken = load_catalogue([catalogue] if catalogue.is_file() else [])

@@ -12,11 +12,10 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, units
+from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, require_extra, units
 from advisor.engine import Machine
 from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, read_contents
@@ -59,6 +58,11 @@ _ON_HEAD = {"num_cpus": 0, "resources": {"node:__internal_head__": 1e-3}, "max_r
 """The switches run on the head node: the cluster ends with it, while any other node may die."""
 
 
+def require_installed() -> None:
+    """Refuse to go on without Ray: UsageError."""
+    require_extra("ray", "ray", "--executor: Ray is not installed")
+
+
 def executor(execution: Execution) -> Executor:
     """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
     return RayExecutor(execution.cluster, execution.workers, execution.shared_folder)
@@ -71,8 +75,7 @@ def connect(address: str, cores: int) -> Any:
     not set either, a cluster with ``cores`` CPUs is started here. It measures ``host``, and ends with this process.
     Raises UsageError: Ray is not installed, or no cluster answers at the address.
     """
-    if find_spec("ray") is None:
-        raise UsageError("--executor: Ray is not installed", install_extra("ray"))
+    require_installed()
     # Ray otherwise reports the use of the cluster to its makers. A user who wants that sets the variable.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cluster = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")

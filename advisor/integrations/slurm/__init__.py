@@ -50,6 +50,11 @@ STATE_EVERY_S = {"slurm": 15.0, "local": 0.5}
 """Seconds between two looks at the states of jobs: ``sacct`` asks a database that all users share."""
 
 
+def require_installed() -> None:
+    """Refuse to go on without submitit: UsageError."""
+    require_extra("submitit", "slurm", "--executor: submitit is not installed")
+
+
 def executor(execution: Execution) -> Executor:
     """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
     return SlurmExecutor(read_settings(execution.cluster), execution.workers or JOBS)
@@ -121,7 +126,7 @@ class SlurmExecutor:
         from advisor.engine import Machine
         from advisor.measurement import host
 
-        require_extra("submitit", "slurm", "--executor: submitit is not installed")
+        require_installed()
         self._settings = settings
         self._most = workers
         self._folder = _search_folder()

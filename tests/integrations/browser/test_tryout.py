@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from functools import reduce
 from http.client import HTTPConnection
@@ -237,6 +238,9 @@ def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatc
     (tmp_path / "note.txt").write_text("note")
     empty = write_run(tmp_path, [], name="empty").path
     monkeypatch.setattr(phone, "DOCUMENTATION", ("127.0.0.1", 9))
+    monkeypatch.setattr("advisor.core._errors.find_spec", lambda name: None if name == "segno" else name)
+    # Reading the modules of the page takes seconds on a busy machine: what is missing is said before.
+    monkeypatch.setitem(sys.modules, "advisor.integrations.browser.tryout._app", None)
     for attempt, said in (
         (lambda: RunPage.of(empty), "has no candidate with a file"),
         (lambda: Keeper.of(tmp_path, RunPage.of(run.path), print), "holds other files"),
@@ -246,6 +250,7 @@ def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatc
         (lambda: phone.find_address("0.0.0.0"), "is no single IPv4 address"),
         (lambda: phone.find_address("192.0.2.7"), "this machine has no address 192.0.2.7"),
         (lambda: try_run(str(run.path), address="127.0.0.1"), "--address is for --phone"),
+        (lambda: try_run(str(run.path), phone=True), "--phone needs the package segno, which is not installed"),
     ):
         refused = must_fail(UsageError, re.escape(said), attempt)
         assert refused.hint

@@ -16,7 +16,6 @@ from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
 from advisor.reporting import RunRow, Runs, RunState, figures, load_view, map_sorts, print_runs, write_all
 from advisor.store import cache_root
-from advisor.tasks.detection import DETECTION
 from tests.builders import evaluation, must_fail
 from tests.integrations.serve.shown import ENDED
 from tests.makers.commands import called, ended
@@ -61,9 +60,7 @@ def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
         assert Runs(runs).row(run.path.name).changed == "1970-01-01 01:00:00 CET"
 
 
-@pytest.mark.parametrize(
-    ("asked", "metric"), [({"task": DETECTION.name}, "mAP@0.5"), ({"metric": "macro-f1"}, "Macro F1")]
-)
+@with_cases
 def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], metric: str) -> None:
     run = write_run(runs, request={"data": "photos", **asked})
     assert Runs(runs).row(run.path.name).metric == metric

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.api import search
 from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, _programs as programs, read_settings
@@ -16,6 +17,7 @@ from advisor.isolation import Pause
 from tests.builders import must_fail
 from tests.integrations.slurm import standin
 from tests.processes import has_ended, until
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 
@@ -140,6 +142,8 @@ def test_where_slurm_is_missing_the_error_says_what_to_do(tmp_path: Path, monkey
     refused = must_fail(UsageError, "Slurm is not installed here", SlurmExecutor, read_settings(""), 1)
     assert "sbatch" in refused.hint
     assert not list((tmp_path / "cache" / "slurm").iterdir())
+    monkeypatch.setattr("advisor.core._errors.find_spec", lambda _: None)
+    must_fail(UsageError, "submitit is not installed", search, budget="50ms", data="gone", executor="slurm", quiet=True)
 
 
 def replaced(batch_system: Path, program: str, script: str) -> None:
@@ -164,9 +168,7 @@ def test_a_program_that_hangs_ends_with_the_call_that_waits_for_it(start: Start,
         must_fail(StageError, "", call.result)
 
 
-@pytest.mark.parametrize(
-    "script", ["exec sleep 600", r"printf 'JobID|State\n\377\376|\200\n'", r"printf '\377\n\377\n'"]
-)
+@with_cases
 def test_states_that_do_not_come_or_are_no_text_leave_the_job_at_work(
     start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from advisor.cli import AsJson, note, print_json
-from advisor.core import UsageError, install_extra
+from advisor.core import UsageError, require_extra
 
 if TYPE_CHECKING:
     from advisor.cli import LocalServer
@@ -49,23 +49,18 @@ def try_run(
 
     Example: advisor try runs/latest --phone
     """
-    try:
-        from advisor.cli import LocalServer
-        from advisor.integrations.browser.tryout._app import PageRoutes
-    except ImportError:
-        raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
-    from advisor.integrations.browser.tryout._phone import find_address, make_certificate, require_packages
+    _require_options(phone, address)
+    from advisor.cli import LocalServer
+    from advisor.integrations.browser.tryout._app import PageRoutes
+    from advisor.integrations.browser.tryout._phone import find_address, make_certificate
     from advisor.integrations.browser.tryout._photographs import Keeper
     from advisor.integrations.browser.tryout._timings import Recorder
     from advisor.integrations.browser.tryout._trial import RunPage
 
-    if address and not phone:
-        raise UsageError("--address is for --phone", "add --phone, or leave --address out")
     certificate: Path | None = None
     host = LocalServer.host
     with ExitStack() as stack:
         if phone:
-            require_packages()
             host = find_address(address)
             certificate = stack.enter_context(make_certificate(host))
         trial = RunPage.of(run, bool(keep))
@@ -83,6 +78,17 @@ def try_run(
         if keeper is not None and keeper.command:
             note("learn from these photographs, too:")
             typer.echo(keeper.command)
+
+
+def _require_options(phone: bool, address: str) -> None:
+    """Refuse what cannot be served before the modules of the page are read: a busy machine reads them for seconds."""
+    if address and not phone:
+        raise UsageError("--address is for --phone", "add --phone, or leave --address out")
+    for package in ("starlette", "uvicorn"):
+        require_extra(package, "serve", f"the page needs the package {package}, which is not installed")
+    if phone:
+        for package in ("cryptography", "segno"):
+            require_extra(package, "phone", f"--phone needs the package {package}, which is not installed")
 
 
 def _tell_address(server: LocalServer, phone: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import UsageError, require_extra
+from advisor.core import UsageError
 from advisor.isolation import Scratch
 
 if TYPE_CHECKING:
@@ -65,12 +65,6 @@ def _require_address(wanted: str) -> None:
             probe.bind((wanted, 0))
         except OSError:
             raise UsageError(f"--address: this machine has no address {wanted}", hint) from None
-
-
-def require_packages() -> None:
-    """Refuse to go on without the packages of a page for phones: UsageError."""
-    for package in ("cryptography", "segno"):
-        require_extra(package, "phone", f"--phone needs the package {package}, which is not installed")
 
 
 @contextlib.contextmanager
