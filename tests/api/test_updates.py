@@ -95,9 +95,8 @@ def test_a_search_that_does_not_begin_leaves_no_manifest_and_one_that_began_keep
     for manifests in (1, 2):  # The second does not write over the first.
         must_fail(KeyboardInterrupt, "", update, with_images.run.path, "more", out=tmp_path)
         assert len(list(tmp_path.glob("*.csv"))) == manifests
-    (tmp_path / "file").touch()
     monkeypatch.setattr(module, "merge_images", Mock(side_effect=AssertionError))
-    must_fail(UsageError, "--out: ", update, with_images.run.path, "more", out=tmp_path / "file")
+    must_fail(UsageError, "--out: ", update, with_images.run.path, "more", out=__file__)
     must_fail(UsageError, "--time-limit: ", update, with_images.run.path, "more", time_limit="soon")
     monkeypatch.setattr(module, "recipe_of", lambda _: SimpleNamespace(tunes_backbone=True))
     monkeypatch.setattr("advisor.core._errors.find_spec", lambda _: None)

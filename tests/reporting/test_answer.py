@@ -64,15 +64,13 @@ def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
     assert all(part in header_of(output) for part in titles)
 
 
+SAID = [f"Pick: {OWN.decision.reason}", AGAIN, RIVAL, "2 failed, 2 skipped", f"Next: {OWN.next_command}"]
+
+
 @pytest.mark.parametrize(
     ("view", "encoding", "texts", "missing"),
     [
-        (
-            OWN,
-            "utf-8",
-            [f"Pick: {OWN.decision.reason}", AGAIN, RIVAL, "2 failed, 2 skipped", f"Next: {OWN.next_command}"],
-            ["mAP"],
-        ),
+        (OWN, "utf-8", SAID, ["mAP"]),
         (running_view(), "utf-8", [STATE, RESUME], ["Next: "]),
         (infeasible_view(), "utf-8", ["Nothing meets the budget: closest to the limits is", WAY], ["Pick:"]),
         (views.empty_view(), "utf-8", ["No result: no candidate could be evaluated"], ["▶"]),

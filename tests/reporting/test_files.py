@@ -29,14 +29,10 @@ from advisor.store import RunFolder, integrity_problems
 from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 from tests.run_folders import lines, write_run
+from tests.tables import read_table
 
 RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)
-SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
-UNKNOWN = {
-    "auroc": SHARE, "float_auroc": SHARE, "accepted": 0.7, "label": "unknown", "file": "x.tflite", "size_bytes": 330000,
-    "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}}, "kept": SHARE, "precision": SHARE,
-    "others": {"found": SHARE, "auroc": SHARE, "images": 120},
-}  # fmt: skip
+UNKNOWN = {**read_table(__file__, "views.yaml")["unknown"], "size_bytes": 330000}
 NAME = "mobilenet_v3_large_minimalistic_1.0_224"
 COLUMNS_OF_CONSOLE = (
     TableColumn("model", left=True, whole=True),

@@ -116,6 +116,14 @@ class Cloud:
         return CloudConnection(self, settings, accelerator)
 
 
+@dataclass(frozen=True)
+class SentJob:
+    """A job that was sent, and when nobody waits for it any more."""
+
+    name: str
+    ends_at: float  # by the monotonic clock; a second question does not begin to wait anew
+
+
 @dataclass
 class CloudConnection:
     """Measures files on one device of a cloud, all files of a job at once."""
@@ -123,9 +131,11 @@ class CloudConnection:
     cloud: Cloud
     settings: ConnectionSettings
     unit: str
-    #: names of the jobs by hash of the file and threads: what was sent once is not sent again after an error
-    jobs: dict[tuple[str, int], str] = field(default_factory=dict)
+    #: by hash of the file and threads: what was sent once is not sent again after an error
+    jobs: dict[tuple[str, int], SentJob] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
+    #: is called with a line where a job waits for a device, or does something else than before
+    tell: Callable[[str], None] = lambda _text: None
 
     @property
     def label(self) -> str:
@@ -175,30 +185,35 @@ class CloudConnection:
             order = replace(order, inputs=answers_here.inputs, input_name=answers_here.input_name)
         # By the content: a file of the same name may be another one after an error.
         key = sha256_file(model), threads
-        job = self.jobs.get(key, "")
-        if not job:
-            job = self.client.submit(order)
+        sent = self.jobs.get(key)
+        if sent is None:
+            sent = SentJob(self.client.submit(order), ends_at)
             with self.lock:
-                self.jobs[key] = job
-        self._wait(job, ends_at, stopped)
-        outcome = self.client.fetch(job)
-        remarks = [f"job {job} of {datetime.now(UTC):%Y-%m-%d}"]
+                self.jobs[key] = sent
+        self._wait(sent, stopped)
+        outcome = self.client.fetch(sent.name)
+        remarks = [f"job {sent.name} of {datetime.now(UTC):%Y-%m-%d}"]
         if answers_here is not None:
             remarks.append(compare_answers(answers_here.outputs, outcome.outputs))
         return self._make_timing(order, outcome, tuple(remarks))
 
-    def _wait(self, job: str, ends_at: float, stopped: Event) -> None:
+    def _wait(self, job: SentJob, stopped: Event) -> None:
         """Wait until a job is done; StageError after the limit of the settings."""
-        while state := self.client.ask_state(job):
-            left_s = ends_at - time.monotonic()
+        limit = show_seconds(self.settings.upload.limit_s)
+        told = ""
+        while state := self.client.ask_state(job.name):
+            left_s = job.ends_at - time.monotonic()
             if left_s <= 0:
-                limit = show_seconds(self.settings.upload.limit_s)
                 raise StageError(
-                    f"{self.label}: the job {job} is not done after {limit}, its state is '{state}'",
-                    "it goes on in the cloud; give it more time with --cloud-limit",
+                    f"{self.label}: the job {job.name} is not done after {limit}, its state is '{state}'",
+                    "it goes on in the cloud, and another try sends the file again: give that more time with "
+                    "--cloud-limit",
                 )
+            if state != told:
+                self.tell(f"{self.label}: the job {job.name} is in state '{state}'; waiting at most {limit} for it")
+                told = state
             if stopped.wait(min(POLL_S, left_s)):
-                raise StageError(f"{self.label}: nobody waits for the job {job} any more")
+                raise StageError(f"{self.label}: nobody waits for the job {job.name} any more")
 
     def _make_timing(self, order: Order, outcome: Outcome, remarks: tuple[str, ...]) -> Timing:
         """Return the timing; StageError if it is none, or if the unit ran no operator."""

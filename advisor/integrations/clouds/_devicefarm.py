@@ -301,7 +301,9 @@ def _translate_errors(secrets: tuple[str, ...]) -> Iterator[None]:
         message = _plain(str(error) or type(error).__name__)
         for secret in secrets:
             message = message.replace(secret, "(key)")
-        code = getattr(error, "response", {}).get("Error", {}).get("Code", type(error).__name__)
+        # An error of the connection, such as a time that ran out, has a response that is None.
+        response = getattr(error, "response", None) or {}
+        code = response.get("Error", {}).get("Code", type(error).__name__)
         if isinstance(error, KeyError):
             raise StageError(f"{TITLE}: invalid response: it lacks {message}") from None
         # The cause is left out, because a traceback would show the client's message with the keys.

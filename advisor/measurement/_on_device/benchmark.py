@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from advisor.core import AdvisorError, Provenance, Quantity, StageError, UsageError, plural, show_bytes
 from advisor.devices import (
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 PREDICTION_LEVEL = 0.8
 _MEASURED = "measure it on the device: name a connection in its profile"
+
+
+@runtime_checkable
+class _Waiting(Protocol):
+    """A connection that says what it waits for."""
+
+    tell: Tell
 
 
 def benchmark_on_device(
@@ -74,8 +81,11 @@ def benchmark_on_device(
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        measure = partial(_measure_files, files, target, connection, threads, effort)
+        measure = partial(_measure_files, files, target, connection, threads, effort, by_count=keeps_prediction)
         if keeps_prediction:
+            # A cloud has a queue: a person wants to know what a job waits for.
+            if isinstance(connection, _Waiting):
+                connection.tell = tell
             rows, compared = _measure_or_predict(measure, files, profile, target, predictor)
         else:
             rows, compared = measure()
@@ -198,9 +208,19 @@ def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget,
 
 
 def _measure_files(
-    files: Sequence[ModelFile], target: DeviceTarget, connection: Connection, threads: Sequence[int], effort: str
+    files: Sequence[ModelFile],
+    target: DeviceTarget,
+    connection: Connection,
+    threads: Sequence[int],
+    effort: str,
+    *,
+    by_count: bool = False,
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
-    """Measure all files in one job, so that they take turns; if that fails, measure each file alone."""
+    """Measure all files in one job, so that they take turns; if that fails, measure each file alone.
+
+    In a cloud, each number of threads is a job of its own as well: with ``by_count``, one that is not done in time does
+    not take those that are done with it.
+    """
     counts = tuple(dict.fromkeys(threads)) or (target.threads,)
     limit = 120.0 + len(files) * len(counts) * (60 + 3 * effort_named(effort).min_seconds)
     by_path = {file.path: file for file in files}
@@ -208,13 +228,16 @@ def _measure_files(
         timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
         rows = [make_measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
     except StageError as error:
-        if len(files) == 1:
+        if len(files) == len(counts) == 1 or (len(files) == 1 and not by_count):
             return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
         # One file that does not run ends the whole job. Alone, only its own row fails.
+        parts = [([file], counts) for file in files]
+        if by_count:
+            parts = [([file], (count,)) for file in files for count in counts]
         rows = []
-        for file in files:
-            rows_of_file, _ = _measure_files([file], target, connection, counts, effort)
-            rows += rows_of_file
+        for some, some_counts in parts:
+            rows_of_part, _ = _measure_files(some, target, connection, some_counts, effort, by_count=by_count)
+            rows += rows_of_part
         # Runs that took no turns with each other are not compared.
         return rows, ()
     return rows, compare_with_first([(row.model, row.result) for row in rows if row.result])

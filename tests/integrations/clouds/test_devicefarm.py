@@ -3,6 +3,7 @@
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
@@ -10,6 +11,9 @@ from PIL import Image
 import advisor
 from advisor import devices
 from advisor.core import Provenance, UsageError
+from advisor.devices import ConnectionSettings, load_known_devices
+from advisor.integrations.clouds._cloud import Cloud, CloudConnection, Outcome, RunFigures
+from advisor.measurement._on_device.benchmark import benchmark_on_device
 from tests.builders import must_fail
 from tests.makers.devicefarm import SECRET, DeviceFarm
 from tests.tables import with_cases
@@ -67,3 +71,17 @@ def test_a_farm_that_says_nothing_is_not_waited_for(devicefarm: DeviceFarm, monk
     monkeypatch.setattr("advisor.devices._connections.clouds.ASK_S", 0.0)
     refused = must_fail(UsageError, "AWS Device Farm did not answer within 0 s", devices.show, "devicefarm:Our Phone")
     assert "advisor devices add our-phone.yaml" in refused.hint
+
+
+def test_what_came_is_kept_where_another_job_waits_for_a_device(float_model: Path) -> None:
+    client, told = Mock(fetch=Mock(return_value=Outcome(RunFigures(1.0, 1.5, 10, 1.2), 5.0, None, ()))), list[str]()
+    client.submit = Mock(side_effect=lambda order: f"j{order.threads}")
+    client.ask_state = Mock(side_effect=lambda job: "pending device" if job == "j2" else "")
+    options = {"upload": True, "upload_images": None, "cloud_limit": "1s"}
+    settings = ConnectionSettings("devicefarm", "Pixel 4").allow_upload(options)
+    connection = CloudConnection(Cloud("A cloud", lambda: client), settings, "cpu")
+    profile, target = load_known_devices().select("pixel-4:tflite-cpu-x4")
+    seen = benchmark_on_device([float_model], profile, target, connection, Mock(), (1, 2), "quick", told.append, True)
+    assert [row.latency is not None for row in seen.rows] == [True, False]
+    assert any("the job j2 is in state 'pending device'; waiting at most 1 s for it" in line for line in told)
+    assert client.submit.call_count == 2, "the job that waits is not sent again"
