@@ -34,7 +34,7 @@ install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.runtime ## Show an answer on drawn images, without yours: four minutes with the set-up
+demo: $(VENV)/.runtime ## Show an answer on drawn images, without yours: four to five minutes with the set-up
 	@$(BIN)/advisor search --demo $(ARGS)
 
 search: .data $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"
@@ -79,7 +79,7 @@ clean: ## Remove the virtual environment, the site and the tools' caches
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed and was not found" >&2; \
 		echo "hint:  install it, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 2; }
-	@echo "setting up $(VENV) with $(PYTHON)$(if $(UV), and uv) (one to two minutes)"
+	@echo "setting up $(VENV) with $(PYTHON)$(if $(UV), and uv) (one to two minutes; three on a busy machine)"
 	@$(PYTHON) -m venv $(VENV)
 	@# The pip that comes with Python takes twice as long for all that follows as the one of the lock.
 	@$(if $(UV),,sed -n '/^pip==/,/[^\\]$$/p' locks/dev.txt >$(VENV)/pip.txt && $(PIP) install -qq --no-deps --require-hashes -r $(VENV)/pip.txt)
