@@ -21,10 +21,10 @@ from advisor.core import (
     StageError,
     UsageError,
     Written,
-    parse_seconds,
     plural,
     recipe_of,
     require_training,
+    units,
 )
 from advisor.store import RunFolder
 
@@ -199,12 +199,7 @@ def update(
     earlier = load_run(run)
     pick = _require_pick(earlier, shlex.quote(str(run)))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
-    # What cannot be served is refused before the images are read and compared, which takes minutes.
-    RunFolder.require_parent(folder)
-    if time_limit is not None:
-        parse_seconds(time_limit, "--time-limit")
-    if not search_again and recipe_of(pick.configuration.training).tunes_backbone:
-        require_training(f"'{pick.configuration.training}', the training of the pick,")
+    _refuse_early(folder, time_limit, None if search_again else pick)
     merged = merge_images(earlier, Path(data))
     # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
     manifest = write_merged(merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}"))
@@ -228,6 +223,15 @@ def update(
     if not answer.ship:
         grown.give_latest_back(shipped)
     return answer
+
+
+def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | None) -> None:
+    """Refuse what cannot be served before the images are read and compared, which takes minutes."""
+    RunFolder.require_parent(folder)
+    if time_limit is not None:
+        units.parse_seconds(time_limit, "--time-limit")
+    if repeated is not None and recipe_of(repeated.configuration.training).tunes_backbone:
+        require_training(f"'{repeated.configuration.training}', the training of the pick,")
 
 
 def _find_free_name(folder: Path, stem: str) -> Path:
