@@ -204,9 +204,7 @@ def update(
     # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
     manifest = write_merged(merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}"))
     asked = _repeat_question(earlier, pick.configuration, search_again)
-    asked |= {"data": str(manifest), "out": str(folder)}
-    if time_limit is not None:
-        asked["time_limit"] = time_limit
+    asked |= {"data": str(manifest), "out": str(folder), "time_limit": time_limit or asked.get("time_limit")}
     shipped = (folder / "latest").resolve()
     later = _search_merged(manifest, asked, quiet)
     grown = RunFolder.open(Path(later.path))
