@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableCol
 from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
-from advisor.reporting._phrases import counts, describe_limits, shortlist, verdict, wrong_labels
+from advisor.reporting._phrases import counts, describe_limits, leave_out_said, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, is_worthless, list_risks, list_warnings
 from advisor.reporting._steps import ALSO, command_words, is_int8_next, list_rest, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
@@ -120,17 +119,6 @@ def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     return Labelled(f"Risk, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")
 
 
-def _leave_out_said(warned: Labelled, said: Labelled | None) -> Labelled | None:
-    """Return a warning without the sentence that stands above the table; None if it has no other one."""
-    if said is None or not isinstance(warned.words, str):
-        return warned
-    first = text.first_sentence(warned.words)
-    if not str(said.words).startswith(first):
-        return warned
-    rest = warned.words.removeprefix(first).strip()
-    return replace(warned, words=rest) if rest else None
-
-
 def _sentences(view: RunView) -> Iterator[Block]:
     """Yield what the terminal says below the table."""
     decision = view.decision
@@ -162,7 +150,9 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield from threshold_blocks(view)
     lines = opening_lines(view)
     said = _main_risk(view, lines) if lines else None
-    yield from filter(None, (_leave_out_said(warned, said) for warned in list_warned_blocks(view)))
+    # What stands beside the accuracy above the table, such as copies in a split, is said once.
+    opening = " ".join(lines)
+    yield from filter(None, (leave_out_said(block, said, opening) for block in list_warned_blocks(view)))
     yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
@@ -172,7 +162,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
         for step in list_rest(view):
             yield Labelled(label, step.words)
     yield Paragraph(counts(view), "dim")
-    notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
+    notes = [note for note in dataset.notes if note not in opening and note != view.demonstration] if dataset else []
     for note in notes:
         yield Paragraph(note, "dim")
     if is_shippable(view):

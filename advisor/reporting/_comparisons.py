@@ -128,8 +128,10 @@ def _lines(result: Reevaluation) -> list[str]:
     if result.error:
         return [f"{subject}: skipped: {result.error}"]
     if result.comparison is None:
-        why = f" ({causes})" if causes else ", nothing changed since the run"
-        return [f"{subject}: unchanged{why}", *result.remarks]
+        if not causes:
+            return [f"{subject}: unchanged, nothing changed since the run", *result.remarks]
+        # What changed, such as a card, was not tried: the remarks say why.
+        return [f"{subject}: the answer stays, although something changed since the run ({causes})", *result.remarks]
     new = []
     if result.run:
         new = [f"new run: {make_typed_path(result.run)}"]

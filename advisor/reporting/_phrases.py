@@ -24,7 +24,7 @@ from advisor.core import (
 )
 from advisor.engine import StageName
 from advisor.reporting import _blocks as blocks, _text as text
-from advisor.reporting._blocks import Span, Words
+from advisor.reporting._blocks import Labelled, Span, Words
 
 if TYPE_CHECKING:
     from advisor.reporting._view import DatasetSummary, RunView
@@ -371,3 +371,19 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
         reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
         shown.append(blocks.Group([reasons], f"{models} skipped: no weights could be fetched"))
     return shown
+
+
+def leave_out_said(warned: Labelled, said: Labelled | None, opening: str) -> Labelled | None:
+    """Return a warning without the sentence ``said``, which stands above the table; None if nothing is left of it.
+
+    ``opening`` has all that stands above the table.
+    """
+    if str(warned.words) in opening:
+        return None
+    if said is None or not isinstance(warned.words, str):
+        return warned
+    first = text.first_sentence(warned.words)
+    if not str(said.words).startswith(first):
+        return warned
+    rest = warned.words.removeprefix(first).strip()
+    return replace(warned, words=rest) if rest else None

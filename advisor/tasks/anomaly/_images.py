@@ -97,7 +97,8 @@ def read(question: Question, say: Say) -> Images:
     dataset = reading.dataset
     notes = division.list_notes(replace(dataset, classes=dataset.classes[:1]))
     if lost:
-        notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")
+        judging = plural(lost, "faulty image judges", "faulty images judge")
+        notes = (*notes, f"{judging} nothing, as near copies are learnt from.")
     if len(dataset.classes) == 1:
         notes = (*notes, "There are no faulty images: networks are judged by faults that are drawn into good images.")
     return replace(divide_images(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,))
