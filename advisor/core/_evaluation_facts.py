@@ -4,12 +4,14 @@ The fields of several classes are entries of one dictionary, ``details``, so the
 :func:`advisor.core._evaluation.merged_facts`.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from advisor.core._confidence_facts import ConfidenceFacts
 from advisor.core._quantity import Interval, Quantity
+from advisor.core._units import plural
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ class JudgedImage:
     f1: float  #: twice the right boxes over the true and the found ones, 0 to 1
     true: tuple[JudgedBox, ...]  #: the true boxes
     found: tuple[JudgedBox, ...]  #: the found boxes, the surest first
+
+    def describe(self, name_label: Callable[[int], str]) -> str:
+        """Return in words how many boxes are found, and the classes of those that are missed or wrong."""
+        missed = [box.label for box in self.true if not box.matched]
+        wrong = [box.label for box in self.found if not box.matched]
+        words = [f"{len(self.true) - len(missed)} of {plural(len(self.true), 'true box', 'true boxes')} found"]
+        for what, places in (("missed", missed), ("wrong", wrong)):
+            counts = Counter(map(name_label, places))
+            if counts:
+                words.append(f"{what}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
+        return "; ".join(words)
 
 
 @dataclass(frozen=True)
@@ -127,6 +140,12 @@ class Overlays:
 
     images: tuple[OverlaidImage, ...]  #: the images with the most errors first
     legend: Mapping[str, str] = field(default_factory=dict)  #: the colour of each meaning, such as ``#e5342c``
+    with_errors: int | None = None  #: how many of the images have an error, the first ones; None in older runs
+
+    @property
+    def mistaken(self) -> tuple[OverlaidImage, ...]:
+        """The images with an error; all of them in older runs, which do not tell."""
+        return self.images[: self.with_errors]
 
 
 @dataclass(frozen=True)

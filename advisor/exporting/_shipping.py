@@ -263,11 +263,17 @@ class Page:
         script: path of JavaScript in ``package`` with ``meaningOf(outputs, facts)``; empty if there is no page.
         facts: further facts for it.
         package: the package.
+        title: the question that the page answers.
+        counted: what its files tell apart, as one and as many; empty if the number of them says nothing.
+        bars: what the figures of the bars are; empty for probabilities.
     """
 
     script: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     package: str = "advisor.exporting"
+    title: str = "What is in the image?"
+    counted: tuple[str, ...] = ("class", "classes")
+    bars: str = ""
 
 
 class ShippedTask(Protocol):

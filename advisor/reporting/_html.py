@@ -167,7 +167,8 @@ def _list_drawn_photos(view: RunView) -> list[pages.Photo]:
         shown += pages.photos(answers.boxes.worst, view.images, view.classes)
     if answers and answers.overlays:
         # Of each image, the truth comes first: the section below has it.
-        shown += [photo for photo in pages.overlaid_photos(answers.overlays, view.images) if not photo.first]
+        wrong = pages.overlaid_photos(answers.overlays.mistaken, view.images)
+        shown += [photo for photo in wrong if not photo.first]
     return [photo for photo in shown if photo.image]
 
 
@@ -234,7 +235,7 @@ def _overlays(view: RunView) -> Variables | None:
     overlays = pick.holdout_answers.overlays if pick and pick.holdout_answers else None
     if overlays is None:
         return None
-    return {"shown": pages.overlaid_photos(overlays, view.images), "legend": overlays.legend}
+    return {"shown": pages.overlaid_photos(overlays.images, view.images), "legend": overlays.legend}
 
 
 def _robustness(view: RunView) -> Variables | None:

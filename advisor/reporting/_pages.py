@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from advisor.core import FLOAT, JudgedBox, JudgedImage, Mistake, Overlays, Quantity, plural, require_extra
+from advisor.core import FLOAT, JudgedBox, JudgedImage, Mistake, OverlaidImage, Quantity, require_extra
 from advisor.datasets import Box, read_thumbnail
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block
@@ -47,6 +47,7 @@ CHANGED_SHOWN = 24
 RIGHT = "\u2713"
 WRONG = "\u2717"
 
+NOTHING = "nothing"
 TRUE = "truth"
 
 MARK = 0.045
@@ -222,7 +223,8 @@ class Photo:
     The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
     or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
     in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it. ``first``
-    begins a row. ``label`` and ``answer`` are the classes of a wrong answer alone.
+    begins a row. ``label`` and ``answer`` are the classes of a wrong answer alone, or the most frequent class of missed
+    and of wrong boxes.
     """
 
     name: str
@@ -237,6 +239,16 @@ class Photo:
     first: bool = False
     label: str = ""
     answer: str = ""
+
+    @property
+    def short(self) -> str:
+        """The result in a few words, for a row of six images: what is found and the figure are left out."""
+        if self.label or self.answer:
+            return f"{self.label or NOTHING} → {self.answer or NOTHING}"
+        words = self.result.replace(" taken for ", " → ")
+        for rest in ("; found: ", "; mean IoU ", ", score "):
+            words = words.split(rest)[0]
+        return words
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
@@ -259,13 +271,13 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
     return wrong
 
 
-def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
+def overlaid_photos(images: Sequence[OverlaidImage], root: Path | None) -> list[Photo]:
     """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`.
 
     An image of which nothing is said by pixels is shown once.
     """
     shown = []
-    for one in overlays.images:
+    for one in images:
         image = _data_uri(root, one.path, one.sha256)
         if not one.found:
             shown.append(Photo(one.path, image, one.result, (), one.width, one.height))
@@ -294,13 +306,6 @@ def list_changed_photos(found: Disagreements, root: Path | None, labels: Sequenc
 
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
     """Return a photograph with its true and found boxes, and in words what was missed and wrong."""
-    missed = [box for box in image.true if not box.matched]
-    wrong = [box for box in image.found if not box.matched]
-    result = [f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"]
-    for said, some in (("missed", missed), ("wrong", wrong)):
-        counts = Counter(_label(box.label, labels) for box in some)
-        if some:
-            result.append(f"{said}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
     true = []
     for box in image.true[:DRAWN]:
         true.append(_draw_box(image, box, "seen" if box.matched else "missed", labels))
@@ -310,12 +315,20 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
     return Photo(
         name=image.path,
         image=_data_uri(root, image.path, image.sha256),
-        result="; ".join(result),
+        result=image.describe(partial(_label, labels=labels)),
         width=image.width,
         height=image.height,
         boxes=(*true, *answered),
         f1=image.f1,
+        label=_name_most(image.true, labels),
+        answer=_name_most(image.found, labels),
     )
+
+
+def _name_most(boxes: Sequence[JudgedBox], labels: Sequence[str]) -> str:
+    """Return the most frequent class of boxes without a match; empty if all have one."""
+    counts = Counter(box.label for box in boxes if not box.matched)
+    return "".join(_label(label, labels) for label, _ in counts.most_common(1))
 
 
 def _label(label: int, labels: Sequence[str]) -> str:

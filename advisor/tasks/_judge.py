@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -100,6 +100,7 @@ def png(image: Image.Image, **options: Any) -> bytes:
 def overlays(
     images: Images,
     scores: Scores,
+    errs: Callable[[int], bool],
     said: Callable[[int], str],
     layers: Callable[[int], Iterable[bytes]],
     legend: Mapping[str, str],
@@ -107,15 +108,27 @@ def overlays(
     """Return the :data:`WORST` images of the hold-out, those with the lowest scores, with a colour for each pixel.
 
     Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true, empty if that is not
-    known, and what was found. ``legend`` is the colour of each class.
+    known, and what was found. ``legend`` is the colour of each class. An image of which ``errs`` is true has a lower
+    score than one without an error.
     """
     part = images.part(Role.HOLDOUT)
     rows = []
     # Stable, so that images of equal scores are the same ones in every report of a run.
-    for place in np.argsort(scores, kind="stable")[:WORST].tolist():
+    worst = np.argsort(scores, kind="stable")[:WORST].tolist()
+    for place in worst:
         with open_image(part.paths[place]) as image:
             width, height = Frame(image.size, read_orientation(image)).upright
         true, answer = (base64.b64encode(layer).decode() for layer in layers(place))
         path = images.dataset.show_path(part.paths[place])
         rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer))
-    return Overlays(tuple(rows), legend)
+    return Overlays(tuple(rows), legend, len(list(filter(errs, worst))))
+
+
+def describe_classes(true: Collection[str], found: Collection[str]) -> str:
+    """Return in words which classes of an image are missed, wrong and found; empty if it has none."""
+    parts = (
+        ("missed", [name for name in true if name not in found]),
+        ("wrong", [name for name in found if name not in true]),
+        ("found", [name for name in found if name in true]),
+    )
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)

@@ -98,8 +98,9 @@ def test_a_web_page_has_the_same_elements_and_its_facts_whole(text: str) -> None
     found, plain = (
         Elements(
             render_html(
-                "web.html.j2", "advisor.integrations.browser.web", policy=name, style="", scripts=[], classes=1,
-                facts=trust_content(json_for_script({"labels": [name]})), remark=name, served=False,
+                "web.html.j2", "advisor.integrations.browser.web", policy=name, style="", scripts=[], title=name,
+                counted=name, bars=name, remark=name, served=False,
+                facts=trust_content(json_for_script({"labels": [name]})),
             )
         )
         for name in (text, "x")

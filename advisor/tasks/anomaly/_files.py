@@ -36,7 +36,14 @@ SHIPPING = Shipping(
     },
     answering=mark_map,
     found=lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
-    page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
+    page=Page(
+        "templates/heat.js",
+        {"least": LEAST, "hot": HOT, "good": GOOD[0]},
+        __package__,
+        "Is anything unusual in the image?",
+        counted=(),
+        bars=f"Score of the image, no probability: an anomaly from {LEAST:.0%} on".replace("%", " %"),
+    ),
     least=LEAST,
     said=lambda answers, least: answers[0].label if answers[0].score >= least else "good",
     layer=lambda outputs, _model: heat_png(outputs[0][..., 0]),
@@ -189,14 +196,20 @@ class ByAuroc(JudgeByShares[Marked]):
             yield heat_png(_truth(mask, SHOWN_SIDE).astype(np.float32)) if mask else b""
             yield heat_png(own.heats[place])
 
-        shown = overlays(
-            images,
-            # The lowest come first: of a faulty image a low score is the error, of a good one a high score.
-            np.where(own.labels == 0, 1 - scores, scores),
-            lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}",
-            layers,
-            {"unusual": HOT},
-        )
+        alarms = scores >= LEAST
+
+        def errs(place: int) -> bool:
+            return bool(alarms[place] == (own.labels[place] == 0))
+
+        def describe(place: int) -> str:
+            kind = kinds[part.labels[place]]
+            if errs(place):
+                kind += f" taken for {'an anomaly' if alarms[place] else GOOD[0]}"
+            return f"{kind}, score {scores[place]:.2f}"
+
+        # The lowest come first: of a faulty image a low score is the error, of a good one a high score.
+        ranked = np.where(own.labels == 0, 1 - scores, scores)
+        shown = overlays(images, ranked, errs, describe, layers, {"unusual": HOT})
         return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
 
 

@@ -73,7 +73,13 @@ if TYPE_CHECKING:
     from advisor.exporting import Crops
     from advisor.measurement import Floats, Matched
 
-PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": CENTRE_DISTANCE}, __package__)
+PAGE = Page(
+    "templates/objects.js",
+    {"palette": PALETTE, "near": CENTRE_DISTANCE},
+    __package__,
+    "Which objects are in the image?",
+    bars="Highest score of each class",
+)
 
 DIGITS = 4  # Digits of the scores of a map, which has thousands
 

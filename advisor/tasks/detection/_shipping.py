@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from advisor.exporting import Shipping
 from advisor.measurement import average_precision
 from advisor.tasks.detection._files import PAGE, detect_objects, find_boxes, find_centre_points, mark_map
@@ -25,6 +27,6 @@ COUNTER = Shipping(
     snippets={"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
     answering=mark_map,
     found=find_centre_points,
-    page=PAGE,
+    page=replace(PAGE, title="How many objects are in the image?"),
     least=average_precision.LEAST_SCORE,
 )

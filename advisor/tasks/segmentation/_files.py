@@ -17,7 +17,7 @@ from advisor.datasets import BACKGROUND, IGNORED_LABEL, InputSpec, Mask
 from advisor.engine import Images, Role, make_percent
 from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
-from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
+from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, describe_classes, overlays, png
 from advisor.tasks.segmentation._network import SCORES, Classes, resize_labels
 
 if TYPE_CHECKING:
@@ -274,5 +274,17 @@ class Segmented(JudgeByShares[Overlaps]):
             "Boundary F1": make_percent(edge, len(edges), "the mean over the images"),
             "Pixel accuracy": make_percent(own.right, len(edges), "the share of all pixels"),
         }
-        shown = overlays(images, scores, lambda at: f"mean IoU {100 * scores[at]:.0f} %", layers, colours(classes))
+
+        def describe(place: int) -> str:
+            true = _name_classes(part.objects[place].labels(), classes)
+            named = describe_classes(true, _name_classes(own.found[place], classes))
+            return f"{named or 'no class, none found'}; mean IoU {100 * scores[place]:.0f} %"
+
+        shown = overlays(images, scores, lambda place: bool(scores[place] < 1), describe, layers, colours(classes))
         return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
+
+
+def _name_classes(pixels: Classes, classes: Sequence[str]) -> list[str]:
+    """Return the classes that an image shows, without the background and pixels that do not count."""
+    present = np.unique(pixels).tolist()
+    return [name for label, name in enumerate(classes) if label in present and name != BACKGROUND]

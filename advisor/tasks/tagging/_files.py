@@ -23,7 +23,7 @@ from advisor.measurement import (
     units_of,
 )
 from advisor.store import RunFolder
-from advisor.tasks._judge import EVERY, JudgeByShares, overlays
+from advisor.tasks._judge import EVERY, JudgeByShares, describe_classes, overlays
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
@@ -135,19 +135,12 @@ class TagScores:
 
     def describe_errors(self, place: int, classes: Sequence[str]) -> str:
         """Return what is missed and what is wrong in an image, in words."""
-        flags = self.flags[place]
+        flags = self.flags[place] == 1
         known = self.truth[place]
-        missed = []
-        for label in np.flatnonzero((known == 1) & (flags == 0)).tolist():
-            missed.append(classes[label])
-        wrong = []
-        for label in np.flatnonzero((known == 0) & (flags == 1)).tolist():
-            wrong.append(classes[label])
-        right = []
-        for label in np.flatnonzero((known == 1) & (flags == 1)).tolist():
-            right.append(classes[label])
-        parts = (("found", right), ("missed", missed), ("wrong", wrong))
-        return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "no label, none found"
+        true = [name for name, label in zip(classes, known, strict=True) if label == 1]
+        # A label of which nobody knows whether it fits is neither right nor wrong.
+        found = [name for name, label, flag in zip(classes, known, flags, strict=True) if flag and label in (0, 1)]
+        return describe_classes(true, found) or "no label, none found"
 
 
 def _mean_known(values: Doubles) -> Doubles:
@@ -240,7 +233,10 @@ class ByPrecision(JudgeByShares[TagScores]):
         def layers(_place: int) -> Iterator[bytes]:
             return iter((b"", b""))
 
-        shown = overlays(images, -own.errors, lambda place: own.describe_errors(place, images.classes), layers, {})
+        def describe(place: int) -> str:
+            return own.describe_errors(place, images.classes)
+
+        shown = overlays(images, -own.errors, lambda place: bool(own.errors[place]), describe, layers, {})
         answers = self.compare_answers(own, None, images)
         return replace(answers, figures=figures, overlays=shown, label_guarantees=guarantees, label_thresholds=least)
 

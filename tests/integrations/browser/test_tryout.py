@@ -239,7 +239,6 @@ def test_what_cannot_be_tried_is_said(run: RunFolder, tmp_path: Path, monkeypatc
     empty = write_run(tmp_path, [], name="empty").path
     monkeypatch.setattr(phone, "DOCUMENTATION", ("127.0.0.1", 9))
     monkeypatch.setattr("advisor.core._errors.find_spec", lambda name: None if name == "segno" else name)
-    # Reading the modules of the page takes seconds on a busy machine: what is missing is said before.
     monkeypatch.setitem(sys.modules, "advisor.integrations.browser.tryout._app", None)
     for attempt, said in (
         (lambda: RunPage.of(empty), "has no candidate with a file"),
@@ -292,6 +291,7 @@ def test_boxes_centres_and_masks_are_those_of_python(task: str, apart: float, br
     with opened(pages, browser) as page:
         page.goto(pages.server.address)
         page.wait_for_selector("body[data-ready]")
+        assert page.inner_text("h1").startswith(("Which objects", "How many objects", "What does each part"))
         page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": two_cells()})
         page.wait_for_selector("#forms .draw >> nth=1")
         for place, form in enumerate(pages.trial.forms):

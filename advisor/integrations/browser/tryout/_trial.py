@@ -49,7 +49,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class Sample:
-    """One image of the hold-out that the pick gets wrong."""
+    """One image of the hold-out on which the pick errs."""
 
     path: Path  #: where it is
     sha256: str  #: hash of the file
@@ -141,7 +141,7 @@ class RunPage:
         return _read_runtime(fetch_package(LITERT) / name) if name in members else None
 
     def samples(self) -> Iterator[Sample]:
-        """Yield images of the hold-out that the pick gets wrong, the most frequent confusions first."""
+        """Yield images of the hold-out on which the pick errs, the most frequent confusions or most errors first."""
         answers = self.forms[0].evaluation.holdout_answers
         folder = images_folder(self.run.folder)
         if answers is None:
@@ -154,9 +154,12 @@ class RunPage:
                     continue
                 said = f"{labels[one.label]} taken for {labels[one.answer]}"
                 yield Sample(folder / one.path, one.sha256, said)
+        names = dict(enumerate(labels))
         for image in answers.boxes.worst if answers.boxes else ():
-            yield Sample(folder / image.path, image.sha256, f"F1 {100 * image.f1:.0f} %")
-        for overlaid in answers.overlays.images if answers.overlays else ():
+            if image.f1 < 1:
+                said = image.describe(lambda label: names.get(label, f"class {label}"))
+                yield Sample(folder / image.path, image.sha256, said)
+        for overlaid in answers.overlays.mistaken if answers.overlays else ():
             yield Sample(folder / overlaid.path, overlaid.sha256, overlaid.result)
 
     def shown_samples(self) -> list[tuple[Sample, bytes]]:

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from advisor.core import Evaluation, UsageError
+from advisor.core import Evaluation, UsageError, plural
 from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, by_place, render_html, render_template
 from advisor.reporting import content_policy, json_for_script, trust_content
 
@@ -85,7 +85,9 @@ def render_page(facts: Mapping[str, Any], task: Page, classes: int, remark: str,
         style=trust_content(_read_asset("page.css")),
         scripts=list(map(trust_content, scripts)),
         facts=trust_content(json_for_script(facts)),
-        classes=classes,
+        title=task.title,
+        counted=f"{plural(classes, *task.counted)}." if task.counted else "",
+        bars=task.bars,
         remark=remark,
         served=bool(extra),
     )
