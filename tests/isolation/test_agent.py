@@ -45,7 +45,8 @@ def test_every_run_is_kept_with_both_clocks_at_one_thread(alone: tuple[int, dict
     assert sum(len(block["wall_ns"]) for block in single["blocks"]) >= 32
     assert all(len(block["cpu_ns"]) == len(block["wall_ns"]) for block in single["blocks"])
     assert all(block["cpu_ns"] is None for block in double["blocks"])
-    assert all(value > 0 for block in single["blocks"] for value in block["wall_ns"] + block["cpu_ns"])
+    # The CPU clock of a virtual machine once stood still for a run of some microseconds.
+    assert all(min(block["wall_ns"]) > 0 < sum(block["cpu_ns"]) for block in single["blocks"])
 
 
 def test_native_noise_does_not_reach_the_document(alone: tuple[int, dict[str, Any], str]) -> None:

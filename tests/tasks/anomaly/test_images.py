@@ -85,7 +85,7 @@ def test_a_faulty_copy_of_what_is_learnt_judges_nothing(tmp_path: Path) -> None:
     learnt = {images.groups[index] for index in images.part(Role.TRAIN).indices}
     for role in (Role.VALIDATION, Role.HOLDOUT):
         assert not learnt & {images.groups[index] for index in images.part(role).indices}
-    assert any("as near copies of them are learnt from" in note for note in images.notes)
+    assert any("as near copies are learnt from" in note for note in images.notes)
 
 
 @pytest.mark.parametrize(
