@@ -174,7 +174,7 @@ class StageError(AdvisorError):
 
     @property
     def is_crash(self) -> bool:
-        """Whether a signal ended the process."""
+        """True if a signal ended the process."""
         return self.message.startswith(self._CRASHED)
 
 

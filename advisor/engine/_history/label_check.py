@@ -1,4 +1,4 @@
-"""What a search found in the labels of its images, as its run folder has it."""
+"""Read from a run folder which labels of its images are likely wrong."""
 
 from dataclasses import dataclass
 

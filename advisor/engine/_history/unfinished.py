@@ -1,4 +1,4 @@
-"""How far a search came that has not ended, and how it is continued."""
+"""Find how far a search came that has not ended, and the command that continues it."""
 
 import shlex
 from collections import Counter

@@ -164,7 +164,7 @@ class _StageRun:
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
 
         def fill(folder: Path) -> None:
-            self._call_twice(Folders(folder, checkpoints), pause)
+            self._call_or_repeat(Folders(folder, checkpoints), pause)
             if not self._kept(folder):
                 so_far = checkpoints / SO_FAR
                 shutil.rmtree(so_far, ignore_errors=True)
@@ -200,7 +200,7 @@ class _StageRun:
                 self.materials.cache.get(self.stage.folder, inputs, partial(_copy_files, folder))
             return made
 
-    def _call_twice(self, folders: Folders, pause: Pause) -> None:
+    def _call_or_repeat(self, folders: Folders, pause: Pause) -> None:
         """Do the job; once more if it is a training whose process crashed."""
         try:
             self._call(folders, pause)

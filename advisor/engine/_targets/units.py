@@ -73,9 +73,9 @@ def compare_units(
                 break
             latencies.append(prediction)
         else:
-            here, there = latencies
-            ratios.append(there.latency.value / here.latency.value)
-            surely += _chance_of_faster(there, here) >= CONFIDENCE
+            counted, compared = latencies
+            ratios.append(compared.latency.value / counted.latency.value)
+            surely += _chance_of_faster(compared, counted) >= CONFIDENCE
     faster = sum(ratio < 1 for ratio in ratios)
     typical = median(ratios) if ratios else 0.0
     return UnitComparison(other.target.accelerator, len(ratios), faster, surely, typical)

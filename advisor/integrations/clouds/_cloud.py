@@ -200,7 +200,7 @@ class CloudConnection:
     def _wait(self, job: SentJob, stopped: Event) -> None:
         """Wait until a job is done; StageError after the limit of the settings."""
         limit = show_seconds(self.settings.upload.limit_s)
-        told = ""
+        last_state = ""
         while state := self.client.ask_state(job.name):
             left_s = job.ends_at - time.monotonic()
             if left_s <= 0:
@@ -209,9 +209,9 @@ class CloudConnection:
                     "it goes on in the cloud, and another try sends the file again: give that more time with "
                     "--cloud-limit",
                 )
-            if state != told:
+            if state != last_state:
                 self.tell(f"{self.label}: the job {job.name} is in state '{state}'; waiting at most {limit} for it")
-                told = state
+                last_state = state
             if stopped.wait(min(POLL_S, left_s)):
                 raise StageError(f"{self.label}: nobody waits for the job {job.name} any more")
 

@@ -101,7 +101,7 @@ class DeviceBenchmark(Written):
 
     @property
     def basis(self) -> str:
-        """What the latencies are predicted from, unless they were measured."""
+        """The source of predicted latencies, in words."""
         latencies = [row.latency for row in self.rows if row.latency]
         if any(latency.source.startswith(SOURCE) for latency in latencies):
             return SOURCE

@@ -139,8 +139,11 @@ class TagScores:
         known = self.truth[place]
         true = [name for name, label in zip(classes, known, strict=True) if label == 1]
         # A label of which nobody knows whether it fits is neither right nor wrong.
-        found = [name for name, label, flag in zip(classes, known, flags, strict=True) if flag and label in (0, 1)]
-        return describe_classes(true, found) or "no label, none found"
+        answered = []
+        for name, label, flag in zip(classes, known, flags, strict=True):
+            if flag and label in (0, 1):
+                answered.append(name)
+        return describe_classes(true, answered) or "no label, none found"
 
 
 def _mean_known(values: Doubles) -> Doubles:
