@@ -137,7 +137,8 @@ class _StageRun:
                     made = await self._read(cached)
                     self._tell(EventKind.CACHED)
                     return made
-            shutil.rmtree(cached, ignore_errors=True)
+                # Only one that was there: another search may have made it since, and may read it now.
+                shutil.rmtree(cached, ignore_errors=True)
         holders: list[str] = []
 
         def waits(holder: str) -> None:

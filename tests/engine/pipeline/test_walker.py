@@ -124,6 +124,18 @@ def test_a_damaged_result_counts_as_missing_and_is_made_again(tmp_path: Path, co
     assert kinds(events) == [("convert", "cached"), ("cut", "started"), ("cut", "done")]
 
 
+def test_a_result_that_another_search_has_made_since_it_was_looked_for_stays(tmp_path: Path) -> None:
+    class LookedEarlier(ArtifactCache):
+        def has(self, folder: Path) -> bool:
+            return False
+
+    walk(CONVERT, materials(tmp_path))
+    (result,) = tmp_path.rglob("convert-1/*/text")
+    made = result.stat().st_mtime_ns
+    assert walk(CONVERT, replace(materials(tmp_path), cache=LookedEarlier(tmp_path))) == "converted"
+    assert result.stat().st_mtime_ns == made
+
+
 def test_results_that_a_search_found_or_made_stay_until_it_ends_and_others_go(tmp_path: Path) -> None:
     root = tmp_path / "artifacts"
     walk(CUT, materials(root))
