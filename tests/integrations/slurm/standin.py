@@ -54,10 +54,13 @@ def states(folder: Path) -> dict[str, str]:
 def main(program: str, arguments: list[str]) -> None:
     place = Path(os.environ["STANDIN"])
     if program == "sbatch":
-        script = Path(arguments[0])
-        if "partition=closed" in script.read_text():
+        text = Path(arguments[0]).read_text()
+        if "partition=closed" in text:
             sys.exit("sbatch: error: invalid partition specified: closed")
         number = str(time.time_ns() // 1000)  # never used before: submitit remembers the states of jobs
+        # As Slurm does, keep the script: submitit moves its file as soon as this program has ended.
+        script = place / f"{number}.sh"
+        write(script, text)
         write(place / number, "PENDING")
         subprocess.Popen(
             [sys.executable, __file__, "job", number, str(script)], start_new_session=True, stdin=subprocess.DEVNULL,
@@ -65,7 +68,12 @@ def main(program: str, arguments: list[str]) -> None:
         )  # fmt: skip
         print(f"Submitted batch job {number}")
     elif program == "job":
-        run(place / arguments[0], Path(arguments[1]))
+        try:
+            run(place / arguments[0], Path(arguments[1]))
+        except BaseException:
+            # Otherwise a search would wait for this job for ever.
+            write(place / arguments[0], "FAILED")
+            raise
     elif program == "srun":
         options = {arguments[at]: arguments[at + 1] for at in range(len(arguments)) if arguments[at].startswith("--o")}
         log = options["--output"].replace("%j", os.environ["SLURM_JOB_ID"]).replace("%t", "0")
