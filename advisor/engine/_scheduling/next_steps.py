@@ -94,6 +94,7 @@ class SearchRule:
             return ()
         prospects = self.prospects
         known = prospects.belief
+        self.prices.running = tuple(begun)
         # What runs is as good as known, so its twin shows less.
         for step in begun:
             if step not in prospects.results:
@@ -102,6 +103,7 @@ class SearchRule:
             return self._choose_steps(begun)
         finally:
             prospects.belief = known
+            self.prices.running = ()
 
     def forecast_steps(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""

@@ -90,6 +90,8 @@ class TimeLimit:
 class Prices:
     """The prices of steps; ``finished`` are the stages that are done, which cost nothing more.
 
+    ``running`` are the steps that run meanwhile: until they have ended, the machine is not free for others.
+
     With a time limit, prices are those of this machine. Without one they are those of the reference machine, so that
     equal searches do equal work anywhere.
     """
@@ -100,6 +102,7 @@ class Prices:
         self._costs = CostModel(plan.workload) if time_limit is None else plan.costs
         self._stages = dict[FormStep, tuple[Stage[Any], ...]]()
         self.finished = set[Stage[Any]]()
+        self.running: tuple[FormStep, ...] = ()
 
     def stages(self, step: FormStep) -> tuple[Stage[Any], ...]:
         """Return every stage of a step, in the order of the work."""
@@ -128,6 +131,8 @@ class Prices:
         """
         if self._time_limit is None:
             return 1.0
+        # How much of a running stage is done is not known. Too much is better than nothing: it ends soon.
+        before = (*self.running, *before)
         stages = self.missing(steps, before)
         earlier = self.missing(before)
         left_s = self._time_limit.left_s() - self._takes_s(earlier)

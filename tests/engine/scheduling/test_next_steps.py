@@ -167,6 +167,17 @@ def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() ->
     assert busy.choose_steps((step,)) == ()
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_further_head_begins_if_a_fine_tuning_has_its_time_after_all_that_runs(is_done: bool) -> None:
+    cards = of_cards(PLAN, BEST, OTHER, "efficientnet_lite1_240")
+    plan = changed(cards, images=2640, validation=296, recipes=("float32",))
+    running = FormStep(CardTraining(OTHER, "head"), "float32")
+    made = told(rule(plan, 375.0), plan, **{BEST: 80.0})
+    if is_done:
+        made.prices.finished.update(made.prices.stages(running))
+    assert bool(made.choose_steps((running,))) == is_done
+
+
 def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
     plan = of_cards(HEADS, BEST, OTHER, WEAK, EXPENSIVE)
     hard = Search(plan, accuracy=lambda network: 60.0 + 10.0 * (network.card == EXPENSIVE)).finish()

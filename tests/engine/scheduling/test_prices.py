@@ -84,6 +84,8 @@ def test_work_before_a_step_leaves_it_less_time_and_prices_know_what_is_done() -
     prices = within(within(1e9).lasts_s((HEAD, other)) - 1.0)
     assert prices.share((HEAD,)) == 1.0
     assert prices.share((HEAD,), (other,)) == 0.0
+    prices.running = (other,)
+    assert prices.share((HEAD,)) == 0.0
     prices = within(600.0)
     prices.finished.update(prices.stages(HEAD))
     later = prices.later(lambda: 590.0)

@@ -34,7 +34,7 @@ from advisor.store import sha256_file
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION, _jobs as jobs
-from advisor.tflite import Suppression, append_postprocess, read, read_metadata, with_named_outputs, write_metadata
+from advisor.tflite import Suppression, append_postprocess, read_metadata, with_named_outputs, write_metadata
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
@@ -214,13 +214,3 @@ def test_images_are_captured_under_each_condition_that_leaves_objects_in_their_p
     cast = [place for place, (one, at) in enumerate(STAYING) if (one.name, at) == ("colour cast", 1.0)]
     for image, one in enumerate(plain):
         assert set(found[image * len(STAYING) + cast[0]].labels[:2]) == set(one.labels[:2])
-
-
-@pytest.mark.slow
-def test_a_fine_tuned_detector_is_another_file_than_that_of_its_head(tmp_path: Path, images: Images) -> None:
-    card = load_catalogue()["mobilenet_v1_0.25_224"].at(96)
-    given = materials(tmp_path / "cache", images, weights={card.name: None})
-    names = (HEAD, FINETUNE_TOP, FINETUNE_ALL)
-    made = [walk(DETECTION.model(card, name, Purpose.COMPARE, WORKLOAD), given) for name in names]
-    assert len({each.sha256 for each in made}) == len(names)
-    assert {len(read(each.path.read_bytes()).outputs) for each in made} == {4}
