@@ -77,11 +77,14 @@ def free_port() -> int:
 
     Test runs side by side choose different ones.
     """
-    for port in random.SystemRandom().sample(BELOW_THE_SYSTEMS_OWN, 100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-    raise AssertionError("no port is free")
+    ports = random.SystemRandom().sample(BELOW_THE_SYSTEMS_OWN, 100)
+    return next(port for port in ports if not is_open(port))
+
+
+def is_open(port: int) -> bool:
+    """Return whether a server of this machine listens at a port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _command_line(process: psutil.Process) -> str:

@@ -3,7 +3,6 @@
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.devices.debug_daemon import DebugDaemon
-from tests.processes import PATIENCE_S, end_with_parent, free_port, until
+from tests.processes import PATIENCE_S, end_with_parent, free_port, is_open, until
 from tests.requirements import skip_or_fail
 from tests.tables import read_table
 
@@ -95,14 +94,9 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     def answers() -> bool:
         if process.poll() is not None:
             skip_or_fail(f"sshd does not start here: {log.read_text()[-300:]}")
-        return listens(port)
+        return is_open(port)
 
     until(answers)
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,7 @@ def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
                 stdout=log, stderr=log, preexec_fn=end_with_parent,
             )  # fmt: skip
             try:
-                until(lambda: listens(port))
+                until(lambda: is_open(port))
                 yield
             finally:
                 server.terminate()

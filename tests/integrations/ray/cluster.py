@@ -8,7 +8,7 @@ from typing import Any
 
 from ray.cluster_utils import Cluster
 
-from tests.processes import free_port
+from tests.processes import free_port, is_open, until
 
 NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 150_000_000}
 PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
@@ -30,6 +30,9 @@ def main() -> None:
             first, second = (host, {}) if "measures" in words else ({}, host)
             cluster, head = started_head({**client, **first})
             nodes += [head, added(cluster, **second)]
+            if client:
+                # It is a process of its own, which a busy machine starts late; a search knocks only once.
+                until(lambda port=port: is_open(port))
             say(f"{cluster.address} 127.0.0.1:{port}")
         elif words == ["kill"]:
             cluster.remove_node(nodes.pop(), allow_graceful=False)
