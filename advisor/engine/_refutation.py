@@ -47,7 +47,8 @@ def sentence_of_refutation(refuted: Evaluation) -> str:
     configuration = refuted.configuration
     name = f"{configuration.card} {configuration.variant_name}"
     return (
-        f"Validation prefers {name} ({refuted.accuracy.value:.1f} %), but the hold-out refutes it "
-        f"({refuted.holdout_accuracy.value:.1f} % there): on both parts together, the pick is better. "
+        f"Left out of this comparison is {name}, which validation prefers ({refuted.accuracy.value:.1f} %): the "
+        f"hold-out refutes it ({refuted.holdout_accuracy.value:.1f} % there), and on both parts together the pick is "
+        "better. "
         "The hold-out took part in this choice, so its figure may be a little too high."
     )
