@@ -35,9 +35,6 @@ PIPE_WIDTH = 160
 NARROW = 72
 """Terminal width below which names are folded, to leave space for a figure."""
 
-SMALLEST_SPAN = 1e-9
-"""Least length of an axis of a plot."""
-
 LEAST_SPAN_X = 0.2
 LEAST_SPAN_Y = 0.02
 """The same as shares of the largest value: 2.85 and 2.86 ms are not the two ends, and 18.5 % is not at both of them."""
@@ -226,11 +223,13 @@ def _widen_ends(values: Sequence[float], share: float) -> tuple[float, float]:
     """Return the ends of an axis, apart by a share of the largest value or more, with the values in the middle."""
     low = min(values)
     high = max(values)
-    # Equal values would divide by zero.
-    missing = max(share * abs(high), SMALLEST_SPAN) - (high - low)
+    # Equal values would divide by zero, and an axis of zeros has no scale of its own.
+    missing = (share * abs(high) or 1.0) - (high - low)
     if missing <= 0:
         return low, high
-    return low - missing / 2, high + missing / 2
+    # No share and no time is below 0.
+    below = min(missing / 2, low) if low >= 0 else missing / 2
+    return low - below, high + missing - below
 
 
 Block = Heading | Paragraph | Labelled | Items | Code | DataTable | Figures | Chart | Group

@@ -29,7 +29,7 @@ from advisor.reporting._view import RunView
 
 TITLE = "What you ship today"
 UNJUDGED = "; it did not run on the hold-out"
-WORTHLESS = "Not worth shipping yet. The best so far:"
+WORTHLESS = "Not worth shipping yet"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
 FEW_IMAGES = 100
@@ -70,7 +70,7 @@ def opening_lines(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
         size = f" ({show_bytes(pick.size.value)})"
     first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
     if view.decision.feasible and is_worthless(view):
-        first = WORTHLESS
+        first = f"{WORTHLESS}. The best so far:"
     unknown = "; ".join(_unknown(view, pick))
     lines = (
         f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
@@ -183,7 +183,7 @@ def meeting_line(view: RunView) -> str:
         return ""
     start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
     if view.decision.feasible and is_worthless(view):
-        start = "No file finds enough to be shipped yet; the best is a"
+        start = "Nothing to ship yet; the best is a"
     size = "file"
     if pick.size:
         size = f"{show_bytes(pick.size.value)} file"

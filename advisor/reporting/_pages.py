@@ -48,6 +48,10 @@ RIGHT = "\u2713"
 WRONG = "\u2717"
 
 NOTHING = "nothing"
+
+MISSED = "missed: "
+WRONG_ONES = "wrong: "
+"""What the names of classes follow in the result of an image."""
 TRUE = "truth"
 
 MARK = 0.045
@@ -245,10 +249,22 @@ class Photo:
         """The result in a few words, for a row of six images: what is found and the figure are left out."""
         if self.label or self.answer:
             return f"{self.label or NOTHING} → {self.answer or NOTHING}"
+        missed = _first_of(self.result, MISSED)
+        wrong = _first_of(self.result, WRONG_ONES)
+        if missed or wrong:
+            return f"{missed or NOTHING} → {wrong or NOTHING}"
         words = self.result.replace(" taken for ", " → ")
         for rest in ("; found: ", "; mean IoU ", ", score "):
             words = words.split(rest)[0]
         return words
+
+
+def _first_of(result: str, mark: str) -> str:
+    """Return the first name behind a mark in the result of an image; empty without the mark."""
+    _, found, names = result.partition(mark)
+    if not found:
+        return ""
+    return text.shorten_name(names.partition("; ")[0].partition(", ")[0])
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:

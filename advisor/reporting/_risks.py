@@ -223,7 +223,7 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     few = {name: count for name, count in groups.items() if count < FEW_GROUPS}
     if not few:
         return
-    worst = min(few, key=lambda name: few[name])
+    worst = min(few, key=lambda name: (few[name], name))
     share = f"{_begin_sentence(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
     if len(groups) == 1:
         share = f"There are fewer than {FEW_GROUPS} groups of images"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from advisor.core import Limits, decide
+from advisor.core import Limits, OverlaidImage, Overlays, decide
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights
 from advisor.reporting import RunView
@@ -19,8 +19,10 @@ from advisor.reporting._html import render_html
 from advisor.reporting._phrases import rank_begun
 from tests.builders import present
 from tests.makers.browsers import Open, Opened, open_view, opener
+from tests.reporting import views
 from tests.reporting.test_html_images import photographed
-from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset
+from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset, with_pick
+from tests.tables import with_cases
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -216,9 +218,24 @@ def test_a_candidate_far_below_does_not_squeeze_the_others(odd_page: Opened) -> 
     assert 5.0 in [y for _, y in points_of(odd_page, "plot-latency").values()]
 
 
+def without_much(view: RunView, case: str) -> RunView:
+    """Return the run as one that gives images several labels, of which it finds few, or none if it is worthless."""
+    pick = present(view.decision.pick)
+    answers, reached = present(pick.holdout_answers), present(pick.holdout_accuracy)
+    result = "missed: ace, queen; wrong: jack, king, ten; found: nine"
+    wrong = present(answers.confidence).mistakes
+    images = tuple(OverlaidImage(row.path, row.sha256, 80, 60, result, "", "") for row in wrong)
+    answers = replace(answers, confidence=None, overlays=Overlays(images))
+    if case == "worthless":
+        reached = replace(reached, value=0.4, low=0.0, high=1.0)
+    return with_pick(view, holdout_answers=answers, holdout_accuracy=reached)
+
+
 def wordy_view(case: str, folder: Path) -> RunView:
     """Return a run whose first screen could have many words."""
     usual, running = photographed(folder), running_view()
+    if case in ("tags", "worthless"):
+        return without_much(usual, case)
     if case in NAMES:
         return with_dataset(usual, images_per_class=dict.fromkeys(NAMES[case], 60))
     if case == "one candidate":
@@ -227,15 +244,17 @@ def wordy_view(case: str, folder: Path) -> RunView:
     if case == "stopped":
         stopped = replace(present(running.insights.unfinished), running=False)
         return replace(usual, insights=Insights(unfinished=stopped))
+    wrong = replace(present(present(usual.decision.pick).holdout_accuracy), value=0.0, low=0.0, high=0.7)
     others = {"running": running, "running, no result": running_view(0), "none": empty_view()}
+    others |= {"no images": run_view(data=False), "no image is wrong": views.judged_view()}
+    others |= {"nothing fits": views.infeasible_view(), "all are wrong": with_pick(usual, holdout_accuracy=wrong)}
+    others["200 classes"] = run_view(classes=tuple(map("class {}".format, range(200))))
     return others.get(case) or with_dataset(usual, notes=(DEMO_NOTE,))
 
 
-@pytest.mark.parametrize(
-    "case", [*NAMES, "running", "running, no result", "stopped", "one candidate", "none", "demonstration"]
-)
-def test_the_first_screen_has_at_most_ninety_words_of_any_run(open_html: Open, tmp_path: Path, case: str) -> None:
-    opened = open_html(render_html(wordy_view(case, tmp_path)))
+@with_cases
+def test_the_first_screen_has_at_most_ninety_words_of_any_run(open_html: Open, tmp_path: Path, run: str) -> None:
+    opened = open_html(render_html(wordy_view(run, tmp_path)))
     for width, height in SCREENS:
         opened.page.set_viewport_size({"width": width, "height": height})
         words = opened.page.evaluate(WORDS)

@@ -179,15 +179,12 @@ def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", ["P", "LA", "CMYK", "1"])
-def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
+def test_every_mode_gives_a_thumbnail_and_what_cannot_be_read_none(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
     image(3).convert(mode).save(path)
     assert data_uri(path, THUMBNAIL)
-
-
-def test_what_cannot_be_read_gives_none(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff no")
-    assert data_uri(tmp_path / "a.jpg", THUMBNAIL) == data_uri(tmp_path / "gone.jpg", THUMBNAIL) == ""
+    path.write_bytes(b"\xff\xd8\xff no")
+    assert data_uri(path, THUMBNAIL) == data_uri(tmp_path / "gone.jpg", THUMBNAIL) == ""
 
 
 def test_a_thumbnail_of_noise_has_a_lower_quality_and_stays_small(tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(folder: Path, 
     assert first.count("<circle cx=") > first.count('class="marked"') == 1, "the pick is among the others"
     (left, right), (low, high) = Chart("", "", "", (), [("a", 2.85, 18.5), ("b", 2.86, 18.5)]).ends
     assert (right > left + 0.5, f"{low:.3g}" == f"{high:.3g}") == (True, False), "what is equal is not far apart"
+    assert Chart("", "", "", (), [("a", 2.85, 0.0), ("b", 2.86, 0.0)]).ends[1] == (0.0, 1.0)
     assert len(page) - len(plain) < 500_000
 
 

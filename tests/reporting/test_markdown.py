@@ -5,7 +5,6 @@ import unicodedata
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import example, given, strategies as st
 
 from advisor.core import ImageAnswers, Interval, Provenance, Quantity, markdown, plain
@@ -109,12 +108,9 @@ def test_cell_never_starts_as_a_formula(text: str) -> None:
     assert str(spreadsheet(text))[:1] not in ("=", "+", "-", "@", "\t", "\r")
 
 
-@pytest.mark.parametrize(("value", "shown"), [(-0.03, "0.0"), (0.0, "0.0"), (-0.3, "-0.3")])
-def test_a_loss_that_rounds_to_zero_has_no_sign(value: float, shown: str) -> None:
-    assert points(Quantity(value, "points", Provenance.MEASURED)) == shown
-
-
-def test_a_share_has_its_interval_in_percent_and_other_values_as_many_digits_as_wanted() -> None:
+def test_a_loss_that_rounds_to_zero_has_no_sign_and_a_share_has_its_interval_in_percent() -> None:
+    losses = [Quantity(value, "points", Provenance.MEASURED) for value in (-0.03, 0.0, -0.3)]
+    assert list(map(points, losses)) == ["0.0", "0.0", "-0.3"]
     auroc = Interval(0.831, 0.792, 0.864)
     assert share(auroc) == "83.1 (79.2\u201386.4)"
     assert bounds(auroc, 2) == "0.83 (0.79\u20130.86)"
