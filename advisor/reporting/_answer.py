@@ -15,10 +15,11 @@ from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
+from advisor.reporting._first_lines import FirstLines, fit_first_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, describe_limits, leave_out_said, shortlist, verdict, wrong_labels
-from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, is_worthless, list_risks, list_warnings
-from advisor.reporting._steps import ALSO, command_words, is_int8_next, list_rest, next_step, next_steps, step_blocks
+from advisor.reporting._risks import Risk, is_worthless, list_risks, list_warnings
+from advisor.reporting._steps import ALSO, command_words, list_rest, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
 MEMORY_WIDTH = 100
@@ -79,9 +80,9 @@ def print_answer(
     console = console or blocks.default_console()
     for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
         blocks.show([Paragraph(remark, "warn"), Paragraph("")], console)
-    first = list(first_lines(view))
+    first = fit_first_lines(view, console)
     # Without a figure there are no first lines: then the verdict stands for them.
-    lines = first if first or not brief else islice(_sentences(view), 1)
+    lines = first.list_blocks() if first.opening or not brief else islice(_sentences(view, first), 1)
     blocks.show(lines, console)
     if brief:
         return
@@ -89,38 +90,11 @@ def print_answer(
         shown = choose_rows(view, shortlist(view, figures.find_holdout_rival(view)), rows)
         nothing = Text("No row passes the filter.", style="yellow")
         blocks.write([Text(), _fit_table(view, console, shown) if shown else nothing, Text()], console)
-    blocks.show(_sentences(view), console)
+    blocks.show(_sentences(view, first), console)
 
 
-def first_lines(view: RunView) -> Iterator[Block]:
-    """Yield what stands above the table: the lines of every answer, the main risk, and the next step."""
-    lines = opening_lines(view, step_follows=is_int8_next(view))
-    for number, line in enumerate(lines):
-        # A path that is broken cannot be copied.
-        yield Paragraph(line, "" if number else "strong whole")
-    if lines:
-        yield from filter(None, (_main_risk(view, lines), next_step(view)))
-
-
-def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
-    """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low."""
-    pick_risks = list_risks(view, view.decision.pick) if view.decision.pick else ()
-    stated = " ".join(lines)
-    # The lines above name the device and other risks already.
-    new = []
-    for risk in pick_risks:
-        if risk.name != NOT_YOUR_DEVICE and risk.text not in stated:
-            new.append(risk)
-    high = [risk for risk in new if risk.warns]
-    main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
-    if main is None:
-        return None
-    more = f" ({len(high) - 1} more below)" if len(high) > 1 else ""
-    return Labelled(f"Risk, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")
-
-
-def _sentences(view: RunView) -> Iterator[Block]:
-    """Yield what the terminal says below the table."""
+def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
+    """Yield what the terminal says below the table, which has the lines ``first`` above it."""
     decision = view.decision
     dataset = view.dataset
     if decision.feasible:
@@ -148,11 +122,11 @@ def _sentences(view: RunView) -> Iterator[Block]:
     for part in report_parts().values():
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
-    lines = opening_lines(view)
-    said = _main_risk(view, lines) if lines else None
+    for line in first.left_out:
+        yield Paragraph(line)
     # What stands beside the accuracy above the table, such as copies in a split, is said once.
-    opening = " ".join(lines)
-    yield from filter(None, (leave_out_said(block, said, opening) for block in list_warned_blocks(view)))
+    opening = " ".join(first.opening)
+    yield from filter(None, (leave_out_said(block, first.risk, opening) for block in list_warned_blocks(view)))
     yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 
 from advisor.core import (
     FLOAT,
@@ -54,11 +55,14 @@ REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flags
 code of a bundle uses."""
 
 
-def opening_lines(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
+def opening_lines(
+    view: RunView, step_follows: bool = False, phones: int = len(REFERENCES), reasons: bool = True
+) -> tuple[str, ...]:
     """Return the lines that every form of an answer begins with; none without a pick.
 
     They are the file to ship, how often it is right, how long it takes, what was not made of it, and what is not known.
-    What was not made is left out if the next step, which makes it, ``step_follows``.
+    What was not made is left out if the next step, which makes it, ``step_follows``. The latency is predicted on the
+    first ``phones``. With ``reasons``, the lines say why networks were not tried.
     """
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None:
@@ -71,11 +75,11 @@ def opening_lines(view: RunView, step_follows: bool = False) -> tuple[str, ...]:
     first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
     if view.decision.feasible and is_worthless(view):
         first = f"{WORTHLESS}. The best so far:"
-    unknown = "; ".join(_unknown(view, pick))
+    unknown = "; ".join(_unknown(view, pick, reasons))
     lines = (
         f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
         " ".join(filter(None, (_right(view, pick), _leaks(view)))),
-        _time(view, pick),
+        _time(view, pick, phones),
         "" if step_follows else _explain_compression(view, pick),
         f"Not known: {unknown}." if unknown else "",
     )
@@ -240,8 +244,8 @@ def _leaks(view: RunView) -> str:
     return ""
 
 
-def _time(view: RunView, pick: Evaluation) -> str:
-    """Return the latency on the device of the question; beside this machine, that of two phones."""
+def _time(view: RunView, pick: Evaluation, count: int) -> str:
+    """Return the latency on the device of the question; beside this machine, that of the first ``count`` phones."""
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
     machine = text.name_place(target.device)
@@ -252,7 +256,7 @@ def _time(view: RunView, pick: Evaluation) -> str:
     if pick.contended:
         busy = f" while other programs used it{f' ({clock})' if clock else ''}"
     phones = {}
-    for (unit, phone), latency in _on_reference_phones(view).items():
+    for (unit, phone), latency in islice(_on_reference_phones(view).items(), count):
         phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
     known = {**phones, (_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
@@ -291,8 +295,8 @@ def _latency(latency: Quantity) -> str:
     return f"{show_ms(latency.value)}{ends} {latency.provenance}"
 
 
-def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
-    """Say what a reader may take for known and is not."""
+def _unknown(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:
+    """Say what a reader may take for known and is not, with the ``reasons`` why networks were not tried."""
     if view.only_here:
         held = "the budget was checked" if view.limits.latency_ms else "all was measured"
         yield f"the latency on your device ({held} here; name yours: --device)"
@@ -303,9 +307,9 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     tried = {row.configuration.card for row in view.ok} - {*without}
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
-        more = f"; {_explain_missing(without)}" if without else ""
+        more = f"; {_explain_missing(without)}" if without and reasons else ""
         late = len(planned) - len(tried) - len(without)
-        reached = f"{len(tried)} tried, {late} not reached" if late else f"{len(tried)} tried"
+        reached = f"{len(tried)} tried, {late} not reached" if late and reasons else f"{len(tried)} tried"
         yield f"{len(planned) - len(tried)} of {len(planned)} networks ({reached}{more})"
 
 
