@@ -84,14 +84,9 @@ def test_hostile_names_reach_no_shell(connection: AdbConnection, phone: Phone, m
     assert not trap.exists()
 
 
-@pytest.mark.parametrize("serial", ["-s", "a b", "x;y", "", "$(touch x)", "a\nb"])
-def test_what_is_no_serial_is_refused(tmp_path: Path, serial: str) -> None:
-    must_fail(UsageError, "is not a valid serial", AdbConnection, serial, tmp_path)
-
-
-@pytest.mark.parametrize("cores", ["f0; reboot", "0x7", "-1", "123456789"])
-def test_what_is_no_mask_is_refused(tmp_path: Path, cores: str) -> None:
-    must_fail(UsageError, "is not a mask", AdbConnection, "emulator-5554", tmp_path, cores=cores)
+@with_cases
+def test_what_is_no_serial_or_no_mask_is_refused(tmp_path: Path, serial: str, cores: str, words: str) -> None:
+    must_fail(UsageError, words, AdbConnection, serial, tmp_path, cores=cores)
 
 
 def test_a_device_not_attached_is_named_with_the_others(connection: AdbConnection, phone: Phone, model: Path) -> None:

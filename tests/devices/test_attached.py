@@ -5,7 +5,7 @@ from pathlib import Path
 
 from advisor.core import StageError, UsageError
 from advisor.devices import ConnectionSettings, Profiles
-from advisor.devices._connections.attached import ANY_PHONE, TWICE, find_serial, parse_answers, read_phone, states_of
+from advisor.devices._connections.attached import ANY_PHONE, find_serial, parse_answers, read_phone
 from advisor.devices._connections.tool import check_tool, find_tool
 from advisor.devices._profiles.attached import describe_phone
 from tests.builders import must_fail
@@ -38,23 +38,16 @@ def test_without_a_phone_the_steps_to_attach_one_are_named(adb_server: None) -> 
     assert "USB debugging" in refused.hint
 
 
-def test_two_phones_with_one_serial_are_a_state_of_their_own() -> None:
-    assert states_of("List of devices attached\n0123\tdevice\n0123\tdevice\n") == {"0123": TWICE}
-
-
 def test_a_phone_that_does_not_answer_is_an_error(phone: Phone) -> None:
     phone.daemon.vanish_on = "getprop"
     must_fail(StageError, "does not answer as a phone does", read_phone, phone.serial)
 
 
-def test_a_known_phone_keeps_its_measurements(profiles: Profiles) -> None:
+def test_a_known_phone_keeps_its_measurements_and_of_two_variants_the_chip_tells(profiles: Profiles) -> None:
     profile = describe_phone(replace(NOTHING, model="SM-S921U"), profiles, CONNECTION)
     assert profile.name == "galaxy-s24"
     assert profile.measurements == profiles["galaxy-s24"].measurements
     assert {target.name for target in profiles["galaxy-s24"].targets} < {target.name for target in profile.targets}
-
-
-def test_of_two_variants_the_one_with_the_phones_chip_is_taken(profiles: Profiles) -> None:
     attached = replace(NOTHING, model="Galaxy S21", soc=("Exynos 2100",))
     assert describe_phone(attached, profiles, CONNECTION).name == "galaxy-s21-exynos-2100"
 

@@ -82,17 +82,14 @@ def test_integers_gain_from_a_dot_product() -> None:
     assert arithmetic_of("ai-edge-litert", "float16") == "float16"
 
 
-def test_a_core_without_a_clock_gets_its_usual_one() -> None:
-    assert vector(device("A53", mhz=None)) == vector(device("A53", mhz=1500))
-
-
 def test_little_cores_run_where_the_target_says_so(profiles: Profiles) -> None:
     profile = profiles["orange-pi-5"]
     running = [running_cores(profile, profile.target(f"ncnn-cpu-x4{end}")) for end in ("", "-little")]
     assert [{core.name for core, _ in cores} for cores in running] == [{"Cortex-A76"}, {"Cortex-A55"}]
 
 
-def test_an_unknown_processor_or_number_of_threads_has_no_speed(profiles: Profiles) -> None:
+def test_a_core_without_a_clock_has_its_usual_speed_and_an_unknown_processor_none(profiles: Profiles) -> None:
+    assert vector(device("A53", mhz=None)) == vector(device("A53", mhz=1500))
     unknown = device("Maker X1")
     assert target_vector(unknown, unknown.target(), "float32") is None
     target = DeviceTarget("onnxruntime-cpu-x1-unstated-threads", "onnxruntime", "cpu")
@@ -130,13 +127,10 @@ def test_a_microcontroller_keeps_weights_in_flash_and_its_runtime_more_than_aren
     assert older.value == found.arena_bytes
 
 
-def test_an_accelerator_s_driver_is_not_known(found: FileFeatures) -> None:
+def test_of_an_accelerator_s_driver_and_weights_that_nobody_read_no_memory_is_known(found: FileFeatures) -> None:
     memory = present(predict_memory(found, "npu"))
     assert memory.value == found.arena_bytes + found.weight_bytes
     assert (memory.low, memory.high) == (None, None)
-
-
-def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> None:
     assert predict_memory(replace(found, weight_bytes=0), "cpu") is None
 
 

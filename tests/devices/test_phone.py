@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import advisor
 from advisor import devices
 from advisor.core import UsageError
 from advisor.devices._phone import NETWORK
@@ -24,9 +25,9 @@ case "$*" in *use_gpu=true*) cat {0}/gpu;; *use_nnapi=true*) cat {0}/npu;; *) ca
 
 
 def test_an_attached_phone_is_added_with_what_each_unit_ran(
-    phone: Phone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    phone: Phone, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The NPU takes operators and then falls back, as on phones without a driver."""
+    """The NPU takes operators and then falls back, as on phones without a driver. A file needs no profile."""
     monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "settings"))
     write_facts(phone.root, PIXEL_8)
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
@@ -34,6 +35,8 @@ def test_an_attached_phone_is_added_with_what_each_unit_ran(
         (tmp_path / unit).write_text(text)
     tool = tmp_path / "benchmark_model"
     tool.write_text(TOOL.format(tmp_path))
+    benchmark = advisor.benchmark_device(model, adb="usb", benchmark_model=tool, accelerator="gpu")
+    assert (benchmark.device, present(benchmark.rows[0].latency).value) == ("pixel-8", 11.85)
     added = devices.add_phone(benchmark_model=tool)
     rows = [(timing.target, timing.form, timing.latency_ms, timing.placement) for timing in added.timings]
     assert rows == [

@@ -84,9 +84,7 @@ def test_a_profile_without_targets_cores_and_known_soc_is_refused(tmp_path: Path
     must_fail(UsageError, r"ours.yaml:1: the key 'targets' is missing", read_profile, path)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "---", "Redmi 13 5G", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8", "Host", "HOST:ONNXRUNTIME"]
-)
+@with_cases
 def test_a_name_of_nothing_is_unknown(profiles: Profiles, name: str) -> None:
     refused = must_fail(UsageError, "unknown device", profiles.profile, name)
     assert "\x1b" not in refused.message + refused.hint

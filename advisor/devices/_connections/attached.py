@@ -36,6 +36,7 @@ _STATES = {
     "bootloader": ("runs its boot loader", "start it normally: fastboot reboot"),
     "rescue": ("runs its rescue system", "start it normally: adb reboot"),
     "connecting": ("is being connected", "try again in some seconds"),
+    "detached": ("was handed to other programs: 'detached'", "take it back: adb attach"),
     "host": ("is not in the state of a phone: 'host'", "unplug it, and plug it in again"),
     TWICE: ("is attached twice, or two phones have this serial", "unplug all but one"),
 }

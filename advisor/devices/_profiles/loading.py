@@ -76,6 +76,17 @@ class Profiles(dict[str, DeviceProfile]):
             profile = predicted if predicted and predicted.has_target(target) else profile
         return profile, profile.target(target)
 
+    def describe_attached(self, connection: ConnectionSettings) -> DeviceProfile:
+        """Return the profile of a phone that is attached over adb, by what it says of itself.
+
+        UsageError: the phone cannot be used, or its processor is not known. StageError: it does not answer.
+        """
+        from advisor.devices._connections.attached import read_phone
+        from advisor.devices._profiles.attached import describe_phone
+
+        phone = read_phone(connection.address)
+        return describe_phone(phone, self, replace(connection, address=phone.serial))
+
     def require_installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
         """Return a device and a target, by default one for ``.tflite`` files; refuse a runtime that is missing."""
         profile, target = prefer_tflite(selector, *self.select(selector))

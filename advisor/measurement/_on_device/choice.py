@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from advisor.core import HOST, UsageError, nearest
 from advisor.devices import (
@@ -54,9 +54,14 @@ def benchmark_device(
     _check(device, accelerator, settings)
     # An unknown effort is refused before a device or a cloud is asked for anything.
     effort_named(effort)
-    if device in ("", HOST):
+    known = load_known_devices(profiles)
+    if _is_attached(settings, device):
+        profile = known.describe_attached(settings)
+        target = profile.target()
+    elif device in ("", HOST):
         return benchmark_on_gpu(models, effort, tell)
-    profile, target = load_known_devices(profiles).select(device)
+    else:
+        profile, target = known.select(device)
     runtime = require_runtime(profile)
     if profile.kind == "microcontroller":
         profile, target = prefer_tflite(device, profile, target)
@@ -75,6 +80,11 @@ def benchmark_device(
     return benchmark_on_device(
         models, profile, target, connection, device_predictor, threads, effort, tell, keeps_prediction=in_cloud
     )
+
+
+def _is_attached(settings: ConnectionSettings | None, device: str) -> TypeGuard[ConnectionSettings]:
+    """Return whether the device is the phone that ``--adb`` alone names: it says itself what it is."""
+    return not device and settings is not None and settings.way == "adb"
 
 
 def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:
@@ -109,10 +119,11 @@ def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
             f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
         )
-    if device not in ("", HOST):
+    if device not in ("", HOST) or _is_attached(settings, device):
         return
     if settings is not None:
-        raise UsageError("--ssh and --adb need the name of a device", "add --device NAME")
+        hint = "add --device NAME; without it, --adb alone asks the phone what it is"
+        raise UsageError("--ssh and --adb need the name of a device", hint)
     if accelerator in ("npu", "tpu"):
         raise UsageError(
             f"advisor cannot measure the {accelerator} of this machine",
