@@ -67,3 +67,9 @@ def test_devices_are_listed_and_the_nearest_is_named(aihub: AiHub) -> None:
     (phone,) = devices.list_devices(cloud="aihub")
     assert (phone.name, phone.soc) == (DEVICE, "Qualcomm Snapdragon 8 Gen 3")
     must_fail(UsageError, "did you mean 'Samsung Galaxy S24'", devices.show, "aihub:Galaxy S24 Plus")
+
+
+def test_without_a_token_its_place_is_named(aihub: AiHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QAIHUB_CLIENT_INI", str(tmp_path / "none.ini"))
+    refused = must_fail(UsageError, "none.ini not found", devices.show, "aihub:Our Phone")
+    assert "qai-hub configure --api_token" in refused.hint

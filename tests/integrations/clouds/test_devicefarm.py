@@ -67,6 +67,12 @@ def test_devices_are_listed_and_the_nearest_is_named(devicefarm: DeviceFarm) -> 
     must_fail(UsageError, "did you mean 'Google Pixel 8'", devices.show, "devicefarm:Google Pixel 9")
 
 
+def test_without_keys_their_place_is_named(devicefarm: DeviceFarm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "none")
+    refused = must_fail(UsageError, "profile .none. could not be found", devices.show, "devicefarm:Our Phone")
+    assert "aws configure" in refused.hint
+
+
 def test_a_farm_that_says_nothing_is_not_waited_for(devicefarm: DeviceFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.devices._connections.clouds.ASK_S", 0.0)
     refused = must_fail(UsageError, "AWS Device Farm did not answer within 0 s", devices.show, "devicefarm:Our Phone")
