@@ -9,6 +9,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from http.client import HTTPConnection
 from io import BytesIO
@@ -23,7 +24,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from advisor.core import Provenance, UsageError
+from advisor.core import ImageAnswers, Provenance, UsageError
 from advisor.engine import load_run
 from advisor.exporting import Answerer
 from advisor.integrations.browser import LITERT
@@ -31,7 +32,7 @@ from advisor.integrations.browser.agent import GPU, SOFTWARE
 from advisor.integrations.browser.tryout import _phone as phone
 from advisor.integrations.browser.tryout._app import PageRoutes
 from advisor.integrations.browser.tryout._command import try_run
-from advisor.integrations.browser.tryout._photographs import Keeper
+from advisor.integrations.browser.tryout._photographs import Keeper, describe_weakness
 from advisor.integrations.browser.tryout._timings import PostedDevice, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.store import RunFolder
@@ -165,7 +166,7 @@ def test_only_so_many_requests_are_answered(client: Client) -> None:
     assert [client.get(f"{client.access.root}/files/7.tflite").status_code for _ in range(101)][-2:] == [404, 429]
 
 
-def test_a_photograph_is_kept_with_class_and_group_and_without_what_else_is_in_its_file(
+def test_a_photograph_is_kept_with_its_class_alone_and_the_weakest_class_asked_for_first(
     pages: PageRoutes, tmp_path: Path
 ) -> None:
     pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
@@ -188,6 +189,14 @@ def test_a_photograph_is_kept_with_class_and_group_and_without_what_else_is_in_i
     assert row.split(",")[2].startswith("Chrome on Pixel 8 2")
     again = Keeper.of(tmp_path / "photographs", pages.trial, print)
     assert (again.rows, again.command.split()[-1]) == (pages.keeper.rows, str(again.folder / "photographs.csv"))
+    pick = pages.trial.forms[0]
+    answers = ImageAnswers(confusion=((9, 1, 0), (0, 5, 5), (0, 0, 10)))
+    weak = replace(pick, evaluation=replace(pick.evaluation, holdout_answers=answers))
+    counts = replace(pages.trial.run, dataset={"pictures_per_class": {"red": 40, "green": 41}})
+    assert describe_weakness(replace(pages.trial, forms=(weak,), run=counts), again) == (
+        "Photograph 'green' first: 5 of 10 right (24 to 76 %); 123 more photographs of it would halve this range; "
+        "0 kept so far."
+    )
 
 
 def two_things(kind: str, colour: tuple[int, int, int]) -> bytes:

@@ -168,4 +168,7 @@ def describe_weakness(page: RunPage, keeper: Keeper) -> str:
     share = Interval.wilson(first.right, first.images)
     count = sum(label == first.label for label, _ in keeper.rows.values())
     counted = f"{first.right} of {first.images} right ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
-    return f"Photograph '{first.label}' first: {counted}; {count} kept so far."
+    # Each part of the split gets its share of new photographs, and four times as many images halve an interval.
+    more = 3 * int(page.run.dataset.get("pictures_per_class", {}).get(first.label, 0))
+    wanted = f"{more} more photographs of it would halve this range; " if more else ""
+    return f"Photograph '{first.label}' first: {counted}; {wanted}{count} kept so far."
