@@ -131,7 +131,7 @@ def test_of_the_pick_only_the_platforms_asked_for_are_written_by_default(trained
     assert made.evaluation == load_run(trained.path).decision.pick
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
     assert "ios/Classifier.swift" in made.files
-    assert not any(name.startswith(("android", "python", "edgetpu")) for name in made.files)
+    assert not any(name.startswith(("android", "python", "edgetpu", "web")) for name in made.files)
     with pytest.raises(UsageError, match="targets: unknown 'andriod' .did you mean 'android'"):
         export(trained.path, tmp_path / "other", targets=("andriod",))
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import re
+import signal
 import socket
 import ssl
+import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
 from http.client import HTTPConnection
 from io import BytesIO
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -39,6 +40,7 @@ from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
+from benchmarks.hostile_surfaces.tryout import list_requests, send
 from tests.builders import must_fail, present
 from tests.integrations.browser.tried import (
     TOKEN,
@@ -47,6 +49,7 @@ from tests.integrations.browser.tried import (
     read_posted,
     served,
     shorten_timings,
+    time_files,
     write_tried_run,
 )
 from tests.integrations.serve.client import Client
@@ -114,48 +117,15 @@ def test_results_that_cannot_be_are_refused(client: Client) -> None:
         assert (answer.status_code, said in answer.text) == (400, True), (place, value, answer.text)
 
 
-def test_requests_of_others_are_refused(client: Client) -> None:
-    for method, path, headers, status in read_table(__file__, "requests.yaml"):
-        own = client.own.removeprefix("http://")
-        stated = {name: value.replace("{own}", own) for name, value in headers.items()}
-        below = path[1:] if path.startswith("//") else f"{client.access.root}{path}"
-        whole = below.replace("{token}", TOKEN).replace("{short}", TOKEN[:-1])
-        assert client.request(method, whole, headers=stated).status_code == status, (method, path)
-
-
-def hostile_cases() -> Iterator[tuple[str, str, bytes, dict[str, str], int]]:
-    """Yield requests made from good ones: method, path, body, further headers, and the status of the answer."""
-    letters = (TOKEN[:place] + "u" + TOKEN[place + 1 :] for place in range(len(TOKEN)))
-    for token in (*letters, *(TOKEN[:length] for length in range(0, len(TOKEN), 4)), TOKEN.upper(), f"{TOKEN}t"):
-        yield "GET", f"/{token}/", b"", {}, 403
-    hosts = ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", "[::]", "2130706433", "a b")
-    for host, port in product(hosts, ("", ":8000", ":80", ":8000@evil.example")):
-        yield "GET", "{root}/", b"", {"host": f"{host}{port}"}, 403
-    good = json.dumps(read_posted())
-    for place in range(0, len(good), len(good) // 40):  # of a phone that goes away half-way
-        yield "POST", "{root}/timings", good[:place].encode(), {}, 400
-    fields = ("form", "threads", "runtime_ms", "load_ms", "first_ms")
-    places: list[list[Any]] = [["device", "cores"], *(["series", one, name] for one in (0, 1) for name in fields)]
-    places += [["series", 0, "blocks", block, "elapsed_ms"] for block in range(8)]
-    places += [["series", 1, "blocks", 0, "times", one] for one in range(3)]
-    for (*path, name), value in product(places, ("NaN", "Infinity", "-1", "1e400", '"1"', "null", "{}", "-1e-9")):
-        posted: Any = read_posted()
-        reduce(lambda part, key: part[key], path, posted)[name] = "PLACE"
-        yield "POST", "{root}/timings", json.dumps(posted).replace('"PLACE"', value).encode(), {}, 400
-
-
 def test_hundreds_of_hostile_requests_change_nothing(run: RunFolder) -> None:
     require_runtime(LITERT)
     pages = pages_of(run, 5000)
     client = Client(pages.app(), pages.server)
     before = sorted(run.path.parent.rglob("*"))
-    cases = list(hostile_cases())
-    for method, path, body, headers, status in cases:
-        own = {"origin": client.own} if method == "POST" else {}
-        answer = client.request(
-            method, path.replace("{root}", client.access.root), headers={**own, **headers}, content=body
-        )
-        assert answer.status_code == status, (method, path, body[-90:], headers, answer.text)
+    cases = [*read_table(__file__, "requests.yaml"), *list_requests()]
+    for method, path, headers, status, *content in cases:
+        answer = send(client, method, path, headers, *content)
+        assert answer.status_code == status, (method, path, headers, content, answer.text)
     assert len(cases) >= 300
     assert sorted(run.path.parent.rglob("*")) == before
     assert client.change("/timings", json.dumps(read_posted()).encode()).status_code == 200
@@ -286,9 +256,47 @@ def test_the_page_answers_and_times_on_a_small_screen(pages: PageRoutes, browser
         assert page.locator("#forms li b").all_inner_texts() == ["blue", "blue"]
         assert page.inner_text("#agree") == "All files give the same answer."
         shorten_timings(page)
-        page.click("#time")
-        until(lambda: page.inner_text("#timed").startswith("Written"))
+        time_files(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")  # as on a phone that is locked
+        page.click("#time")
+        until(lambda: page.is_enabled("#time"))
+        assert page.inner_text("#timed").startswith(
+            "The phone was locked, or another page lay over this one: keep this"
+        )
+
+
+def test_a_browser_without_simd_or_camera_is_told_what_to_do(pages: PageRoutes, browser: Browser) -> None:
+    flags = [flag for flag in FLAGS if "fake-ui" not in flag]  # which allows the camera
+    old = "--js-flags=--no-enable-sse4-1"  # without it, V8 has no SIMD
+    strict = browser.browser_type.launch(executable_path=chromium(), args=[*flags, old])
+    with opened(pages, strict) as page:
+        page.goto(pages.server.address)
+        page.wait_for_selector("#status.bad")
+        assert page.inner_text("#status").startswith("This browser cannot run the model")
+        page.evaluate("startCamera()")
+        assert page.inner_text("#status").startswith("The camera cannot be used (NotAllowedError). Take a photo")
+    strict.close()
+
+
+def test_the_command_serves_phones_until_ctrl_c(run: RunFolder, tmp_path: Path, starts_processes: None) -> None:
+    """A refused certificate ends nothing, a taken port is named, and who scans the code twice has the page twice."""
+    require_runtime(LITERT)
+    command = [sys.executable, "-m", "advisor", "try", str(run.path), "--phone", "--address=127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        address = present(process.stdout).readline().strip()
+        port = urlsplit(address).port or 0
+        with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            urlopen(address, timeout=PATIENCE_S)
+        trusting = ssl.create_default_context()
+        trusting.check_hostname = False
+        trusting.verify_mode = ssl.CERT_NONE
+        assert [urlopen(address, timeout=PATIENCE_S, context=trusting).status for _ in range(2)] == [200, 200]
+        said = f"--port: {port} cannot be used .Address already in use"
+        assert "free one" in must_fail(UsageError, said, try_run, str(run.path), no_browser=True, port=port).hint
+        process.send_signal(signal.SIGINT)
+        said = present(process.stderr).read()
+    assert (process.returncode, "choose Advanced, then Proceed" in said, "Traceback" in said) == (0, True, False)
 
 
 @pytest.mark.parametrize(("task", "apart"), [(DETECTION.name, 1e-5), (COUNTING.name, 0.0121), (SEGMENTATION.name, 0.0)])
@@ -329,8 +337,7 @@ def test_webgpu_times_the_files_that_it_runs_whole(browser: Browser, tmp_path: P
         page.wait_for_selector("body[data-ready]")
         for software, said in ((False, ["software renderer"] * 2), (True, ["float32\n", "INT8 is not supported"])):
             shorten_timings(page, software=software, most_threads=1)
-            page.click("#time")
-            until(lambda: page.inner_text("#timed").startswith("Written") and page.is_enabled("#time"))
+            time_files(page)
             rows = [row for row in page.locator("#times li").all_inner_texts() if "WebGPU;" in row]
             assert [words in row for words, row in zip(said, rows, strict=True)] == [True, True], rows
     with_gpu.close()

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from advisor.cli import _server as server
-from advisor.core import UsageError
 from advisor.integrations.serve import COMMAND, _command as command
 from tests.builders import present
 from tests.processes import PATIENCE_S
@@ -22,16 +21,6 @@ from tests.tables import read_table
 
 OUT = read_table(__file__, "texts.yaml")["paths_out"]
 """Paths that would lead out of the folder."""
-
-
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(UsageError, match=f"--port: {port} cannot be used .Address already in use") as refused:
-            command.start(tmp_path, port, print)
-    assert "free one" in refused.value.hint
 
 
 def answer(address: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:

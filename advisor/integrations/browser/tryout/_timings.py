@@ -111,6 +111,7 @@ class Recorder:
         check_timings(posted, self.trial, time.monotonic() - self.started)
         device = name_device(posted.device)
         timings = _timings_of(posted, self.trial)
+        _require_steady(timings, posted, self.trial)
         measured = []
         for series, timing in zip(posted.series, timings, strict=True):
             measured.append((self.trial.forms[series.form].evaluation, series.accelerator, timing))
@@ -125,8 +126,7 @@ class Recorder:
             assert latency is not None, "it was measured"
             verdict = evaluation.timing.verdict_reason if evaluation.timing else ""
             value = show_ms(latency.value)
-            unit = WEBGPU if series.accelerator == GPU else plural(series.threads, "thread")
-            remark = f"{unit}; {verdict}"
+            remark = f"{_name_unit(series)}; {verdict}"
             rows.append({"form": series.form, "value": value, "remark": remark})
             figures.append(f"{evaluation.configuration.compression} {value} ({remark})")
         self.tell(f"{device}: {', '.join(figures)}")
@@ -167,6 +167,21 @@ def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
             _check_block(block, least_ms)
             total_ms += block.elapsed_ms
     _require(total_ms <= 1e3 * age_s, f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old")
+
+
+def _require_steady(timings: Sequence[Timing], posted: PostedTimings, trial: RunPage) -> None:
+    """Refuse the timings of a phone that slowed down, as those of every other device: UsageError."""
+    for series, timing in zip(posted.series, timings, strict=True):
+        if timing.throttled:
+            form = trial.forms[series.form].evaluation.configuration.compression
+            raise UsageError(
+                f"not kept: {form} on {_name_unit(series)} was {timing.throttled}",
+                "let the phone cool down, close other apps, and time the files again",
+            )
+
+
+def _name_unit(series: PostedSeries) -> str:
+    return WEBGPU if series.accelerator == GPU else plural(series.threads, "thread")
 
 
 def _least_ms(series: PostedSeries, trial: RunPage) -> float:

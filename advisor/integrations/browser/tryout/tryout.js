@@ -2,6 +2,7 @@
 // that are kept. It stands before page.js, whose names it uses once the page is there.
 
 const BAD = 'The server does not answer. Start it again: advisor try';
+const HIDDEN = 'The phone was locked, or another page lay over this one: keep this page open, and time the files again.';
 
 // Return the answer of the server to a request, as JSON; an Error with its reason if it refuses.
 async function asked(name, options = {}) {
@@ -169,15 +170,37 @@ async function timed(unit, refused, tell) {
   return series.map(({posted}) => posted);
 }
 
+// Return what a function returns, with the screen on; an Error if the page was hidden meanwhile: phones slow such pages down.
+async function whileShown(work) {
+  let hidden = document.hidden;
+  const notice = () => { hidden ||= document.hidden; };
+  document.addEventListener('visibilitychange', notice);
+  const lock = await navigator.wakeLock?.request('screen').catch(() => null); // a phone that saves energy refuses it
+  try {
+    const result = await work();
+    if (hidden) throw new Error(HIDDEN);
+    return result;
+  } finally {
+    document.removeEventListener('visibilitychange', notice);
+    lock?.release();
+  }
+}
+
+// Time all files on each unit. Returns the series, and what WebGPU could not run.
+async function timedOnUnits(tell) {
+  const series = [];
+  const refused = [];
+  for (const unit of unitsHere()) {
+    series.push(...await timed(unit, refused, (text) => tell(`${unit.title}, ${text} ...`)));
+  }
+  return {series, refused};
+}
+
 async function timeFiles() {
   const tell = (text) => { part('timed').textContent = text; };
   part('time').disabled = true;
   try {
-    const series = [];
-    const refused = [];
-    for (const unit of unitsHere()) {
-      series.push(...await timed(unit, refused, (text) => tell(`${unit.title}, ${text} ...`)));
-    }
+    const {series, refused} = await whileShown(() => timedOnUnits(tell));
     const {times, said} = await asked('timings', {method: 'POST', body: JSON.stringify({device: await deviceOf(), series})});
     const rows = [...times, ...refused.map(({form, reason}) => ({form, value: 'no result', remark: `WebGPU; ${reason}`}))];
     part('times').replaceChildren(...rows.map(({form, value, remark}) => line(forms[form].name, forms[form].picked, value, remark)));

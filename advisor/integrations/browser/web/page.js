@@ -30,6 +30,11 @@ const RELAXED = [
   128, 2, 11,
 ];
 
+// The same with the instructions i8x16.splat and i8x16.popcnt: browsers without any SIMD refuse it.
+const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
+const TOO_OLD = 'This browser cannot run the model, because its WebAssembly has no SIMD. Update it, or use another one: '
+  + 'Chrome 91, Firefox 89, Safari 16.4 and later have it.';
+
 // Return the runtime and the content of each file, from scripts beside this page.
 async function scriptsBeside() {
   const runtime = WebAssembly.validate(new Uint8Array(RELAXED)) ? 'runtime.js' : 'runtime_compat.js';
@@ -39,6 +44,7 @@ async function scriptsBeside() {
 
 // Load the runtime and the files. A page from a server has its own `filesOfServer`.
 async function start() {
+  if (!WebAssembly.validate(new Uint8Array(SIMD))) throw new Error(TOO_OLD);
   const {wasmBinary, contents} = await (typeof filesOfServer === 'function' ? filesOfServer() : scriptsBeside());
   const wasm = await litertRuntime({wasmBinary});
   for (const [place, form] of forms.entries()) {
