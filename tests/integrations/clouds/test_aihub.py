@@ -71,5 +71,4 @@ def test_devices_are_listed_and_the_nearest_is_named(aihub: AiHub) -> None:
 
 def test_without_a_token_its_place_is_named(aihub: AiHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QAIHUB_CLIENT_INI", str(tmp_path / "none.ini"))
-    refused = must_fail(UsageError, "none.ini not found", devices.show, "aihub:Our Phone")
-    assert "qai-hub configure --api_token" in refused.hint
+    assert "qai-hub configure" in must_fail(UsageError, "none.ini not", devices.show, "aihub:Our Phone").hint

@@ -15,7 +15,7 @@ from advisor.core import UsageError, message_of, parse, plural, show_ms
 from advisor.devices import WEB_RUNTIME, Timing, timings_of_agent
 from advisor.engine import record_timings
 from advisor.integrations.browser import LITERT
-from advisor.integrations.browser.tryout._trial import EFFORT, MOST_THREADS, RunPage
+from advisor.integrations.browser.tryout._trial import EFFORT, LONGEST_MS, MOST_THREADS, RunPage
 from advisor.isolation import agent
 from advisor.reporting import write_at
 from advisor.store import parse_json
@@ -26,9 +26,6 @@ MOST_BYTES = 2_000_000
 MOST_RESULTS = 20
 """Results that one start keeps: each is a run folder."""
 
-LONGEST_MS = 60_000.0
-"""A run, or the loading of a file, that takes longer is none that a person waited for."""
-
 MACS_PER_S = 1e12
 """A file that would run at more multiplications a second on one thread is not believed: 32 a cycle, the most that 128
 bits of SIMD hold at 8 bits in two units, are 0.13e12 at 4 GHz."""
@@ -38,6 +35,8 @@ GPU_MACS_PER_S = 1e14
 
 WEBGPU = "WebGPU"
 CPU, GPU = "cpu", "gpu"
+
+COOL = "let the phone cool down, close other apps"
 
 LEAST_MS = 1e-3
 """A call of the runtime itself takes a microsecond."""
@@ -110,10 +109,13 @@ class Recorder:
         posted = read_timings(body)
         check_timings(posted, self.trial, time.monotonic() - self.started)
         device = name_device(posted.device)
-        timings = _timings_of(posted, self.trial)
-        _require_steady(timings, posted, self.trial)
+        pairs = list(zip(posted.series, _timings_of(posted, self.trial), strict=True))
+        hot = [_describe_hot(series, timing) for series, timing in pairs if timing.throttled]
+        pairs = [(series, timing) for series, timing in pairs if not timing.throttled]
+        if not pairs:
+            raise UsageError(f"nothing is kept: {hot[0]['remark']}", f"{COOL}, and time the files again")
         measured = []
-        for series, timing in zip(posted.series, timings, strict=True):
+        for series, timing in pairs:
             measured.append((self.trial.forms[series.form].evaluation, series.accelerator, timing))
         runtime = f"{WEB_RUNTIME}=={LITERT.version}"
         folder, evaluations = record_timings(self.trial.run, device, runtime, measured, EFFORT)
@@ -121,7 +123,7 @@ class Recorder:
         write_at(folder.path)
         rows = []
         figures = []
-        for series, evaluation in zip(posted.series, evaluations, strict=True):
+        for (series, _), evaluation in zip(pairs, evaluations, strict=True):
             latency = evaluation.latency
             assert latency is not None, "it was measured"
             verdict = evaluation.timing.verdict_reason if evaluation.timing else ""
@@ -131,7 +133,8 @@ class Recorder:
             figures.append(f"{evaluation.configuration.compression} {value} ({remark})")
         self.tell(f"{device}: {', '.join(figures)}")
         self.tell(f"advisor report {shlex.quote(str(folder.path))}")
-        return {"times": rows, "said": f"Written to the run {folder.path.name}, as measured on {device}."}
+        said = f"Written to the run {folder.path.name}, as measured on {device}."
+        return {"times": [*rows, *hot], "said": said}
 
 
 def read_timings(body: bytes) -> PostedTimings:
@@ -169,15 +172,9 @@ def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
     _require(total_ms <= 1e3 * age_s, f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old")
 
 
-def _require_steady(timings: Sequence[Timing], posted: PostedTimings, trial: RunPage) -> None:
-    """Refuse the timings of a phone that slowed down, as those of every other device: UsageError."""
-    for series, timing in zip(posted.series, timings, strict=True):
-        if timing.throttled:
-            form = trial.forms[series.form].evaluation.configuration.compression
-            raise UsageError(
-                f"not kept: {form} on {_name_unit(series)} was {timing.throttled}",
-                "let the phone cool down, close other apps, and time the files again",
-            )
+def _describe_hot(series: PostedSeries, timing: Timing) -> dict[str, Any]:
+    """Return the row of a file on a phone that slowed down: it has no result, as on every other device."""
+    return {"form": series.form, "value": "no result", "remark": f"{_name_unit(series)}; {timing.throttled}; {COOL}"}
 
 
 def _name_unit(series: PostedSeries) -> str:

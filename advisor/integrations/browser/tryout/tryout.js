@@ -118,9 +118,15 @@ async function deviceOf() {
   };
 }
 
-// Call a function of a worker; an Error if it fails.
+// Call a function of a worker; an Error if it fails, or if a runtime whose threads cannot start says nothing.
 async function called(name, options) {
-  const {value, error} = await call(name, options);
+  const limit_ms = page.protocol.longest_ms;
+  let timer;
+  const silent = new Promise((done) => {
+    timer = setTimeout(done, limit_ms, {error: `the runtime does not answer within ${limit_ms / 1000} s`});
+  });
+  const {value, error} = await Promise.race([call(name, options), silent]);
+  clearTimeout(timer);
   if (error) throw new Error(error);
   return value;
 }
@@ -134,8 +140,9 @@ function unitsHere() {
   return units;
 }
 
-// Load each file into a worker for one unit. A file that WebGPU cannot run whole has no result there: its reason is kept.
-async function loaded({accelerator, threads}, refused, tell) {
+// Load each file into a worker for one unit. One thread runs every file; on other units, the reason why a file has no
+// result is kept.
+async function loaded({accelerator, threads, title}, refused, tell) {
   const series = [];
   for (const [place, form] of forms.entries()) {
     if (!form.model) continue;
@@ -147,8 +154,8 @@ async function loaded({accelerator, threads}, refused, tell) {
       const facts = await called('load', {worker, model: form.measured});
       series.push({worker, posted: {form: place, accelerator, threads, runtime_ms, ...facts, blocks: []}});
     } catch (error) {
-      if (accelerator === 'cpu') throw error;
-      refused.push({form: place, reason: error.message});
+      if (accelerator === 'cpu' && threads === 1) throw error;
+      refused.push({form: place, title, reason: error.message});
     }
   }
   return series;
@@ -175,18 +182,19 @@ async function whileShown(work) {
   let hidden = document.hidden;
   const notice = () => { hidden ||= document.hidden; };
   document.addEventListener('visibilitychange', notice);
-  const lock = await navigator.wakeLock?.request('screen').catch(() => null); // a phone that saves energy refuses it
+  // Not awaited: a browser may refuse it, as to save energy, or never answer.
+  const lock = navigator.wakeLock?.request('screen').catch(() => null);
   try {
     const result = await work();
     if (hidden) throw new Error(HIDDEN);
     return result;
   } finally {
     document.removeEventListener('visibilitychange', notice);
-    lock?.release();
+    lock?.then((sentinel) => sentinel?.release());
   }
 }
 
-// Time all files on each unit. Returns the series, and what WebGPU could not run.
+// Time all files on each unit. Returns the series, and what a unit could not run.
 async function timedOnUnits(tell) {
   const series = [];
   const refused = [];
@@ -202,7 +210,7 @@ async function timeFiles() {
   try {
     const {series, refused} = await whileShown(() => timedOnUnits(tell));
     const {times, said} = await asked('timings', {method: 'POST', body: JSON.stringify({device: await deviceOf(), series})});
-    const rows = [...times, ...refused.map(({form, reason}) => ({form, value: 'no result', remark: `WebGPU; ${reason}`}))];
+    const rows = [...times, ...refused.map(({form, title, reason}) => ({form, value: 'no result', remark: `${title}; ${reason}`}))];
     part('times').replaceChildren(...rows.map(({form, value, remark}) => line(forms[form].name, forms[form].picked, value, remark)));
     tell(said);
   } catch (error) {
