@@ -378,7 +378,7 @@ def show_figure(figure: str, value: float) -> str:
         return show_ms(value)
     if figure in ("size", "memory"):
         return show_bytes(value)
-    return f"{value:.1f} points" if figure == "drop" else f"{value:.1f} %"
+    return f"{value:.1f} points" if figure.endswith("drop") else f"{value:.1f} %"
 
 
 _T = TypeVar("_T", bound=Hashable)

@@ -294,6 +294,8 @@ class ImageAnswers:
     #: figures in % of a classifier or detector by the names of :data:`advisor.core.METRICS`: all that the images
     #: allow, the one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
+    #: points that a detector lost against its float32 file on the same images, by the names of ``metrics``.
+    metric_drops: Mapping[str, Quantity] = field(default_factory=dict)
     figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
     #: what the user asked of the thresholds of labels, by their names; empty for no wish.
     label_guarantees: Mapping[str, BoxGuarantee] = field(default_factory=dict)

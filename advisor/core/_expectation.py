@@ -62,6 +62,14 @@ def metric_belief(evaluation: Evaluation, metric: str) -> Belief | None:
     return _pool_parts(*evaluation.metric_on_parts(metric))
 
 
+def metric_drop_belief(evaluation: Evaluation, metric: str) -> Belief | None:
+    """Return the points of a metric that are lost on validation; None where they are not known.
+
+    They are not drawn towards 0: small objects are lost unnoticed where the accuracy hardly falls.
+    """
+    return _pool_parts(evaluation.answers.metric_drops.get(metric), None)
+
+
 def drop_belief(evaluation: Evaluation) -> Belief | None:
     """Return the lost points from validation and, where it is known, from the hold-out; None where none is known.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from advisor.core._errors import UsageError
 from advisor.core._evaluation import Evaluation, Status
 from advisor.core._evaluation_facts import DeviceFigures
-from advisor.core._expectation import Belief, accuracy_belief, drop_belief, metric_belief
+from advisor.core._expectation import Belief, accuracy_belief, drop_belief, metric_belief, metric_drop_belief
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import CONFIDENCE, Provenance, Quantity, show_probability
 
@@ -22,13 +22,17 @@ PERMISSIVE = frozenset(
 ON = "on "
 """Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
 
+DROP = "drop"
+"""The limit of the drop of accuracy. That of another metric has its name before it: ``map-small drop``."""
+
 NAMES = {
     "latency": "p90 latency",
     "size": "size",
-    "drop": "drop",
+    DROP: "drop",
     "accuracy": "accuracy",
     "memory": "memory",
     **{name: metric.label for name, metric in METRICS.items()},
+    **{f"{name} {DROP}": f"drop of {metric.label}" for name, metric in METRICS.items()},
 }
 """The figure that each numeric limit is compared with."""
 
@@ -43,6 +47,8 @@ class Limits:
     min_accuracy: float | None = None  #: lower limit of the accuracy, %
     #: lower limits of other metrics by their names in :data:`advisor.core.METRICS`, %.
     min_metrics: tuple[tuple[str, float], ...] = ()
+    #: how many points of other metrics the artefact may lose against float32, by their names.
+    max_metric_drops: tuple[tuple[str, float], ...] = ()
     memory_bytes: int | None = None  #: upper limit of the peak private memory, bytes
     licence: tuple[str, ...] = ()  #: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones
     must_run_on: tuple[str, ...] = ()  #: devices on which the same file must also run, within the latency limit
@@ -71,16 +77,23 @@ class Limits:
         values = {
             "latency": self.latency_ms,
             "size": self.size_bytes,
-            "drop": self.max_drop_points,
+            DROP: self.max_drop_points,
             "accuracy": self.min_accuracy,
             "memory": self.memory_bytes,
         }
-        return {name: value for name, value in values.items() if value is not None} | dict(self.min_metrics)
+        known = {name: value for name, value in values.items() if value is not None}
+        drops = {f"{name} {DROP}": points for name, points in self.max_metric_drops}
+        return known | dict(self.min_metrics) | drops
 
     @property
     def floors(self) -> dict[str, float]:
         """The lower limits that are set: of the accuracy and of other metrics."""
         return {name: value for name, value in self.by_figure.items() if is_floor(name)}
+
+    @property
+    def drops(self) -> dict[str, float]:
+        """The limits of drops that are set: of the accuracy and of other metrics."""
+        return {name: value for name, value in self.by_figure.items() if is_drop(name)}
 
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
@@ -158,8 +171,9 @@ class Limits:
     def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
         return {
             "accuracy": accuracy_belief(evaluation),
-            "drop": drop_belief(evaluation),
+            DROP: drop_belief(evaluation),
             **{name: metric_belief(evaluation, name) for name, _ in self.min_metrics},
+            **{f"{name} {DROP}": metric_drop_belief(evaluation, name) for name, _ in self.max_metric_drops},
         }
 
     def _excess_on(self, known: DeviceFigures | None) -> float:
@@ -174,6 +188,11 @@ class Limits:
 def is_floor(limit: str) -> bool:
     """Return whether a limit is the least value of a figure: of the accuracy or of another metric."""
     return limit == "accuracy" or limit in METRICS
+
+
+def is_drop(limit: str) -> bool:
+    """Return whether a limit is that of a drop against float32: of the accuracy or of another metric."""
+    return limit.split()[-1:] == [DROP] and limit in NAMES
 
 
 def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:

@@ -101,7 +101,10 @@ class LimitOptions(TypedDict, total=False):
     max_drop: Annotated[
         Text,
         Option(
-            QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt.", parse=units.parse_points
+            QUESTION,
+            "POINTS",
+            "Points of accuracy that compression may cost, such as 1pt, or of another metric of detectors: "
+            "map-small=5pt. Join by commas.",
         ),
     ]
     min_accuracy: Annotated[

@@ -7,7 +7,7 @@ from advisor.core._evaluation import (
     Evaluation,
     show_figure,
 )
-from advisor.core._limits import NAMES, Limits
+from advisor.core._limits import NAMES, Limits, is_drop
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
@@ -106,7 +106,7 @@ def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
     """Say how the pick meets the latency budget, and with which probability the limits of uncertain figures."""
     uncertain = ""
     for name, text in limits.show_met(pick).items():
-        figure = "of drop" if name == "drop" else NAMES[name]
+        figure = f"of {NAMES[name]}" if is_drop(name) else NAMES[name]
         uncertain += f"; the limit of {show_figure(name, limits.by_figure[name])} {figure} is {text}"
     if limits.latency_ms is None:
         return uncertain

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from advisor.core._evaluation import Evaluation, show_figure
-from advisor.core._limits import LICENCE, NAMES, ON, Limits, is_floor
+from advisor.core._limits import DROP, LICENCE, NAMES, ON, Limits, is_drop, is_floor
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
 from advisor.core._units import show_ms
@@ -139,7 +139,7 @@ def _outward(figure: str, value: float) -> float:
             step = 0.01
         elif value < 99:
             step = 0.1
-    elif figure == "drop":
+    elif is_drop(figure):
         step = 0.1
     else:
         step = next((unit / 10 for unit in (1e9, 1e6, 1e3) if value >= unit), 1.0)
@@ -163,7 +163,7 @@ def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: flo
         return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
     if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
-    if is_floor(limit) or limit == "drop":
+    if is_floor(limit) or is_drop(limit):
         return _excess_on_images(evaluation, limits, limit, allowed)
     shown = f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against {show_figure(limit, allowed)}"
     probability = evaluation.budget_probability
@@ -177,9 +177,12 @@ def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowe
     robust = evaluation.capture.plain is not None
     if limit in METRICS:
         validated, judged = evaluation.metric_on_parts(limit)
-    elif limit == "drop":
+    elif limit == DROP:
         validated = evaluation.drop
         judged = evaluation.holdout_drop
+    elif is_drop(limit):
+        validated = evaluation.answers.metric_drops.get(limit.split()[0])
+        judged = None
     else:
         validated = evaluation.accuracy
         judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy

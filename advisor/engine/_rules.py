@@ -70,11 +70,11 @@ def explain_needless(_candidate: Configuration, known: Known) -> str:
     limit = known.limits.max_drop_points
     if not known.lighter:
         return ""
-    if limit is None:
+    if not known.limits.drops:
         return f"no --max-drop was given, so {known.lighter[0]} cannot miss it"
     for before in known.lighter:
         drop = known.drops.get(before)
-        if drop is not None and drop <= limit:
+        if drop is not None and (limit is None or drop <= limit):
             return f"{before} keeps within --max-drop already: it lost {drop:.1f} points"
     if not any(before in known.drops for before in known.lighter):
         return f"{known.lighter[-1]} gave no file to improve on"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from advisor.core import (
     FLOAT,
+    METRICS,
     Decision,
     DeviceFigures,
     Evaluation,
@@ -119,18 +120,31 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         if quantity is not None:
             remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
             yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
-    drop = evaluation.drop
-    limit = limits.max_drop_points
-    if drop is not None and evaluation.configuration.compression != FLOAT:
-        allowed = ""
-        if limit is not None:
-            allowed = f"of {limit:g} allowed"
-        allowed = ", ".join(filter(None, (allowed, limits.show_met(evaluation).get("drop"))))
-        is_gain = drop.value < 0
-        change = text.as_gain(drop) if is_gain else drop
-        label = "Gained by compression" if is_gain else "Lost by compression"
-        remark = _join(allowed, text.confidence(change), text.provenance(drop))
-        yield Figure(label, f"{text.points(change)} points", remark, _share(drop, limit))
+    if evaluation.configuration.compression == FLOAT:
+        return
+    drops = {"drop": evaluation.drop}
+    for name, lost in evaluation.answers.metric_drops.items():
+        drops[f"{name} drop"] = lost
+    for name, drop in drops.items():
+        if drop is not None:
+            yield _drop(name, drop, view, evaluation)
+
+
+def _drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation) -> Figure:
+    """Return what compression lost of the accuracy or of another metric, with its limit."""
+    limit = view.limits.drops.get(name)
+    allowed = ""
+    if limit is not None:
+        allowed = f"of {limit:g} allowed"
+    allowed = ", ".join(filter(None, (allowed, view.limits.show_met(evaluation).get(name))))
+    is_gain = drop.value < 0
+    change = text.as_gain(drop) if is_gain else drop
+    label = "Gained by compression" if is_gain else "Lost by compression"
+    metric = METRICS.get(name.split()[0])
+    if metric is not None:
+        label = f"{label}: {metric.label}"
+    remark = _join(allowed, text.confidence(change), text.provenance(drop))
+    return Figure(label, f"{text.points(change)} points", remark, _share(drop, limit))
 
 
 def _limit(limit: float | None, show: Callable[[float], str]) -> str:

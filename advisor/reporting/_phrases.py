@@ -55,6 +55,7 @@ def describe_limits(view: RunView) -> tuple[tuple[str, str], ...]:
     """Return every limit set, by its name, as text."""
     limits = view.limits
     metrics = {name: metric.label for name, metric in METRICS.items()}
+    metrics |= {f"{name} drop": f"drop of {label}" for name, label in metrics.items()}
     labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
     numbers = []
     for name, value in limits.by_figure.items():

@@ -348,11 +348,15 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
 
 def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
     """Return the command that asks for the looser limits of a relaxation; empty if no option sets one of them."""
+    limits = run.question.limits
     if relaxation.is_of_floor:
-        floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
+        floors = {name: f"{value:g}%" for name, value in limits.floors.items()}
         floors[relaxation.limit] = relaxation.needed.replace(" ", "")
-        floor_texts = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
-        return f"advisor report {folder} --min-accuracy {','.join(floor_texts)}"
+        return f"advisor report {folder} --min-accuracy {_join_by_metric(floors)}"
+    if relaxation.limit in limits.drops:
+        drops = {name.removesuffix(" drop"): f"{value:g}pt" for name, value in limits.drops.items()}
+        drops[relaxation.limit.removesuffix(" drop")] = relaxation.needed.replace(" points", "pt")
+        return f"advisor search --request {folder}/request.yaml --max-drop {_join_by_metric(drops)}"
     # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
     names = relaxation.limit.split(" and ")
     ends = relaxation.needed.split(" and ")
@@ -361,6 +365,11 @@ def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> st
     values = (end.replace(" points", "pt").replace(" ", "") for end in ends)
     options = (f"{LIMIT_OPTIONS[name]} {value}" for name, value in zip(names, values, strict=True))
     return f"advisor search --request {folder}/request.yaml {' '.join(options)}"
+
+
+def _join_by_metric(limits: Mapping[str, str]) -> str:
+    """Return the limits of several metrics as an option takes them; that of the accuracy has no name."""
+    return ",".join(value if name in ("accuracy", "drop") else f"{name}={value}" for name, value in limits.items())
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:

@@ -23,8 +23,8 @@ class Known:
     """The facts that a search has when it asks a rule; all but the limits are there for rules that need them.
 
     ``backbone_ms`` is the CPU time of the float backbone for an image. ``lighter`` are the recipes that were tried
-    before, the lightest first, and ``drops`` the points that each lost; None if its file could not be scored, no entry
-    if it gave none.
+    before, the lightest first, and ``drops`` the points that each lost; None if its file could not be scored or exceeds
+    a limit of another metric's drop, no entry if it gave none.
     """
 
     limits: Limits

@@ -69,9 +69,13 @@ FLEET_BYTES = 2**20
 """Largest table of a fleet, which the request keeps."""
 
 FLOORS = "--min-accuracy"
+DROPS = "--max-drop"
 
 Refusals = Iterator[tuple[str, str]]
 """What is wrong, and what to do about it; the first one is raised."""
+
+MetricLimits = tuple[tuple[str, float], ...]
+"""Limits of metrics by their names."""
 
 
 def resolve(options: Mapping[str, object], file: Path | None = None, table: Table = PLAN) -> Request:
@@ -204,13 +208,15 @@ def _execution(written: Options) -> Execution:
 
 
 def _limits(written: Options, metric: str) -> Limits:
-    min_accuracy, min_metrics = _floors(written, metric)
+    min_accuracy, min_metrics = _read_floors(written, metric)
+    max_drop_points, max_metric_drops = _read_drops(written, metric)
     return Limits(
         latency_ms=written.parsed("budget"),
         size_bytes=written.parsed("size_budget"),
-        max_drop_points=written.parsed("max_drop"),
+        max_drop_points=max_drop_points,
         min_accuracy=min_accuracy,
         min_metrics=min_metrics,
+        max_metric_drops=max_metric_drops,
         memory_bytes=written.parsed("memory_budget"),
         licence=Limits.parse_licences(written["licence"]),
         must_run_on=tuple(dict.fromkeys(map(canonical, written["must_run_on"]))),
@@ -246,21 +252,42 @@ def _fleet_text(text: str) -> str:
     return f"{content.rstrip()}\n"
 
 
-def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[str, float], ...]]:
+def _read_floors(written: Options, metric: str) -> tuple[float | None, MetricLimits]:
     """Return the least accuracy in %, None for none, and the least values of other metrics.
 
     ``--min-accuracy`` is ``85%`` for the metric that counts, ``worst-group=70%`` for another one, or both with commas.
     """
-    floors: dict[str, float] = {}
-    asked = ",".join(written["min_accuracy"])
-    for part in filter(None, map(str.strip, asked.split(","))):
-        named, _, text = part.rpartition("=")
-        name = require_known(FLOORS, named.strip(), tuple(METRICS)) if "=" in part else metric
-        if name in floors:
-            raise UsageError(f"{FLOORS}: '{asked}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%")
+    texts = _split_by_metric(FLOORS, ",".join(written["min_accuracy"]), metric, "85%")
+    floors = {}
+    for name, text in texts.items():
         _require_costs(FLOORS, name, written)
-        floors[name] = units.parse_percent(text.strip(), FLOORS)
+        floors[name] = units.parse_percent(text, FLOORS)
     return floors.pop(metric, None), tuple(sorted(floors.items()))
+
+
+def _read_drops(written: Options, metric: str) -> tuple[float | None, MetricLimits]:
+    """Return the points of accuracy that may be lost, None for any, and those of other metrics.
+
+    ``--max-drop`` is ``1pt`` for the metric that counts, ``map-small=5pt`` for another one, or both with commas.
+    """
+    texts = _split_by_metric(DROPS, written["max_drop"], metric, "1pt")
+    drops = {name: units.parse_points(text, DROPS) for name, text in texts.items()}
+    return drops.pop(metric, None), tuple(sorted(drops.items()))
+
+
+def _split_by_metric(option: str, asked: str, metric: str, example: str) -> dict[str, str]:
+    """Return the limit of each metric as text; one without a name is that of the ``metric`` that counts."""
+    texts: dict[str, str] = {}
+    for part in filter(None, map(str.strip, asked.split(","))):
+        named, equals, text = part.rpartition("=")
+        name = named.strip().casefold()
+        # Limits of objects of a size are mostly written without the metric: small=5pt.
+        name = f"map-{name}" if f"map-{name}" in METRICS else name
+        name = require_known(option, name, tuple(METRICS)) if equals else metric
+        if name in texts:
+            raise UsageError(f"{option}: '{asked}' has two limits of {name}", f"keep one: {option} {name}={example}")
+        texts[name] = text.strip()
+    return texts
 
 
 def _require_costs(option: str, name: str, written: Options) -> None:
@@ -355,26 +382,31 @@ def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:
     if question.unknown is not None:
         why = f"--unknown: its images are compared with those of your classes, {absent}"
         yield why, "add --data DIR, or leave --unknown out"
-    if question.limits.max_drop_points is not None:
+    if question.limits.drops:
         yield f"--max-drop: the drop is measured on images, {absent}", "add --data DIR, or leave --max-drop out"
 
 
 def _refuse_metrics(question: Question, written: Options) -> Refusals:
     """Yield a metric, costs or limits of metrics that the question cannot have."""
-    given = {"--costs": written["costs"], "--metric": written["metric"], FLOORS: question.limits.min_metrics}
+    limited = {FLOORS: dict(question.limits.min_metrics), DROPS: dict(question.limits.max_metric_drops)}
+    given = {"--costs": written["costs"], "--metric": written["metric"], **limited}
     option = next((option for option, value in given.items() if value), "")
     if not option:
         return
-    named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..." if option == FLOORS else option
+    named = f"{option} {next(iter(limited[option]))}=..." if option in limited else option
     task = TASKS[question.task]
-    floors = [name for name, _ in question.limits.min_metrics]
-    for name in (*([question.metric] if written["metric"] or written["costs"] else ()), *floors):
+    counted = [question.metric] if written["metric"] or written["costs"] else []
+    for name in (*counted, *limited[FLOORS], *limited[DROPS]):
         if name not in task.metrics:
             others = f"by {', '.join(task.metrics)}" if task.metrics else "by no other metric"
             yield (
                 f"{named}: models for --task {task.name} are judged by {task.metric}, or {others}",
                 f"leave {option} out",
             )
+    for name in limited[DROPS]:
+        if not METRICS[name].of_boxes:
+            why = f"{DROPS} {name}=...: of another metric than the one that counts, only detectors have a drop"
+            yield why, f"add --metric {name}, and write {DROPS} 1pt"
     if question.data is None:
         why = f"{named}: this metric is measured on images, and --data is not given"
         yield why, f"add --data DIR (one sub-folder for each class), or leave {option} out"

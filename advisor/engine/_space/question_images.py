@@ -55,8 +55,9 @@ def divide_images(dataset: Dataset, division: Division, notes: tuple[str, ...], 
 
 def require_metrics(question: Question, images: Images) -> None:
     """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
-    limited = dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
-    asked = {question.metric: "--metric", **limited}
+    asked = {question.metric: "--metric"}
+    asked |= dict.fromkeys(dict(question.limits.max_metric_drops), "--max-drop")
+    asked |= dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
     if question.costs is not None:
         rows = question.costs.of(images.classes)
         if Metric.COST_SAVED in asked:

@@ -331,7 +331,7 @@ def recipe_applies(recipe: Recipe, question: Question) -> bool:
 
 def choose_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
-    limited = question.limits.max_drop_points is not None
+    limited = bool(question.limits.drops)
     known = {recipe.name: recipe for recipe in RECIPES if recipe_applies(recipe, question)}
     heavier = HEAVIER_RECIPES if question.data is not None and limited else ()
     names = question.compressions or (*DEFAULT_RECIPES, *(name for name in heavier if name in known))

@@ -30,7 +30,7 @@ from advisor.core import (
     Quantity,
     UsageError,
 )
-from advisor.engine import Images, Role, make_percent
+from advisor.engine import AccuracyVerdict, Images, Role, Scored, drop_of, make_percent
 from advisor.exporting import (
     COUNT,
     LOOKED_AT,
@@ -51,6 +51,7 @@ from advisor.measurement import (
     load_detections,
     true_boxes,
 )
+from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, HELD_OUT, PALETTE, VALIDATED, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
@@ -381,10 +382,24 @@ class Detected(JudgeByShares[FoundObjects]):
 
     by: Criterion  # rule by which an object counts as found
     guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
+    drops: Sequence[str] = ()  # names in ``METRICS`` of further figures whose loss is limited
 
     def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
         """Return the true boxes beside what a file found."""
         return _pair_answers(load_detections(answers)[each], images, role, self.by)
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the figure on the validation part, and what compression lost of it and of further figures."""
+        verdict = super().verdict(scored, images, run, name)
+        if not self.drops:
+            return verdict
+        own, floats = (self.score_images(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        drops = {}
+        for metric in self.drops:
+            by = ByBoxes(metric)
+            lost = Interval.paired_shares(by.shares(floats), by.shares(own))
+            drops[metric] = drop_of(lost, len(own.true))
+        return replace(verdict, answers=replace(verdict.answers, metric_drops=drops))
 
     def compare_answers(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
         """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those

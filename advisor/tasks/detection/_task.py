@@ -76,6 +76,7 @@ class Detection(HeadOnMaps):
         def judge(question: Question) -> files.Detected:
             name = question.metric if question.metric in self.metrics else ""
             label = METRICS[name].label if name else self.metric
-            return files.Detected(label, files.ByBoxes(name), question.guarantees)
+            drops = tuple(dict(question.limits.max_metric_drops))
+            return files.Detected(label, files.ByBoxes(name), question.guarantees, drops)
 
         return TaskFunctions(images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import TASKS, Costs, Limits, UsageError
+from advisor.core import TASKS, Costs, UsageError
 from advisor.core._preferences import PREFERENCES
 from advisor.engine import Execution, Question, Request, resolve
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve_resumed
@@ -23,46 +23,10 @@ TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))
 PHOTOS = {"data": "photos"}
 PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
     ({}, {"question.thread_counts": tuple(sorted({1, usable_cores()})), "question.tuning_limited": False}),
-    ({}, {"question.devices": ("host",), "question.trainings": ("none",), "execution.stop_below": None}),
-    ({"budget": "0.05s"}, {"question.limits": Limits(latency_ms=50.0), "written.budget": "0.05s"}),
-    ({"size_budget": "5MB", "memory_budget": "1GB"}, {"question.limits": Limits(size_bytes=5e6, memory_bytes=1e9)}),
-    ({"max_drop": "1.5pt", **PHOTOS}, {"question.limits": Limits(max_drop_points=1.5)}),
-    ({"confidence": "95%"}, {"question.limits": Limits(confidence=0.95)}),
-    ({"time_limit": "10min"}, {"execution.time_limit_s": 600.0, "written.time_limit": "10min"}),
-    ({"effort": "quick"}, {"execution.time_limit_s": 120.0, "execution.time_limit": "2min (--effort quick)"}),
-    (
-        {"effort": "thorough", "time_limit": "5min"},
-        {"execution.time_limit_s": 300.0, "execution.time_limit": "5min (before --effort thorough)"},
-    ),
-    ({"device": " host, galaxy-s24,,host"}, {"question.devices": ("host", "galaxy-s24")}),
-    (
-        {"task": "object-detection", "data": "boxes", "input_size": 416},
-        {"question.input_size": 416, "question.of_task.side": 416},
-    ),
     ({"prefer": "size"}, {"question.preference": PREFERENCES["size"]}),
-    ({"prefer": "accuracy=2"}, {"question.preference.accuracy": 2}),
-    ({"threads": [4, 1, 4]}, {"question.thread_counts": (1, 4)}),
-    # Fine-tuning starts from a head. Within limits, images are fine-tuned on unless a training is named.
-    ({**PHOTOS, "training": ["finetune_all", "head"]}, {"question.trainings": ("head", "finetune_all")}),
-    (PHOTOS, {"question.trainings": ("head", "finetune_cached"), "question.tuning_limited": True}),
-    ({**PHOTOS, "training": ["finetune_cached"]}, {"question.tuning_limited": False}),
-    (
-        {"task": "object-detection", **PHOTOS},
-        {"question.trainings": ("head", "finetune_all"), "question.tuning_limited": True},
-    ),
-    ({"task": "object-counting", **PHOTOS}, {"question.trainings": ("head",)}),
     ({"task": "object-detection", **PHOTOS, "training": ["head"]}, {"question.of_task": TASKS["object-detection"]}),
-    ({"executor": "ray://head:10001"}, {"execution.executor": "ray", "execution.cluster": "head:10001"}),
-    ({"stop_below": "never"}, {"execution.stop_below": 0.0}),
-    ({"stop_below": "0.5%"}, {"execution.stop_below": 0.005}),
-    # A password is used and not written.
-    ({"storage": "postgresql://me:hidden@host/db"}, {"execution.storage": "postgresql://me:hidden@host/db"}),
-    ({"storage": "postgresql://me:hidden@host/db"}, {"written.storage": "postgresql://me@host/db"}),
-    (PHOTOS, {"question.metric": "top1", "question.costs": None, "question.of_task.metric": "top-1"}),
-    ({**PHOTOS, "metric": "balanced-accuracy"}, {"question.of_task.metric": "balanced accuracy"}),
     ({**PHOTOS, "costs": TABLE}, {"question.metric": "cost-saved", "question.costs": COSTS, "written.costs": TABLE}),
     ({**PHOTOS, "costs": TABLE, "metric": "macro-f1"}, {"question.metric": "macro-f1", "question.costs": COSTS}),
-    ({"min_accuracy": "top1=70%"}, {"question.limits.min_accuracy": 70}),
 ]
 
 
@@ -106,6 +70,11 @@ def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, 
 def test_options_become_values(options: dict[str, Any], expected: dict[str, object]) -> None:
     request = resolve(options)
     assert {path: value_at(request, path) for path in expected} == expected
+
+
+@with_cases
+def test_an_option_alone_sets_a_value(options: dict[str, Any], path: str, value: Any) -> None:
+    assert value_at(resolve(options), path) == (tuple(value) if isinstance(value, list) else value)
 
 
 def test_precedence_is_options_then_file_then_defaults_and_one_value_needs_no_list(tmp_path: Path) -> None:
@@ -156,3 +125,10 @@ def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> 
 def test_least_figures(text: str | list[str], metric: str, least: float | None, others: list[list[Any]]) -> None:
     limits = resolve({**PHOTOS, "min_accuracy": text, "metric": metric}).question.limits
     assert (limits.min_accuracy, limits.min_metrics) == (least, tuple(map(tuple, others)))
+
+
+@with_cases
+def test_drops_of_several_metrics(text: str, metric: str, points: float | None, others: list[list[Any]]) -> None:
+    asked = {"task": "object-detection", **PHOTOS, "max_drop": text, "metric": metric}
+    limits = resolve(asked).question.limits
+    assert (limits.max_drop_points, limits.max_metric_drops) == (points, tuple(map(tuple, others)))

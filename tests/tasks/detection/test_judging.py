@@ -16,9 +16,11 @@ from advisor.core import (
     ImageAnswers,
     Interval,
     JudgedBox,
+    Limits,
     Provenance,
     Quantity,
     Shares,
+    decide,
 )
 from advisor.datasets import STAYING
 from advisor.engine import AccuracyVerdict, Images, Question, Role, Scored
@@ -94,6 +96,15 @@ def test_a_file_loses_the_small_objects_that_its_float_file_finds(tmp_path: Path
     assert small.lost_interval[0] > 0 >= large.lost_interval[0]
     figures = {name: figure.value for name, figure in answers.metrics.items()}
     assert figures == {"map": 50.0, "map-small": 0.0, "map-medium": 100.0}
+    assert not answers.metric_drops
+    judge = replace(judge_by(BY_BOXES), drops=("map-small", "map-medium"))
+    answers = judge.verdict(Scored(own, floats), images, RunFolder.create(tmp_path, "drops"), "net").answers
+    assert {name: lost.value for name, lost in answers.metric_drops.items()} == {"map-small": 100.0, "map-medium": 0.0}
+    limits = Limits(max_metric_drops=(("map-medium", 5.0), ("map-small", 5.0)))
+    decision = decide([replace(evaluation(), answers=answers)], limits)
+    assert "drop of mAP of small objects 100.0 points against 5.0 points" in decision.reason
+    assert decision.relaxations[0].text.startswith("map-small drop 5.0 points -> 100.0 points admits")
+    assert decide([replace(evaluation(), answers=answers)], Limits(max_metric_drops=(("map-medium", 5.0),))).feasible
 
 
 def test_what_a_file_misses_lowers_the_precision_of_its_class(tmp_path: Path) -> None:

@@ -162,8 +162,16 @@ class Evaluator:
         for name, verdict in zip(waited, verdicts, strict=True):
             if verdict:
                 scored.append((name, verdict))
-        drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
+        drops = {name: self._read_drop(verdict) for name, verdict in scored}
         self._rules.require_none(RuleNeeds.LIGHTER, configuration, lighter=waited, drops=drops)
+
+    def _read_drop(self, verdict: AccuracyVerdict) -> float | None:
+        """Return the points that a form lost; None if they are unknown, or if it lost too much by another metric."""
+        for name, most in self._rules.limits.max_metric_drops:
+            lost = verdict.answers.metric_drops.get(name)
+            if lost is None or lost.value > most:
+                return None
+        return verdict.drop.value if verdict.drop else None
 
     async def _outcome(self, configuration: Configuration) -> AccuracyVerdict | None:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""

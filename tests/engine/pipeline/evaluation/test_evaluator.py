@@ -175,6 +175,15 @@ def test_a_heavier_recipe_waits_for_lighter_ones_to_lose_too_much_unless_it_is_n
     assert ("compress mixed_int8" in walker.asked, "compress int8" in walker.asked) == (status is Status.OK, not named)
 
 
+@pytest.mark.parametrize(("points", "status"), [(90.0, Status.SKIPPED), (1.0, Status.OK)])
+def test_a_heavier_recipe_is_tried_where_a_lighter_one_loses_too_much_of_another_metric(
+    tmp_path: Path, points: float, status: Status
+) -> None:
+    walker = Detecting(tmp_path, {"float32": 4, "int8": 3, "mixed_int8": 4})
+    limits = Limits(max_metric_drops=(("map", points),))
+    assert evaluated(walker, "mixed_int8", tmp_path, limits, task=DETECTION.name).status is status
+
+
 def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(tmp_path: Path) -> None:
     walker = Detecting(tmp_path, {"float32": 4, "int8": 3})
     found = evaluated(walker, "int8", tmp_path, task=DETECTION.name)
