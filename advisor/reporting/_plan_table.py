@@ -243,7 +243,11 @@ def _images(view: PlanView) -> Iterator[str]:
     boxes = ""
     if view.split.boxes:
         boxes = f" with {counts.total():,} boxes"
-    yield f"Images: {view.images:,}{boxes} in {plural(len(counts), 'class', 'classes')}, {spread}."
+    classes = f" in {plural(len(counts), 'class', 'classes')}, {spread}"
+    # Images with several labels or with masks are one class to the split, which tells nothing.
+    if len(counts) == 1 and not boxes:
+        classes = ""
+    yield f"Images: {view.images:,}{boxes}{classes}."
     yield from view.split.lines
 
 

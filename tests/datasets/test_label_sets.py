@@ -1,16 +1,19 @@
 """Images with any number of labels: how tables of them are read, and how they are divided."""
 
-from collections.abc import Callable
-from functools import partial
+import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from advisor.core import UsageError
+from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import LabelSetSurvey, deal_out
+from advisor.engine import resolve
+from advisor.tasks.classification._images import read as read_classes
 from tests.builders import must_fail
 from tests.makers.label_sets import COUNT, RNG, labels_of, mark_labels, write_images, write_table
+from tests.tables import with_cases
 
 
 @pytest.fixture(scope="module")
@@ -18,23 +21,41 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_images(tmp_path_factory.mktemp("images"))
 
 
-@pytest.mark.parametrize(
-    ("header", "rows"),
-    [
-        ("path,labels", lambda number: "|".join(labels_of(number))),
-        ("image,tags", lambda number: ";".join(labels_of(number))),
-        ("filename,labels", lambda number: " ".join(labels_of(number))),
-        ("path,labels", lambda number: '"' + str(labels_of(number)).replace("'", '""') + '"'),
-        ("filename, r, g, b", mark_labels),
-        ("image_id,r,g,b", partial(mark_labels, no="-1")),
-        ("path,labels", lambda number: f"\n{number:02}.png,".join(labels_of(number))),
-    ],
-)
-def test_tables_of_any_kind_say_the_same(images: Path, header: str, rows: Callable[[int], str]) -> None:
-    read = LabelSetSurvey.read_images(write_table(images, rows, header))
+@with_cases
+def test_tables_of_any_kind_say_the_same(images: Path, header: str, separator: str, end: str) -> None:
+    def write_row(number: int) -> str:
+        labels = labels_of(number)
+        if separator:
+            return end + separator.format(number=number).join(labels) + end
+        marks = {"marks": mark_labels(number), "minus": mark_labels(number, no="-1")}
+        return marks.get(end) or '"' + str(labels).replace("'", '""') + '"'
+
+    read = LabelSetSurvey.read_images(write_table(images, write_row, header))
     assert read.classes == ("b", "g", "r")
     expected = [[int(name in labels_of(number)) for name in "bgr"] for number in range(COUNT)]
     assert read.truth.tolist() == expected
+
+
+def test_an_image_in_several_class_folders_has_several_labels(images: Path, tmp_path: Path) -> None:
+    for number in range(1, COUNT):
+        for place, name in enumerate(labels_of(number)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            source = images / f"{number:02}.png"
+            target = tmp_path / name / f"{place}-{source.name}"
+            # Links and copies say the same.
+            if number % 2:
+                target.symlink_to(source)
+            else:
+                shutil.copy(source, target)
+    read = LabelSetSurvey.read_images(tmp_path)
+    assert read.counts == {"b": 28, "g": 30, "r": 30}
+    assert len(read.truth) == sum(bool(labels_of(number)) for number in range(COUNT))
+    (note,) = read.images.dataset.notes
+    assert note == "The labels of an image are the folders that it is in: 29 images are in several."
+    question = resolve({"data": str(tmp_path)}).question
+    asked = must_fail(AmbiguousInput, "29 of 52 images are in several classes", read_classes, question, print)
+    patterns = f"--data {shlex.quote(f'{tmp_path}/*')}"
+    assert [reading.shown for reading in asked.readings] == ["--task image-tagging", patterns]
 
 
 def test_lines_of_json_have_lists(images: Path) -> None:
@@ -46,23 +67,15 @@ def test_lines_of_json_have_lists(images: Path) -> None:
     assert LabelSetSurvey.read_images(path).counts == {"b": 28, "g": 30, "r": 30}
 
 
-@pytest.mark.parametrize(
-    ("header", "rows", "message", "hint"),
-    [
-        ("path,labels", lambda _: "", "names no label", "give a CSV"),
-        ("path,r,g,b", lambda _: ",,-1", "has no label that 3 images have and 3 lack", "write 1 or 0"),
-        ("path,labels", lambda number: "one" if number == 5 else "", r"'one' \(1\)", "add images"),
-        ("path,labels", lambda _: "all", r"too few images lack them: 'all' \(60\)", "add images"),
-        ("labels,path", lambda n: f"no/x{n}.png", "names 60 images, and none can be used", "correct the paths"),
-        ("path,width", lambda number: str(100 + number), "has no column of labels, and none of 1 and 0", "give a CSV"),
-        ("path,r", lambda n: "perhaps" if n == 5 else str(n % 2), "row 7 of .* has 'perhaps' in the column", ""),
-        ("path,labels", lambda n: "|".join(map(str, range(n * 20, n * 20 + 20))), "has 1,200 labels", "1,000"),
-    ],
-)
+@with_cases
 def test_tables_that_say_too_little_are_refused(
-    images: Path, header: str, rows: Callable[[int], str], message: str, hint: str
+    images: Path, header: str, row: str, fifth: str | None, message: str, hint: str
 ) -> None:
-    refused = must_fail(UsageError, message, LabelSetSurvey.read_images, write_table(images, rows, header))
+    def write_row(number: int) -> str:
+        many = "|".join(str(number * 20 + label) for label in range(20))
+        return (row if fifth is None or number != 5 else fifth).format(number=number, odd=number % 2, many=many)
+
+    refused = must_fail(UsageError, message, LabelSetSurvey.read_images, write_table(images, write_row, header))
     assert refused.hint.startswith(hint)
 
 

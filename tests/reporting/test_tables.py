@@ -15,8 +15,10 @@ from advisor.reporting import PLAN, print_plan
 from advisor.reporting._plan_table import sentences
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
+from advisor.tasks.tagging import TAGGING
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
+from tests.makers.label_sets import labels_of, write_images, write_table as write_tags
 from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
@@ -98,6 +100,8 @@ def test_images_with_classes_have_no_boxes(tmp_path: Path, monkeypatch: pytest.M
     lines = lines_of(monkeypatch, tmp_path, make(tmp_path / "photos", cat=20, dog=24))
     assert "Images: 44 in 2 classes, 20 to 24 in each." in lines
     assert not any("boxes" in line.lower() for line in lines)
+    tags = write_tags(write_images(tmp_path), lambda number: "|".join(labels_of(number)))
+    assert "Images: 60." in lines_of(monkeypatch, tmp_path, tags, task=TAGGING.name)
 
 
 @pytest.mark.parametrize(("device", "unmeasured"), [("orange-pi-5", True), ("raspberry-pi-4", False)])

@@ -112,7 +112,8 @@ def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Find
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
             f"{phrase_count(len(repeats), 'image lies', 'images lie')} in more than one class",
-            "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
+            "keep one of each, in the right class; only you know which, so --fix leaves all of them out. If images may "
+            "have several labels, a search for image tags reads these folders",
             groups_of_paths,
             tuple(notes),
             tuple(chain.from_iterable(groups_of_paths)),

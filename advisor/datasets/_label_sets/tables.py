@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError, listed
 from advisor.datasets._boxes.values import part_folders, part_of
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
+from advisor.datasets._label_sets.folders import list_class_folders
+from advisor.datasets._label_sets.values import LabelSetEntry, LabelSetListing
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
@@ -21,7 +23,7 @@ IMAGE_COLUMNS = ("path", "filename", "file_name", "file", "image", "image_path",
 LABEL_COLUMNS = ("labels", "tags", "label", "tag", "classes", "categories", "attributes", "class", "category")
 HINT = (
     "give a CSV file with the columns path and labels, such as 1.jpg,cat|dog; or with a column for each class that has "
-    "1, 0, or nothing where it is not known. JSON lines, Parquet and boxes are read too"
+    "1, 0, or nothing where it is not known. JSON lines, Parquet, boxes and folders of classes are read too"
 )
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
@@ -36,27 +38,6 @@ _FLAGS = TRUE_WORDS | FALSE_WORDS | MINUS | UNKNOWN_WORDS
 _COLUMN = "column "  # Before the title of a column that may be a class
 
 
-@dataclass(frozen=True)
-class LabelSetEntry:
-    """An image of a table: the classes that it shows, and those of which nothing is known."""
-
-    image: Entry
-    there: frozenset[str]
-    unknown: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class LabelSetListing:
-    """The images of a table, or of several, before their files are opened."""
-
-    root: Path
-    entries: tuple[LabelSetEntry, ...]
-    classes: frozenset[str]
-    rejected: tuple[Rejected, ...] = ()
-    notes: tuple[str, ...] = ()
-    by_columns: bool = False  # each class has a column
-
-
 Rows = Mapping[Path, Sequence[tuple[int, Entry, Mapping[str, str]]]]
 """The rows of each image: the number of the row, the image as it says, and its cells."""
 
@@ -64,13 +45,18 @@ Rows = Mapping[Path, Sequence[tuple[int, Entry, Mapping[str, str]]]]
 def list_label_sets(path: Path) -> LabelSetListing:
     """List the images of a table, or of the tables in a folder and in the folders of its parts.
 
-    Raises UsageError if the path does not exist, or a table cannot be read as one of labels.
+    A folder without a table is read as folders of classes. Raises UsageError if the path does not exist, or neither a
+    table nor a folder can be read as labels.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     tables = [(path, "")] if path.is_file() else list(_find_tables(path))
     if not tables:
-        raise UsageError(f"--data: '{path}' has no table of labels and no boxes", HINT)
+        try:
+            return list_class_folders(path)
+        except UsageError as error:
+            why = error.message.removeprefix("--data: ")
+            raise UsageError(f"--data: '{path}' has no table of labels and no boxes, and {why}", HINT) from None
     listings = [_list_table(table, part) for table, part in tables]
     classes = frozenset[str]().union(*(listing.classes for listing in listings))
     if not classes:

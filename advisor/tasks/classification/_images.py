@@ -1,5 +1,6 @@
 """Read images that have one class each, and check them, from the files to the findings."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,9 @@ from advisor.engine import (
 from advisor.training import Suspect
 
 HINT = "name a folder of images of things that are none of your classes"
+
+# Share of the images that are in several classes, from which on this is hardly a mistake.
+MOST_SHARED = 0.05
 
 
 def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
@@ -97,6 +101,7 @@ def read(question: Question, say: Say) -> Images:
             boxes = Reading({"task": name}, f"the folder has {content}")
             raise AmbiguousInput(error.message, (*readings, boxes)) from None
         raise
+    _ask_about_shared_images(path, read.dataset)
     if question.judged_whole:
         return Images.all_held_out(read.dataset, question.seed)
     division = divide_survey(read, question.seed)
@@ -110,6 +115,24 @@ def read(question: Question, say: Say) -> Images:
     outside, note = read_others(question.unknown, read)
     say(note)
     return replace(images, others=outside, notes=(*images.notes, note))
+
+
+def _ask_about_shared_images(path: Path, dataset: Dataset) -> None:
+    """Ask whether images have several labels, if too many for a mistake are in several folders of classes."""
+    labels = defaultdict[str, set[int]](set)
+    for image in dataset.images:
+        labels[image.sha256].add(image.label)
+    shared = sum(len(several) > 1 for several in labels.values())
+    # Who writes the pattern has said that each folder is a class.
+    if not path.is_dir() or shared < MOST_SHARED * len(labels):
+        return
+    readings = []
+    for task in TASKS.values():
+        content = task.recognize(path)
+        if content:
+            readings.append(Reading({"task": task.name}, f"the folder has {content}"))
+    readings.append(Reading({"data": f"{path}/*"}, "each image has one class, and some are copied by mistake"))
+    raise AmbiguousInput(f"--data: {shared} of {plural(len(labels), 'image')} are in several classes", readings)
 
 
 @dataclass(frozen=True)

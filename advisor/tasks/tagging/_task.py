@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import FINETUNE_CACHED, HEAD, UsageError, recipe_of
+from advisor.core import FINETUNE_CACHED, HEAD, UsageError, plural, recipe_of
 from advisor.tasks._task import FunctionTask, TaskFunctions
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Tagging(FunctionTask):
             listing = list_label_sets(data)
         except UsageError:
             return ""
-        return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
+        several = sum(len(row.there) > 1 for row in listing.entries)
+        return f"{plural(several, 'image')} with several labels" if several else ""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that fits a head, fine-tunes the backbone with it, or takes a user's own tagger."""
