@@ -74,7 +74,8 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     another old image goes to that one's part. Of the others, groups of near duplicates stay together.
 
     Raises:
-        UsageError: images of the run are gone or changed, the new ones cannot be read, or nothing is new.
+        UsageError: images of the run are gone or changed, the new ones cannot be read, nothing is new, or a class of
+            the run has another name.
     """
     from advisor.datasets import near_duplicates
 
@@ -105,6 +106,7 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     merged += _divide(read, free, pairs)
     known_classes = {classes[image.label] for image in of_run}
     _require_known_class(data, known_classes, {image.label for image in merged if image.new})
+    _require_same_names(data, [classes[image.label] for image in of_run], [image.label for image in merged])
     if not any(image.new for image in merged) and not corrected:
         raise _refuse_nothing_new(data, len(known), returned)
     new_classes = tuple(sorted({image.label for image in merged} - known_classes))
@@ -189,6 +191,24 @@ def _require_one_label(data: Path, classes: Sequence[str], images: Sequence[Labe
             f"'{twice[0].path.name}' is {names}",
             "leave each image in the folder of its class",
         )
+
+
+def _require_same_names(data: Path, before: Sequence[str], after: Sequence[str]) -> None:
+    """Refuse corrections by which all images of a class become one new class: the class was renamed.
+
+    ``before`` and ``after`` are the labels of the images of the run, which come first in ``after``. By its old names
+    the earlier file would be wrong everywhere.
+    """
+    names: dict[str, set[str]] = {}
+    for old, new in zip(before, after, strict=False):
+        names.setdefault(old, set()).add(new)
+    for old, labels in sorted(names.items()):
+        name, *others = labels
+        if not others and name not in names:
+            raise UsageError(
+                f"'{data}': all images of the class '{old}' of the run are in '{name}' now: the class was renamed",
+                "give the folders the names of the run, or search again with all images",
+            )
 
 
 def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:

@@ -153,8 +153,8 @@ def _count_images(update: Update) -> str:
     """Return how many new images were learnt from, and what became of the others, as a sentence."""
     parts = [f"learnt from {plural(update.added, 'new image')}"]
     if update.returned:
-        verb = "shows" if update.returned == 1 else "show"
-        parts.append(f"{update.returned} {verb} the same as images of the old hold-out and were left out")
+        verbs = ("shows", "was") if update.returned == 1 else ("show", "were")
+        parts.append(f"{update.returned} {verbs[0]} the same as images of the old hold-out and {verbs[1]} left out")
     if update.known:
         parts.append(f"{update.known} were known")
     if update.corrected:

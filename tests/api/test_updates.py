@@ -140,8 +140,12 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     assert merge_images(load_run(with_images.run), more) == merged, "the draw is the same each time"
 
 
-def test_a_folder_without_anything_new_is_refused(photos: Path, with_images: Searched) -> None:
+def test_old_images_and_renamed_classes_are_refused(photos: Path, tmp_path: Path, with_images: Searched) -> None:
     must_fail(UsageError, "has nothing new: all of it is in the run", merge_images, load_run(with_images.run), photos)
+    shutil.copytree(photos / "astronaut", tmp_path / "photos" / "people")
+    shutil.copytree(photos / "rocket 'é'", tmp_path / "photos" / "rocket 'é'")
+    said = "all images of the class 'astronaut' of the run are in 'people' now: the class was renamed"
+    must_fail(UsageError, said, merge_images, load_run(with_images.run), tmp_path / "photos")
 
 
 def test_images_of_one_class_are_enough_and_none_may_be_of_two(more: Path, with_images: Searched) -> None:
