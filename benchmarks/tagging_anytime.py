@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.datasets import InputSpec, LabelSetSurvey
-from advisor.measurement import predict
+from advisor.measurement import label_precision, predict
 from advisor.store import RunFolder
-from advisor.tasks.tagging._files import TagScores
 from benchmarks.accuracy_search import Case, search
 from benchmarks.anytime import NETWORK, save_network
 from benchmarks.tables import Row, keep, kept_of_others, percent
@@ -55,9 +54,9 @@ class TagParts:
     learnt: tuple[int, ...]
     test: tuple[int, ...]
 
-    def judge(self, scores: NDArray[np.float32]) -> TagScores:
+    def judge(self, scores: NDArray[np.float32]) -> label_precision.LabelScores:
         """Return what scores of the test part reach."""
-        return TagScores(scores, self.read.truth[list(self.test)])
+        return label_precision.LabelScores(scores, self.read.truth[list(self.test)])
 
     def paths(self, places: tuple[int, ...]) -> list[Path]:
         """Return the files of images."""

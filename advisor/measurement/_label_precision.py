@@ -1,14 +1,23 @@
-"""Average precision of labels, and what it is without each image."""
+"""Average precision of labels, what it is without each image, and the figures that scores of labels reach."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.core import BoxGuarantee, Interval
+from advisor.measurement._accuracy import Floats, of_other_images, sums_of_units, units_of
+from advisor.measurement._label_thresholds import answers_of_label
+
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
+
+LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
 
 
 def list_precisions(truth: Truth, scores: NDArray[Any]) -> Doubles:
@@ -77,3 +86,114 @@ class _Ranking:
             sums = (before + within + after) / (self._total - there)
             without[self._known[places]] = sums[self._block[places]]
         return without
+
+
+@dataclass(frozen=True, eq=False)
+class LabelScores:
+    """The scores that a file gives N images, beside their labels."""
+
+    scores: Floats  # (N, C)
+    truth: Truth  # (N, C): 1, 0, or -1 where nothing is known
+    groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
+    least: Sequence[float] = (LEAST,)  # the threshold of each label, or of all
+
+    @cached_property
+    def by_class(self) -> Doubles:
+        """The average precision of each label, (C,); NaN for one that all images have or lack."""
+        return list_precisions(self.truth, self.scores)
+
+    @cached_property
+    def _without(self) -> Doubles:
+        """The same without each image, (N, C)."""
+        return list_precisions_without(self.truth, self.scores)
+
+    @property
+    def figure(self) -> Interval:
+        """The mean average precision, with its range on as many other images."""
+        known = ~np.isnan(self.by_class)
+        if not known.any():
+            return Interval(0.0, 0.0, 1.0)
+        values = float(self.by_class[known].mean())
+        without = _mean_known(self._without[:, known])
+        return self._range(values, without)
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in it, whose mean it is: pseudo-values of the jackknife, see :func:`.split_precision`."""
+        known = ~np.isnan(self.by_class)
+        if not known.any():
+            return [0.0] * len(self.truth)
+        whole = float(self.by_class[known].mean())
+        without = _mean_known(self._without[:, known])
+        without = np.where(np.isfinite(without), without, whole)
+        return list(map(float, whole + (len(without) - 1) * (without.mean() - without)))
+
+    def _range(self, value: float, without: Doubles) -> Interval:
+        """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""
+        units = units_of(self.groups, len(without))
+        # Without its only image a label has no figure; such an image counts as one that moves nothing.
+        moved = np.where(np.isfinite(without), without - value, 0.0)
+        return of_other_images(value, value + sums_of_units(moved, units))
+
+    def list_ranges(self) -> list[Interval | None]:
+        """Return the average precision of each label with its range; None as for ``by_class``."""
+        ranges = []
+        for label, value in enumerate(self.by_class):
+            interval = None
+            if not np.isnan(value):
+                interval = self._range(float(value), self._without[:, label])
+            ranges.append(interval)
+        return ranges
+
+    @property
+    def flags(self) -> Truth:
+        """1 where a label is shown and known to be there or not, else 0, (N, C)."""
+        return np.asarray((self.scores >= self._thresholds) & (self.truth >= 0), np.int8)
+
+    @property
+    def _thresholds(self) -> Floats:
+        # In the type of the scores: a score that is exactly the threshold reaches it.
+        return np.asarray(self.least, self.scores.dtype)
+
+    @property
+    def errors(self) -> Doubles:
+        """Number of wrong labels of each image, with the distance of each from the threshold added, float (N,)."""
+        wrong = (self.flags != (self.truth == 1)) & (self.truth >= 0)
+        return np.asarray((wrong * (1 + np.abs(self.scores - self._thresholds))).sum(axis=1), np.float64)
+
+    def complete(self, label: int, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
+        """Return a guarantee of a label's threshold with what these images show of it."""
+        answers = answers_of_label(self.truth[:, label], self.scores[:, label], self.groups)
+        least = float(np.broadcast_to(self._thresholds, self.scores.shape[1:])[label])
+        return answers.complete_guarantee(least, chosen)
+
+    def f1_scores(self) -> tuple[Interval, Interval, Interval]:
+        """Return macro F1, micro F1, and the share of images of which all known labels are right."""
+        there = (self.truth == 1).astype(float)
+        shown = self.flags.astype(float)
+        counts = np.stack([shown * there, shown, there], axis=-1)  # (N, C, 3): right, shown, true
+        whole = counts.sum(axis=0)
+        units = units_of(self.groups, len(counts))
+        left = whole - sums_of_units(counts.reshape(len(counts), -1), units).reshape(-1, *whole.shape)
+        macro = of_other_images(float(_f1(whole).mean()), _f1(left).mean(axis=-1))
+        micro = of_other_images(float(_f1(whole.sum(axis=0))), _f1(left.sum(axis=1)))
+        exact = (self.errors == 0).astype(float)
+        sizes = np.bincount(units)
+        rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
+        return macro, micro, of_other_images(float(exact.mean()), rest)
+
+
+def _mean_known(values: Doubles) -> Doubles:
+    """Return the mean of each row without NaN, (N,); NaN for a row of them."""
+    known = ~np.isnan(values)
+    sums = np.where(known, values, 0.0).sum(axis=1)
+    counts = np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    return np.asarray(sums / counts)
+
+
+def _f1(counts: Doubles) -> Doubles:
+    """Return the F1 of counts (..., 3) of right, shown and true labels; 1 where there is nothing to find or show."""
+    right, shown, true = np.moveaxis(counts, -1, 0)
+    labels = shown + true
+    f1 = 2 * right / np.maximum(labels, 1e-9)
+    return np.asarray(np.where(labels > 0, f1, 1.0))

@@ -30,3 +30,8 @@ def write_table(folder: Path, rows: Callable[[int], str], header: str = "path,la
 
 def mark_labels(number: int, yes: str = "1", no: str = "0") -> str:
     return ",".join(yes if number >> bit & 1 else no for bit in range(3))
+
+
+def write_tags(folder: Path) -> None:
+    """Write images and a table with all their labels in one column."""
+    write_table(write_images(folder), lambda number: "|".join(labels_of(number)))

@@ -20,7 +20,7 @@ from advisor.tasks.tagging._stages import tag
 from advisor.tasks.tagging._thresholds import ScoredImages, fold_thresholds
 from advisor.tflite import Metadata, read, write_metadata
 from tests.builders import must_fail
-from tests.makers.label_sets import COUNT, RNG, labels_of, write_images, write_table
+from tests.makers.label_sets import COUNT, RNG, labels_of, write_images, write_tags
 from tests.makers.once import make_once
 from tests.measurement import small_models
 
@@ -131,9 +131,7 @@ def test_thresholds_go_into_the_head_by_the_names_of_the_labels(tmp_path: Path, 
 def test_a_search_judges_own_files_with_thresholds_beside_the_trained_one(
     shared_folder: Path, tmp_path: Path, small_catalog: Path, search_small: Callable[..., None]
 ) -> None:
-    data = make_once(
-        shared_folder / "tags", lambda folder: write_table(write_images(folder), lambda n: "|".join(labels_of(n)))
-    )
+    data = make_once(shared_folder / "tags", write_tags)
     own = tmp_path / "own.yaml"
     brought(kept(tmp_path, colour_net(), "floats"), into=own)
     finished = kept(tmp_path, colour_net(), "finished")

@@ -14,13 +14,12 @@ from advisor.api import export, predict
 from advisor.core import Guarantees, Shares, Status, UsageError
 from advisor.datasets import LabelSetSurvey
 from advisor.engine import resolve
-from advisor.measurement import label_thresholds
+from advisor.measurement import label_precision, label_thresholds
 from advisor.store import RunFolder
-from advisor.tasks.tagging._files import TagScores
 from advisor.tasks.tagging._images import TagFault, check_tags
 from advisor.training import fit_label_head
 from tests.builders import must_fail
-from tests.makers.label_sets import RNG, labels_of, mark_labels, write_images, write_table
+from tests.makers.label_sets import RNG, mark_labels, write_images, write_table, write_tags
 from tests.makers.once import make_once
 
 
@@ -47,7 +46,7 @@ def test_a_head_learns_each_label_from_what_is_known_of_it(groups: Sequence[int]
     learnt = slice(300)
     head = fit_label_head(features[learnt], truth[learnt], groups, [str(n) for n in range(300)], 0)
     logits = features[300:] @ head.weights + head.bias
-    judged = TagScores((1 / (1 + np.exp(-logits))).astype(np.float32), truth[300:])
+    judged = label_precision.LabelScores((1 / (1 + np.exp(-logits))).astype(np.float32), truth[300:])
     assert min(judged.by_class) > 0.9
     assert np.mean(judged.shares) == pytest.approx(judged.figure.value) == pytest.approx(judged.by_class.mean())
     assert judged.figure.low < judged.figure.value < judged.figure.high
@@ -89,9 +88,7 @@ def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
 @pytest.fixture(scope="module")
 def run(shared_folder: Path, search_small: Callable[..., None]) -> RunFolder:
     """A search among heads and a fine-tuning of taggers."""
-    data = make_once(
-        shared_folder / "tags", lambda folder: write_table(write_images(folder), lambda n: "|".join(labels_of(n)))
-    )
+    data = make_once(shared_folder / "tags", write_tags)
     options = {"training": ["finetune_cached"], "min_recall": ["r=60%", "g=99%"]}
     runs = make_once(shared_folder / "tagging", partial(search_small, data, task="image-tagging", **options))
     return RunFolder((runs / "latest").resolve())
