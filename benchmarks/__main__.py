@@ -28,6 +28,7 @@ NAMES = (
     "decision_answers",
     "decision",
     "detection",
+    "tiling",
     "pixels",
     "other_conditions",
     "confidence",

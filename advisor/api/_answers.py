@@ -21,6 +21,10 @@ from advisor.core import (
 from advisor.isolation import usable_cores
 from advisor.store import RunFolder
 
+MOST_TILES = 8
+MOST_OVERLAP = 0.5
+"""Largest number of tiles in a row, and share of a tile that the next one has, too."""
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -142,7 +146,11 @@ def report(
 
 
 def predict(
-    run: str | Path, photographs: Sequence[str | Path], to: str | Path | None = None
+    run: str | Path,
+    photographs: Sequence[str | Path],
+    to: str | Path | None = None,
+    tiles: int = 1,
+    overlap: float = 0.2,
 ) -> tuple[PhotographAnswer, ...]:
     """Return what the pick of a run answers to photographs, each with its own error.
 
@@ -156,14 +164,23 @@ def predict(
         run: the run folder.
         photographs: files of photographs, or folders of them.
         to: folder for copies on which the found objects are drawn; None for none.
+        tiles: tiles in a row and in a column, on each of which a detector runs beside the whole photograph; 1 for none.
+        overlap: share (0 to 0.5) of a tile's side that the next tile has, too.
 
     Raises:
-        UsageError: the run has no file, or no objects to draw; or files of ``to`` are in the way.
+        UsageError: the run has no file, or no objects to draw; files of ``to`` are in the way; or tiles of a run
+            without a detector.
         StageError: the file cannot run, or took too long.
     """
+    from advisor.datasets import Tiling
     from advisor.exporting import predict as answered
 
-    return answered(Path(run), list(map(Path, photographs)), Path(to) if to is not None else None)
+    if not 1 <= tiles <= MOST_TILES:
+        raise UsageError(f"--tiles: {tiles} is not between 1 and {MOST_TILES}", "write for example --tiles 2")
+    if not 0.0 <= overlap <= MOST_OVERLAP:
+        raise UsageError(f"--overlap: {overlap:g} is not between 0 and {MOST_OVERLAP:g}", "write for example 0.2")
+    tiling = Tiling(tiles, overlap) if tiles > 1 else None
+    return answered(Path(run), list(map(Path, photographs)), Path(to) if to is not None else None, tiling)
 
 
 def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:

@@ -201,6 +201,10 @@ def predict(
     to: Annotated[
         str | None, option("DIR", "Folder for copies on which the objects that were found are drawn.")
     ] = None,
+    tiles: Annotated[
+        int, option("N", "Also run a detector on N x N tiles of each photograph, to find small objects.")
+    ] = 1,
+    overlap: Annotated[float, option("SHARE", "Share of a tile's side that the next tile has, too.")] = 0.2,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what the pick of a run answers to photographs: the class or the objects, and how sure it is.
@@ -214,7 +218,7 @@ def predict(
     from advisor.core import plain
 
     with progress("running the pick on the photographs"):
-        predictions = api.predict(run, photographs, to)
+        predictions = api.predict(run, photographs, to, tiles, overlap)
     if as_json:
         print_document(predictions=[prediction.to_json() for prediction in predictions])
     else:

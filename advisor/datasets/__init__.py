@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     )
     from advisor.datasets._survey import Progress, Survey, survey
     from advisor.datasets._thumbnails import read_thumbnail
+    from advisor.datasets._tiles import Tiling
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -128,6 +129,7 @@ __all__ = [
     "Progress",
     "Split",
     "Survey",
+    "Tiling",
     "address_of",
     "check_boxes",
     "check_images",

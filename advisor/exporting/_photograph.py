@@ -21,6 +21,7 @@ from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import ensure_output_dir
 
 if TYPE_CHECKING:
+    from advisor.datasets import Tiling
     from advisor.engine import LoadedRun
 
 LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
@@ -28,6 +29,7 @@ EACH_S = 20.0
 """Seconds that one more photograph may take."""
 
 INT8 = "int8"
+BOXES = "boxes"  # The answers of a file that finds objects with their sides
 SHOWN = 3
 CHECKED_SIDE = 64  # Pixels of a side at which a photograph is decoded to see whether it is whole
 OPACITY = 0.6  # of a layer of colours over a photograph
@@ -66,18 +68,22 @@ class PhotographAnswer(Written):
         return f"{self.answer} ({', '.join(scores)}{threshold})"
 
 
-def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> tuple[PhotographAnswer, ...]:
+def predict(
+    run: Path, photographs: Sequence[Path], to: Path | None = None, tiling: Tiling | None = None
+) -> tuple[PhotographAnswer, ...]:
     """Return the answers of the pick, each photograph with its own error; see :class:`PhotographAnswer`.
 
-    Of a folder, all images below it are answered.
+    Of a folder, all images below it are answered. With a ``tiling``, a detector runs on each tile of a photograph.
 
     Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
 
     Raises UsageError: a folder has no photograph, the run has no file or finds no objects for ``to``, or ``to`` has
-    files.
+    files. The run has no detector for a ``tiling``.
     StageError: the work exceeded a limit, or the file cannot run.
     """
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
+    if tiling is not None:
+        _require_boxes(run)
     if to is not None:
         _require_objects(run)
         copies = [_name_copy(place, str(photograph)) for place, photograph in enumerate(photographs)]
@@ -85,7 +91,8 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
         # Files in the way are an error before the first photograph is decoded.
         ensure_output_dir(to, copies, force=False)
     scratch = Scratch()
-    limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
+    runs = len(tiling.windows) if tiling else 1
+    limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * runs * len(photographs))
     # Decoders and runtime are native code that reads files of others, so the child writes below one folder only.
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
@@ -93,7 +100,7 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
         folder = str(to.resolve()) if to else ""
         try:
             photograph_answers: Sequence[PhotographAnswer] = pool.call(
-                f"{__name__}:predictions", str(run), names, folder, limits=limits
+                f"{__name__}:predictions", str(run), names, folder, 0, tiling, limits=limits
             )
         except StageError:
             if len(names) < 2:
@@ -101,7 +108,7 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
             # Nothing says at which photograph the child ended, so each is tried alone.
             photograph_answers = []
             for place, name in enumerate(names):
-                photograph_answers.append(_answer_alone(pool, str(run), place, name, folder))
+                photograph_answers.append(_answer_alone(pool, str(run), place, name, folder, tiling))
     finally:
         pool.close()
         scratch.remove()
@@ -124,22 +131,24 @@ def _files_of(path: Path) -> list[Path]:
     return files
 
 
-def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str) -> PhotographAnswer:
+def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str, tiling: Tiling | None) -> PhotographAnswer:
     """Return the answer to one of several photographs, at one of which the child ended: only that one has an error."""
     try:
-        (answer,) = pool.call(f"{__name__}:predictions", run, [name], to, place, limits=LIMITS)
+        (answer,) = pool.call(f"{__name__}:predictions", run, [name], to, place, tiling, limits=LIMITS)
     except StageError as error:
         return PhotographAnswer(name, error=f"the photograph cannot be used: its reader {error.message}")
     return cast("PhotographAnswer", answer)
 
 
-def predictions(run: str, photographs: Sequence[str], to: str, first: int = 0) -> tuple[PhotographAnswer, ...]:
+def predictions(
+    run: str, photographs: Sequence[str], to: str, first: int = 0, tiling: Tiling | None = None
+) -> tuple[PhotographAnswer, ...]:
     """See :func:`predict`; the child process calls this. The copies are numbered from ``first``."""
     model = _Model(*_with_pick(run))
     photograph_answers = []
     for place, name in enumerate(photographs, first):
         copy = Path(to) / _name_copy(place, name) if to else None
-        photograph_answers.append(_predict_photograph(model, name, copy))
+        photograph_answers.append(_predict_photograph(model, name, copy, tiling))
     return tuple(photograph_answers)
 
 
@@ -150,18 +159,25 @@ def _require_objects(run: Path) -> None:
         raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
 
 
+def _require_boxes(run: Path) -> None:
+    """Refuse tiles of a run whose files find no boxes: UsageError."""
+    loaded, _pick = _with_pick(str(run))
+    if shipping_of(loaded.question).answers != BOXES:
+        raise UsageError("--tiles: only detectors run on tiles, whose boxes can be joined", "leave --tiles out")
+
+
 def _name_copy(place: int, photograph: str) -> str:
     """Return the name of the copy of a photograph; several may have the same name in different folders."""
     return f"{place + 1:03}-{Path(photograph).stem}.png"
 
 
-def _predict_photograph(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
+def _predict_photograph(model: _Model, name: str, to: Path | None, tiling: Tiling | None) -> PhotographAnswer:
     path = Path(name)
     try:
         size = _size(path)
     except UsageError as error:
         return PhotographAnswer(name, error=error.message)
-    results, least, layer = model.answer(path)
+    results, least, layer = model.answer(path) if tiling is None else model.answer_tiles(path, tiling)
     if to:
         _draw(path, results, layer, to, size)
     return PhotographAnswer(name, model.shipping.said(results, least), results, least)
@@ -394,3 +410,27 @@ class _Model:
         results = self.shipping.found(answered, shipped)
         least = self._thresholds.least(results[0].label) if results else shipped.threshold or 0.0
         return results, least, layer(answered, shipped) if layer else b""
+
+    def answer_tiles(self, photograph: Path, tiling: Tiling) -> tuple[tuple[Found, ...], float, bytes]:
+        """Return what :meth:`answer` returns, from all tiles of a photograph."""
+        import numpy as np
+
+        shipped = self.shipped
+        objects: list[Found] = []
+        tiles: list[int] = []
+        for tile, pixels in enumerate(tiling.read(photograph, shipped.size)):
+            answered = outputs(self._interpreter, pixels, shipped.mean, shipped.std)
+            for result in self.shipping.found(answered, shipped):
+                (box,) = tiling.place_boxes(np.array(result.box), tile).tolist()
+                objects.append(replace(result, box=tuple(box)))
+                tiles.append(tile)
+        boxes = np.array([result.box for result in objects])
+        labels = np.array([shipped.labels.index(result.label) for result in objects], np.int64)
+        scores = np.array([result.score for result in objects])
+        numbers = np.array(tiles, np.int64)
+        chosen = tiling.choose_boxes(boxes.reshape(-1, 4), labels, scores, numbers)
+        results = tuple(objects[place] for place in chosen)
+        least = shipped.threshold or 0.0
+        if results:
+            least = self._thresholds.least(results[0].label)
+        return results, least, b""

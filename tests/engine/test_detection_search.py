@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from advisor.api import doctor
+from advisor.api import doctor, predict
 from advisor.core import Evaluation, Provenance, Status, markdown
 from advisor.datasets import STAYING
 from advisor.engine import load_run
@@ -74,6 +74,13 @@ def test_it_ends_with_a_pick_and_names_the_precision(searched: Searched) -> None
     assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
     for text in (searched.out, said):
         assert "top-1" not in text.lower()
+
+
+def test_tiles_find_what_is_too_small_in_a_large_photograph(searched: Searched, shared_folder: Path) -> None:
+    with Image.open(shared_folder / "rectangles" / "JPEGImages" / "000.jpg") as image:
+        Image.fromarray(np.tile(np.asarray(image), (3, 3, 1))).save(shared_folder / "large.png")
+    (whole,), (tiled,) = (predict(searched.run.path, [shared_folder / "large.png"], tiles=tiles) for tiles in (1, 3))
+    assert len(whole.found) < len(tiled.found)
 
 
 def test_the_run_is_whole_and_described_entry_by_entry(searched: Searched) -> None:

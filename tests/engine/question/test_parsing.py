@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import TASKS, Costs, UsageError
-from advisor.core._preferences import PREFERENCES
+from advisor.core import Costs, UsageError
 from advisor.engine import Execution, Question, Request, resolve
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve_resumed
 from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
@@ -21,13 +20,6 @@ OTHER_VALUES: dict[str, Any] = read_table(__file__, "other_values.yaml")
 
 TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))
 PHOTOS = {"data": "photos"}
-PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
-    ({}, {"question.thread_counts": tuple(sorted({1, usable_cores()})), "question.tuning_limited": False}),
-    ({"prefer": "size"}, {"question.preference": PREFERENCES["size"]}),
-    ({"task": "object-detection", **PHOTOS, "training": ["head"]}, {"question.of_task": TASKS["object-detection"]}),
-    ({**PHOTOS, "costs": TABLE}, {"question.metric": "cost-saved", "question.costs": COSTS, "written.costs": TABLE}),
-    ({**PHOTOS, "costs": TABLE, "metric": "macro-f1"}, {"question.metric": "macro-f1", "question.costs": COSTS}),
-]
 
 
 def _without(request: Request, *names: str) -> Request:
@@ -45,6 +37,7 @@ def test_no_options_are_the_defaults_of_the_values() -> None:
     request = resolve({})
     assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
     assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
+    assert request.question.thread_counts == tuple(sorted({1, usable_cores()}))
     defaults = collect_options({}).values
     assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
 
@@ -64,12 +57,6 @@ def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, 
     changed = _without(other, name)
     assert changed.execution != other.execution
     assert (changed.question, changed.folder) == (other.question, other.folder)
-
-
-@pytest.mark.parametrize(("options", "expected"), PARSED)
-def test_options_become_values(options: dict[str, Any], expected: dict[str, object]) -> None:
-    request = resolve(options)
-    assert {path: value_at(request, path) for path in expected} == expected
 
 
 @with_cases
@@ -125,10 +112,3 @@ def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> 
 def test_least_figures(text: str | list[str], metric: str, least: float | None, others: list[list[Any]]) -> None:
     limits = resolve({**PHOTOS, "min_accuracy": text, "metric": metric}).question.limits
     assert (limits.min_accuracy, limits.min_metrics) == (least, tuple(map(tuple, others)))
-
-
-@with_cases
-def test_drops_of_several_metrics(text: str, metric: str, points: float | None, others: list[list[Any]]) -> None:
-    asked = {"task": "object-detection", **PHOTOS, "max_drop": text, "metric": metric}
-    limits = resolve(asked).question.limits
-    assert (limits.max_drop_points, limits.max_metric_drops) == (points, tuple(map(tuple, others)))

@@ -176,9 +176,7 @@ def test_a_heavier_recipe_waits_for_lighter_ones_to_lose_too_much_unless_it_is_n
 
 
 @pytest.mark.parametrize(("points", "status"), [(90.0, Status.SKIPPED), (1.0, Status.OK)])
-def test_a_heavier_recipe_is_tried_where_a_lighter_one_loses_too_much_of_another_metric(
-    tmp_path: Path, points: float, status: Status
-) -> None:
+def test_a_heavier_recipe_waits_for_the_limit_of_another_metric(tmp_path: Path, points: float, status: Status) -> None:
     walker = Detecting(tmp_path, {"float32": 4, "int8": 3, "mixed_int8": 4})
     limits = Limits(max_metric_drops=(("map", points),))
     assert evaluated(walker, "mixed_int8", tmp_path, limits, task=DETECTION.name).status is status
