@@ -1,7 +1,8 @@
-"""A search for detectors, end to end: real weights, generated images with boxes, real training and measurements."""
+"""A search for detectors of small images: real weights, generated images with boxes, real training and timing."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,21 +10,20 @@ import pytest
 from PIL import Image, ImageDraw
 
 from advisor.api import doctor, predict
-from advisor.core import Evaluation, Provenance, Status, markdown
+from advisor.core import Provenance, Status, markdown
 from advisor.datasets import STAYING
 from advisor.engine import load_run
 from advisor.reporting import load_view
 from advisor.reporting._files import render_markdown
+from advisor.store import RunFolder
 from advisor.tasks._judge import HELD_OUT, VALIDATED
-from advisor.tasks.detection import DETECTION
 from tests.builders import interval, present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
 from tests.makers.once import make_once
-from tests.makers.searches import SMALLEST, Searched, searched_once
 from tests.run_folders import lines
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 COLOURS = {"blue": (30, 40, 230), "red": (230, 40, 30)}
 SIZE = (160, 120)
@@ -51,68 +51,62 @@ def write_rectangles(root: Path, count: int) -> None:
         image.save(path, quality=95)
 
 
-@pytest.fixture(scope="session")
-def searched(shared_folder: Path, warm_cache: Path) -> Searched:
-    """``advisor search --task object-detection`` on two forms of the smallest card, of which the head is trained."""
+@pytest.fixture(scope="module")
+def run(shared_folder: Path, search_small: Callable[..., None]) -> RunFolder:
+    """A search in two forms of the small card, of which the head is trained."""
     data = make_once(shared_folder / "rectangles", lambda folder: write_rectangles(folder, 40))
-    options = ("--task", DETECTION.name, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
-    few = ("--compressions", ",".join(FORMS), "--threads", "1", "--training", "head")
-    return searched_once(shared_folder / "with-boxes", warm_cache, *options, *few)
+    runs = make_once(shared_folder / "detection", partial(search_small, data, task="small-boxes", training=["head"]))
+    return RunFolder((runs / "latest").resolve())
 
 
-@pytest.fixture
-def by_form(searched: Searched) -> Mapping[str, Evaluation]:
-    """The evaluations by compression."""
-    return {evaluation.configuration.compression: evaluation for evaluation in searched.run.evaluations()}
-
-
-def test_it_ends_with_a_pick_and_names_the_precision(searched: Searched) -> None:
-    assert searched.code == 0, searched.err
-    assert "Pick: " in searched.out
-    said = render_markdown(load_view(searched.run))
+def test_it_ends_with_a_pick_and_names_the_precision(run: RunFolder) -> None:
+    assert load_run(run.path).decision.pick
+    said = render_markdown(load_view(run))
     assert f"| {markdown('mAP@0.5')} on the hold-out |" in said
     assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
-    for text in (searched.out, said):
-        assert "top-1" not in text.lower()
+    assert "top-1" not in said.lower()
 
 
-def test_tiles_find_what_is_too_small_in_a_large_photograph(searched: Searched, shared_folder: Path) -> None:
+def test_tiles_find_what_is_too_small_in_a_large_photograph(
+    run: RunFolder, shared_folder: Path, tmp_path: Path
+) -> None:
     with Image.open(shared_folder / "rectangles" / "JPEGImages" / "000.jpg") as image:
-        Image.fromarray(np.tile(np.asarray(image), (3, 3, 1))).save(shared_folder / "large.png")
-    (whole,), (tiled,) = (predict(searched.run.path, [shared_folder / "large.png"], tiles=tiles) for tiles in (1, 3))
+        Image.fromarray(np.tile(np.asarray(image), (3, 3, 1))).save(tmp_path / "large.png")
+    (whole,), (tiled,) = (predict(run.path, [tmp_path / "large.png"], tiles=tiles) for tiles in (1, 3))
     assert len(whole.found) < len(tiled.found)
 
 
-def test_the_run_is_whole_and_described_entry_by_entry(searched: Searched) -> None:
-    assert [check.found for check in doctor(searched.run.path)] == ["every line, file and figure is as it was written"]
-    assert [found for line in lines(searched.run) for found in problems("evaluation", json.loads(line))] == []
+def test_the_run_is_whole_and_described_entry_by_entry(run: RunFolder) -> None:
+    assert [check.found for check in doctor(run.path)] == ["every line, file and figure is as it was written"]
+    assert [found for line in lines(run) for found in problems("evaluation", json.loads(line))] == []
 
 
-def test_every_form_is_trained_scored_and_timed(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
-    validation = searched.run.read_json("split.json")["validation"]
+def test_every_form_is_trained_scored_and_timed(run: RunFolder) -> None:
+    by_form = {evaluation.configuration.compression: evaluation for evaluation in run.evaluations()}
+    validation = run.read_json("split.json")["validation"]
     assert set(by_form) == set(FORMS)
     for evaluation in by_form.values():
         assert evaluation.status is Status.OK, evaluation.reason
         assert present(evaluation.latency).provenance is Provenance.MEASURED
-        assert evaluation.card_facts.input_size == DETECTION.side
+        assert evaluation.card_facts.input_size == 96
         assert (evaluation.head, evaluation.new_conditions) == (None, None)
         assert len(evaluation.capture.by_condition) == len(STAYING)
         precision = present(evaluation.accuracy)
         assert (precision.unit, precision.source, precision.n) == ("%", f"mAP@0.5 {VALIDATED}", len(validation))
         low, value, high = interval(precision)
         assert 0 <= low <= value <= high <= 100
-        assert value > 1, "coloured rectangles are learnt in part even in two steps an epoch"
+        assert value > 1, "coloured rectangles are learnt in part even in few steps"
         assert set(evaluation.answers.per_class_recall) == set(COLOURS)
         assert present(evaluation.drop).unit == "points"
-        shares = np.load(searched.run.path / evaluation.answers.file)
+        shares = np.load(run.path / evaluation.answers.file)
         assert (shares.dtype, shares.shape) == (np.float32, (len(validation),))
         assert 100 * shares.mean() == pytest.approx(value, abs=1e-3)
     assert present(by_form["float32"].drop).value == 0
     assert present(by_form["int8"].size).value < 0.5 * present(by_form["float32"].size).value
 
 
-def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_validations_threshold(searched: Searched) -> None:
-    pick, held = present(load_run(searched.run.path).decision.pick), searched.run.read_json("split.json")["holdout"]
+def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_validations_threshold(run: RunFolder) -> None:
+    pick, held = present(load_run(run.path).decision.pick), run.read_json("split.json")["holdout"]
     precision, answers = present(pick.holdout_accuracy), present(pick.holdout_answers)
     assert (precision.unit, precision.source, precision.n) == ("%", f"mAP@0.5 {HELD_OUT}", len(held))
     assert set(answers.per_class_recall) == set(COLOURS)
