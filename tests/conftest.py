@@ -127,10 +127,9 @@ def scope_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Give memory back after each slow test: a hundred conversions of large networks took 9 GB of one worker."""
+    """Give memory back after each slow test: glibc keeps 9 GB after a hundred conversions of large networks."""
     if item.get_closest_marker("slow"):
         gc.collect()
-        # glibc has it, and keeps what is free without it; other C libraries give memory back by themselves.
         if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
             trim(0)
 

@@ -153,8 +153,10 @@ def _count_images(update: Update) -> str:
     """Return how many new images were learnt from, and what became of the others, as a sentence."""
     parts = [f"learnt from {plural(update.added, 'new image')}"]
     if update.returned:
-        verbs = ("shows", "was") if update.returned == 1 else ("show", "were")
-        parts.append(f"{update.returned} {verbs[0]} the same as images of the old hold-out and {verbs[1]} left out")
+        same = "show the same as images of the old hold-out and were left out"
+        if update.returned == 1:
+            same = "shows the same as images of the old hold-out and was left out"
+        parts.append(f"{update.returned} {same}")
     if update.known:
         parts.append(f"{update.known} were known")
     if update.corrected:

@@ -24,7 +24,7 @@ from advisor.engine import Incumbent
 from advisor.reporting import _text as text
 from advisor.reporting._classes import compute_recalls, find_weakest
 from advisor.reporting._risks import is_worthless
-from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8, list_int8
+from advisor.reporting._steps import FLOATS, find_failed_int8, int8_size, lacks_int8, list_int8
 from advisor.reporting._unknown_images import is_flattered
 from advisor.reporting._view import RunView
 
@@ -92,16 +92,21 @@ def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
 
 
 def _explain_compression(view: RunView, pick: Evaluation) -> str:
-    """Return why a float pick is not compressed; empty if int8 was not asked for, or may still come."""
+    """Return why a float pick is not in int8; empty if int8 was not asked for, or may still come."""
+    now = "Not compressed"
+    until = "yet"
+    if pick.configuration.compression != FLOAT:
+        now = "Float16 weights"
+        until = "so far"
     failed = find_failed_int8(view, pick)
     if failed is not None:
-        return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
+        return f"{now}: int8 of it failed in the stage {failed.stage}: {failed.reason}."
     if view.insights.unfinished:
         return ""
     if lacks_int8(view, pick):
-        return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
+        return f"{now} {until}: the search did not reach int8{int8_size(pick)}."
     drawback = _explain_float(view, pick)
-    return f"Not compressed: int8 of it {drawback}." if drawback else ""
+    return f"{now}: int8 of it {drawback}." if drawback else ""
 
 
 def _explain_float(view: RunView, pick: Evaluation) -> str:
@@ -110,7 +115,7 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
     Where the network has several int8 evaluations, the most accurate one within the limits answers, then the fastest.
     """
     forms = []
-    if pick.configuration.compression == FLOAT:
+    if pick.configuration.compression in FLOATS:
         forms = list_int8(view, pick)
     judged = []
     for form in forms:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 OWN_IMAGES = "advisor search --budget 50ms --data YOUR_PHOTOGRAPHS"
 INT8 = "int8"
-SMALLER = form_of(INT8).bytes / form_of(FLOAT).bytes
-"""Size of an int8 file over that of its float32 file."""
+FLOATS = (FLOAT, "float16")
+"""Forms that compute in floating point: an int8 file of theirs would be smaller."""
 
 RAN_OUT = ("time_limit", "max_trials")
 """The ends of a search that leave configurations which may still gain, as ``manifest.json`` has them."""
@@ -81,7 +81,10 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         # The images are drawn, so no other step would say anything of the user's own (decision 0142).
         return
     if lacks_int8(view, pick):
-        what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
+        now = "is not compressed yet"
+        if pick.configuration.compression != FLOAT:
+            now = "has float16 weights so far"
+        what = f"int8 of the pick, which {now}{int8_size(pick)}"
         yield NextStep("a smaller file (int8)", what, continue_command(view.folder))
     tuning = view.insights.tuning
     if tuning is not None:
@@ -124,7 +127,7 @@ def is_int8_next(view: RunView) -> bool:
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:
     """Return whether a float pick has no int8 file because the search had no time to make one."""
     # A finished model of the user is never compressed (decision 0080).
-    if pick.configuration.compression != FLOAT or pick.card_facts.as_it_is:
+    if pick.configuration.compression not in FLOATS or pick.card_facts.as_it_is:
         return False
     int8 = list_int8(view, pick)
     compressions = view.request.question.compressions
@@ -136,8 +139,9 @@ def lacks_int8(view: RunView, pick: Evaluation) -> bool:
 
 def int8_size(pick: Evaluation) -> str:
     """Return the size that an int8 file of a float pick would have, in words."""
+    smaller = form_of(INT8).bytes / form_of(pick.configuration.compression).bytes
     if pick.size:
-        return f", about {show_bytes(SMALLER * pick.size.value)}"
+        return f", about {show_bytes(smaller * pick.size.value)}"
     return ""
 
 
@@ -153,7 +157,7 @@ def list_int8(view: RunView, pick: Evaluation) -> list[Evaluation]:
 def find_failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
     """Return the int8 file of a float pick that failed; None if it did not fail, or if there is another one."""
     int8 = list_int8(view, pick)
-    if pick.configuration.compression != FLOAT or any(row.status is Status.OK for row in int8):
+    if pick.configuration.compression not in FLOATS or any(row.status is Status.OK for row in int8):
         return None
     return next((row for row in int8 if row.status is Status.FAILED), None)
 

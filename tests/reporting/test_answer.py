@@ -130,6 +130,14 @@ def test_the_first_lines_say_why_a_float_pick_is_not_compressed_and_what_is_next
     assert "which is not compressed yet, about 510.0 kB:" in " ".join(" ".join(lines).split())
 
 
+def test_a_pick_with_float16_weights_says_that_int8_was_not_reached() -> None:
+    view = not_compressed()
+    pick = present(view.decision.pick)
+    halved = replace(pick, configuration=replace(pick.configuration, compression="float16"))
+    lines = opening_lines(replace(view, decision=replace(view.decision, pick=halved)))
+    assert "Float16 weights so far: the search did not reach int8, about 1.0 MB." in lines
+
+
 @with_cases
 def test_a_float_pick_says_why_its_int8_file_is_not_the_pick(
     latency_ms: float, points: float, tied: bool, budget_ms: float, said: str

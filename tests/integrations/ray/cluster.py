@@ -31,8 +31,7 @@ def main() -> None:
             cluster, head = started_head({**client, **first})
             nodes += [head, added(cluster, **second)]
             if client:
-                # It is a process of its own, which a busy machine starts late; a search knocks only once.
-                until(lambda port=port: is_open(port))
+                until(lambda port=port: is_open(port))  # a busy machine starts it late, and a search knocks once
             say(f"{cluster.address} 127.0.0.1:{port}")
         elif words == ["kill"]:
             cluster.remove_node(nodes.pop(), allow_graceful=False)
