@@ -21,10 +21,6 @@ from advisor.core import (
 from advisor.isolation import usable_cores
 from advisor.store import RunFolder
 
-MOST_TILES = 8
-MOST_OVERLAP = 0.5
-"""Largest number of tiles in a row, and share of a tile that the next one has, too."""
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -37,6 +33,12 @@ if TYPE_CHECKING:
 
 EXPERIMENT_LOGS = "advisor.experiment_logs"
 """Entry points of :class:`ExperimentLog`: modules or objects, by the word before the colon of ``--log-to``."""
+
+MOST_TILES = 8
+"""Largest number of tiles in a row."""
+
+MOST_OVERLAP = 0.5
+"""Largest share of a tile's side that the next tile may have, too."""
 
 
 class ExperimentLog(Protocol):

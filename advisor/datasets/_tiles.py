@@ -22,7 +22,7 @@ Boxes = NDArray[np.floating]
 Window = tuple[float, float, float, float]
 
 WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
-SAME = 0.5  # Share of the smaller of two boxes in the other one, from which on both are the same object
+SAME = 0.5  # Share of the smaller of two boxes in the other one, from which on both are one object; sahi has the same
 LEAST_AREA = 1e-12  # Of a box without area, as files give some
 EDGE = 0.01  # Share of a tile's side, within which a box ends at the tile's edge
 

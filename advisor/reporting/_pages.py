@@ -51,7 +51,8 @@ NOTHING = "nothing"
 
 MISSED = "missed: "
 WRONG_ONES = "wrong: "
-"""What the names of classes follow in the result of an image."""
+"""Marks before the names of classes in the result of an image."""
+
 TRUE = "truth"
 
 MARK = 0.045
@@ -261,10 +262,9 @@ class Photo:
 
 def _first_of(result: str, mark: str) -> str:
     """Return the first name behind a mark in the result of an image; empty without the mark."""
-    _, found, names = result.partition(mark)
-    if not found:
-        return ""
-    return text.shorten_name(names.partition("; ")[0].partition(", ")[0])
+    _, _, names = result.partition(mark)
+    first, _, _ = names.partition("; ")[0].partition(", ")
+    return text.shorten_name(first)
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:

@@ -10,7 +10,7 @@ from advisor.datasets._dataset import Entry, Rejected
 
 @dataclass(frozen=True)
 class LabelSetEntry:
-    """An image of a table: the classes that it shows, and those of which nothing is known."""
+    """An image: the classes that it shows, and those of which nothing is known."""
 
     image: Entry
     there: frozenset[str]
@@ -19,7 +19,7 @@ class LabelSetEntry:
 
 @dataclass(frozen=True)
 class LabelSetListing:
-    """The images of a table, or of several, before their files are opened."""
+    """The images of tables, or of folders of classes, before their files are opened."""
 
     root: Path
     entries: tuple[LabelSetEntry, ...]

@@ -131,7 +131,7 @@ class Prices:
         """
         if self._time_limit is None:
             return 1.0
-        # How much of a running stage is done is not known. Too much is better than nothing: it ends soon.
+        # How much of a running stage is done is not known, so all of it counts. The rule asks again when it ends.
         before = (*self.running, *before)
         stages = self.missing(steps, before)
         earlier = self.missing(before)

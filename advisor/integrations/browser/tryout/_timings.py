@@ -172,7 +172,7 @@ def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
     _require(total_ms <= 1e3 * age_s, f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old")
 
 
-def _describe_hot(series: PostedSeries, timing: Timing) -> dict[str, Any]:
+def _describe_hot(series: PostedSeries, timing: Timing) -> dict[str, int | str]:
     """Return the row of a file on a phone that slowed down: it has no result, as on every other device."""
     return {"form": series.form, "value": "no result", "remark": f"{_name_unit(series)}; {timing.throttled}; {COOL}"}
 
