@@ -1,7 +1,4 @@
-"""``compress``, ``diagnose`` and ``check_data``: what they refuse, and what they pass on.
-
-``benchmark``, ``benchmark_device`` and ``profile``: what they refuse, and what they pass on.
-"""
+"""Functions on files (``compress``, ``benchmark``, ``check_data``, ...): what they refuse, and what they pass on."""
 
 import shutil
 from pathlib import Path

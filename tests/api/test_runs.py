@@ -1,8 +1,4 @@
-"""The run as a value.
-
-``search`` and ``plan``: every argument reaches the request; what contradicts is refused. What follows from a
-finished run: decide again, list what can be shipped, compare, re-evaluate, check the files.
-"""
+"""``search``, ``plan`` and the functions on a finished run: arguments reach the request, contradictions are refused."""
 
 import inspect
 from collections.abc import Callable, Mapping

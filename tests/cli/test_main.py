@@ -1,8 +1,4 @@
-"""What a shell completes, asked as a shell does.
-
-The exit codes of the commands are those of the documentation. Progress of commands that take a while, and
-``--quiet``. The end of an interrupted search.
-"""
+"""What a shell completes, exit codes, progress and ``--quiet``, and the end of an interrupted search."""
 
 import os
 import subprocess

@@ -1,8 +1,4 @@
-"""``advisor plan``: what a search would do and what it would take; nothing is spent.
-
-``advisor init``: a request file with a comment for every option. ``advisor explain``: terms in a few sentences,
-with a page that exists. ``--json``: every command has it, and prints one document with its version.
-"""
+"""``advisor plan``, ``init`` and ``explain``, which spend nothing; every command has ``--json``."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""``advisor report``: another answer to another question, for free.
-
-``advisor compare`` ends with 4 where the recommendation changed. ``advisor reevaluate`` as a user types it.
-"""
+"""``advisor report``, ``compare`` and ``reevaluate`` as a user types them, with their exit codes."""
 
 import json
 import re

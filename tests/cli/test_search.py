@@ -1,7 +1,4 @@
-"""Bad input to ``advisor search``: a clear error with a hint, exit code 2, nothing spent, nothing lost.
-
-``--sort`` and ``--filter`` of every command that prints a table.
-"""
+"""Bad input to ``advisor search`` is a clear error and spends nothing; ``--sort`` and ``--filter`` of every table."""
 
 from pathlib import Path
 

@@ -29,18 +29,12 @@ def _code(name: bytes) -> int:
 
 
 class DebugDaemon:
-    """Serves connections until stopped.
-
-    Attributes:
-        root: stands for the phone's ``/``: commands and pushed files see ``/data`` in it.
-        commands: every shell command that was received.
-        vanish_on: a text at whose sight in a command the phone drops off.
-    """
+    """Serves connections until stopped."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.commands: list[str] = []
-        self.vanish_on = ""
+        self.root = root  # stands for the phone's ``/``: commands and pushed files see ``/data`` in it
+        self.commands: list[str] = []  # every shell command that was received
+        self.vanish_on = ""  # a text at whose sight in a command the phone drops off
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
 

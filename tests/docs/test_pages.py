@@ -1,8 +1,4 @@
-"""Links of the repository become links of the site.
-
-The check of the pages names what the site lacks. The page of the JSON documents links every schema, and its
-examples for ``jq`` run as printed. Each command line that the documentation shows is one that the command takes.
-"""
+"""The site: its links, what it lacks, the examples for ``jq``, and command lines that the commands take."""
 
 import os
 import re

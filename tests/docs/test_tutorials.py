@@ -1,7 +1,4 @@
-"""Each shell block of the tutorials runs as printed, one after another, on small images and the smallest card.
-
-The notebook runs from top to bottom, and is on the site with its outputs.
-"""
+"""Each shell block of the tutorials runs as printed on small images, and the notebook from top to bottom."""
 
 import json
 import os

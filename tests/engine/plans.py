@@ -43,14 +43,7 @@ def asking(plan: Plan, question: Question) -> Plan:
 
 
 def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSET_IMAGES) -> dict[Role, int]:
-    """Return the number of images by role; none without images to learn from.
-
-    Args:
-        learnt: images to learn from, validation included.
-        validation: images to compare candidates on.
-        holdout: images to judge finalists on.
-        subset: images of a quick head, at most.
-    """
+    """Return the number of images by role; ``learnt`` includes validation, and a quick head has at most ``subset``."""
     if not learnt:
         return {}
     return {

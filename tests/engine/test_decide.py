@@ -1,7 +1,4 @@
-"""Decisions by another metric than top-1: over the same answers, another model may be the pick.
-
-Answers of candidates on each image, by which accuracies are compared.
-"""
+"""Decisions by another metric than top-1, and answers on each image, by which accuracies are compared."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""The parts of a search's run: what is refused, and in which order cards get cores.
-
-The answer so far of a search, whenever it has new evaluations. A new training recipe is one object: what decides
-and plans asks it, and lists no names.
-"""
+"""The parts of a search's run: refusals, cores by card, the answer so far, and a new training recipe as one object."""
 
 import asyncio
 import logging

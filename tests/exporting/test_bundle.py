@@ -1,7 +1,4 @@
-"""The bundle: complete, the same each time, checked by its own checker, refused where it would mislead.
-
-The folder of a bundle: nothing else is replaced, and a bundle only by force. Test vectors of a bundle.
-"""
+"""The bundle: complete, the same each time, checked by its own checker; nothing else is replaced by it."""
 
 import hashlib
 import json

@@ -1,7 +1,4 @@
-"""The bundle of a detector: its code and its checker find the boxes that MediaPipe's ObjectDetector finds.
-
-The bundle of a network that counts objects: its code finds the centres that were judged.
-"""
+"""The bundles of a detector and a counter: their code finds what MediaPipe finds and what was judged."""
 
 from __future__ import annotations
 

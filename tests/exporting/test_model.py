@@ -1,8 +1,4 @@
-"""The shipped model: what MediaPipe takes, answering as the artefact that was measured.
-
-The model card says what the shipped file was trained on, what to expect of it, and its risks. The code for apps,
-parsed by grammars of its languages: no syntax error in any of its variants.
-"""
+"""The shipped model, its card, and its code for apps, which grammars of the languages parse."""
 
 import json
 import re

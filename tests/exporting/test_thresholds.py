@@ -1,7 +1,4 @@
-"""A classifier's threshold: in the file, in the code and in MediaPipe, if the user asked for a precision.
-
-The class for things that are none of the others: in the file, in the bundle and in MediaPipe.
-"""
+"""A classifier's threshold and its class for unknown things: in the file, in the code and in MediaPipe."""
 
 import json
 import shutil

@@ -22,13 +22,9 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Make the content of a folder, unless another worker has, and return the folder.
+    """Let ``make`` write into an empty folder of ``shared_folder``, unless another worker has, and return the folder.
 
     The lock ends with its process. If that was killed, what it had begun is removed and made again.
-
-    Args:
-        folder: in ``shared_folder``; its name is the name of the thing.
-        make: writes the thing into the empty folder that it gets.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):

@@ -99,11 +99,7 @@ def scaling(side: int, classes: int, *steps: tuple[int, float]) -> bytes:
 def classifier(side: int = 32, classes: int = 4, features: bool = False, open_shape: bool = False) -> bytes:
     """Return a float classifier: CONV_2D, DEPTHWISE_CONV_2D, CONV_2D, MEAN, FULLY_CONNECTED, SOFTMAX.
 
-    Args:
-        side: of the input.
-        classes: number of outputs.
-        features: also give the pooled features out.
-        open_shape: leave height and width of the input open.
+    ``features`` gives the pooled features out, too; ``open_shape`` leaves height and width of the input open.
     """
     builder = Builder()
     image = builder.input(side)

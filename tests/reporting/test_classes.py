@@ -1,7 +1,4 @@
-"""Recall and confusion of single classes.
-
-The images with the most errors, as the page shows them. Small copies of images inside a page.
-"""
+"""Recall and confusion of single classes, and the images with the most errors as small copies."""
 
 import base64
 import hashlib

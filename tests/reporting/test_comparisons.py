@@ -1,7 +1,4 @@
-"""A comparison as text, Markdown and JSON; names are escaped in each.
-
-The pick in plain words, from the figures of the run.
-"""
+"""A comparison as text, Markdown and JSON with escaped names, and the pick in plain words."""
 
 import json
 from dataclasses import replace

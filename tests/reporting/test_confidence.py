@@ -1,7 +1,4 @@
-"""The section on confidence: reliability, thresholds, and the risk-coverage curve.
-
-The section on images of things that are none of the classes.
-"""
+"""The sections on confidence and on images of things that are none of the classes."""
 
 import re
 from dataclasses import replace

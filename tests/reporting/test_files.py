@@ -1,8 +1,4 @@
-"""The files of a run: what programs read, and how they come to the disk.
-
-The data of the page's script. Runs whose evaluations were damaged in any place: what cannot be read is left out,
-the report of the rest is made. Tables for any width and encoding.
-"""
+"""The files of a run and the data of its page; damaged evaluations are left out of the report."""
 
 import csv
 import json

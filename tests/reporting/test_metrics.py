@@ -1,7 +1,4 @@
-"""Metrics in the reports: the one that counts has its name everywhere, and the others have a table.
-
-Rows of a table, sorted and filtered as a user writes it.
-"""
+"""Metrics in the reports have their names everywhere; rows of a table, sorted and filtered."""
 
 import csv
 import json

@@ -1,8 +1,4 @@
-"""From a run folder on disk to its reports.
-
-``recommendation.schema.json`` describes what is written. What the answer says of the accuracy to
-expect, and of how sure the pick is.
-"""
+"""From a run folder to its reports and its schema, and what the answer says of the accuracy to expect."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""Cards that were added or changed since a run.
-
-Which run came from which. An earlier run measured in another runtime of this machine, without training.
-"""
+"""Cards that changed since a run, which run came from which, and another runtime of this machine."""
 
 import hashlib
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""What counts as a changed recommendation, and what is said about it.
-
-What two runs differ in besides their figures. Images on which the pick and its float32 file disagree, from the
-answers that a run keeps.
-"""
+"""What counts as a changed recommendation, what two runs differ in, and images on which two files disagree."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""What the user ships is compared with the pick on the same images.
-
-What a run of heads says of fine-tuning, and when it says nothing.
-"""
+"""What the user ships is compared with the pick; what a run of heads says of fine-tuning."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""A stored run is decided anew, with its own question or another one.
-
-The manifest of a run. A run is resumed only with the search space that it began with.
-"""
+"""A stored run is decided anew; its manifest; it is resumed only with the search space that it began with."""
 
 import sys
 from dataclasses import replace

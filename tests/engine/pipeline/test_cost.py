@@ -1,8 +1,4 @@
-"""Rough seconds of stages.
-
-What the stages of a search cost, and who shares it. The words in the keys of the artifact cache: one that changes
-would throw away what users have computed.
-"""
+"""What the stages of a search cost and who shares it, and the words in the keys of the cache."""
 
 import itertools
 import json

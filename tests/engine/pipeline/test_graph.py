@@ -1,7 +1,4 @@
-"""The graph of a variant: which stages it has, in which order, and what they share.
-
-Models that the stages of a search make.
-"""
+"""The graph of a variant: which stages it has, in which order, what they share, and the models that they make."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""The walker runs a graph and looks up what is kept of it.
-
-Two searches on one machine that want the same: one does it for both, and the other says for whom it waits.
-"""
+"""The walker runs a graph and looks up what is kept; of two searches that want the same, one does it for both."""
 
 import asyncio
 import os

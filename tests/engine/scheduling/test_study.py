@@ -1,8 +1,4 @@
-"""What ``--sampler`` names.
-
-What a study's sampler is told before it suggests. A run's study in optuna-dashboard: what the real one
-answers over the journal that a search leaves.
-"""
+"""What ``--sampler`` names and is told before it suggests, and a study in the real optuna-dashboard."""
 
 import json
 import sys

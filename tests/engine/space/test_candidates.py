@@ -1,9 +1,4 @@
-"""Images, cards and recipes of a question, by its task.
-
-Images of a question, by its task. What the end of a search leaves unevaluated is named, card by card, and begun
-where the run goes on. Forms whose file cannot meet the size budget are not evaluated, unless nothing else meets the
-budget.
-"""
+"""Images, cards and recipes of a question by its task; what the end of a search leaves out is named."""
 
 import json
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""The search space and what to expect of it before anything was evaluated.
-
-Results that earlier searches have kept, and estimates of latencies. The parts of a question are found and checked,
-and nothing is spent.
-"""
+"""The search space, what to expect of it before anything ran, and results that earlier searches have kept."""
 
 import sys
 import zipfile

@@ -1,7 +1,4 @@
-"""Runtimes of this machine as devices of a question: selected with its thread counts, measured, never predicted.
-
-Hard limits of a device: what does not fit is left out with the reason, whatever its latency.
-"""
+"""Runtimes of this machine as devices: measured, never predicted; hard limits of a device leave files out."""
 
 from dataclasses import replace
 from pathlib import Path

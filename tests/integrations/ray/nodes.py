@@ -10,18 +10,12 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class TwoNodes:
-    """The cluster, in a process of its own that takes orders by lines.
-
-    Attributes:
-        address: of its control service, for ``RAY_ADDRESS``.
-        client: of its client server, for ``--executor ray://...``.
-        environment: what a process needs to reach it.
-    """
+    """The cluster, in a process of its own that takes orders by lines."""
 
     process: subprocess.Popen[str]
-    address: str
-    client: str
-    environment: dict[str, str]
+    address: str  # of its control service, for ``RAY_ADDRESS``
+    client: str  # of its client server, for ``--executor ray://...``
+    environment: dict[str, str]  # what a process needs to reach it
 
     def order(self, line: str) -> str:
         """Give an order and return the answer."""

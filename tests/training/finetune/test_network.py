@@ -1,7 +1,4 @@
-"""The levels of a Keras backbone are those of its file.
-
-The maps of the frozen lower part: where the network is cut, what is kept, and that learning on them is the same.
-"""
+"""The levels of a Keras backbone are those of its file, and learning on kept maps is the same."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""Features are kept picture by picture: a set that grew costs what it grew by.
-
-A user's finished file goes through the stages as it is; its answers count by the names of the classes. How long
-artefacts are timed, and what a timing says.
-"""
+"""Features are kept image by image; a user's finished file goes through the stages as it is; timings."""
 
 from collections.abc import Iterator
 from dataclasses import replace

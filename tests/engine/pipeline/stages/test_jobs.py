@@ -1,7 +1,4 @@
-"""The work of the stages, on a small graph of random values.
-
-Large sets: a head of some pictures first, then of all for the cards that can reach the front.
-"""
+"""The work of the stages on a small graph, and a head of some images before one of all."""
 
 from collections.abc import Callable
 from dataclasses import replace

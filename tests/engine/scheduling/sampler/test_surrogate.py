@@ -1,7 +1,4 @@
-"""The regression that corrects the prior, and the expected gain that rests on it.
-
-The order before anything was evaluated. Hypervolume against Optuna's, and what points add to it.
-"""
+"""The regression that corrects the prior, the gain that rests on it, and hypervolume against Optuna's."""
 
 from collections.abc import Iterable
 from functools import cache
