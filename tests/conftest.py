@@ -58,11 +58,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PROJECT), os.enviro
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the unit tests, and load TensorFlow as child processes do.
-
-    Raises:
-        pytest.UsageError: there is too little space for temporary files.
-    """
+    """Watch the unit tests, load TensorFlow as child processes do, and refuse too little space for temporary files."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES and not hasattr(config, "workerinput"):

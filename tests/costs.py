@@ -103,11 +103,7 @@ def _cpu_seconds(with_children: bool) -> Seconds:
 
 
 def _spent_s(before: Seconds, now: Seconds) -> float:
-    """Return the CPU seconds between two looks.
-
-    The seconds of a process that ended are in those of its parent. They are in none if the parent, such as a browser,
-    ended first. What such processes spent since the last look is not known then.
-    """
+    """Return the CPU seconds between two looks, without those of processes that ended and whose parent ended first."""
     alone_s, with_ended_s = (
         sum(now[process][place] - before.get(process, (0.0, 0.0))[place] for process in now) for place in (0, 1)
     )

@@ -27,10 +27,7 @@ def end_with_parent() -> None:
 
 
 def children_with(text: str, parent: int | None = None) -> list[psutil.Process]:
-    """Return the descendants of a process (default: this one) that have a text in their command line.
-
-    A process that has ended, or is only not yet collected, is none.
-    """
+    """Return the living descendants of a process (default: this one) that have a text in their command line."""
     return [child for child in psutil.Process(parent).children(recursive=True) if text in _command_line(child)]
 
 
@@ -73,10 +70,7 @@ async def wait_until(condition: Callable[[], object]) -> None:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at, for a server that must know its own before it starts.
-
-    Test runs side by side choose different ones.
-    """
+    """Return a port that nobody listens at, for a server that must know its own; test runs choose different ones."""
     ports = random.SystemRandom().sample(BELOW_THE_SYSTEMS_OWN, 100)
     return next(port for port in ports if not is_open(port))
 

@@ -12,6 +12,7 @@ from advisor.core import (
     Decision,
     Evaluation,
     LimitOptions,
+    ReevaluateKeywords,
     UsageError,
     list_registered,
     load_integration,
@@ -389,18 +390,19 @@ def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | 
     return verified(device, Path(bundle), connection)
 
 
+@takes_options(ReevaluateKeywords, stated=True)
 def reevaluate(
     run: str | Path | None = None,
     *,
     runs: str | Path = "runs",
-    device: Sequence[str] = (),
-    profiles: Sequence[str | Path] = (),
     since_last: bool = False,
     tell: Callable[[str], None] | None = None,
+    **options: Unpack[ReevaluateKeywords],
 ) -> tuple[Reevaluation, ...]:
     """Answer earlier runs again after a change of devices, runtime, machine or catalogue. Nothing is trained.
 
-    Each new answer is a new run that names its parent and has report files.
+    Each new answer is a new run that names its parent and has report files. On a device that is connected, the files
+    are measured that may become the pick. If it is away, its latencies stay as they are, and the result says so.
 
     ::
 
@@ -411,21 +413,32 @@ def reevaluate(
     Args:
         run: one run folder. Default: every search in ``runs``.
         runs: folder of the runs.
-        device: devices (``raspberry-pi-4``, or ``device:target``) to predict for.
-        profiles: folders of your own device profiles. Without ``device``, all their devices are predicted for.
         since_last: compare with the latest answer to each run instead of the run itself, and return only what is new.
         tell: called with a line about each step.
 
     Raises:
-        UsageError: no run folder, an unknown device, or a profile that is refused.
+        UsageError: no run folder, an unknown device, a profile that is refused, or a connection that does not fit the
+            device.
     """
+    from advisor.core import units
+    from advisor.devices import ConnectionSettings
     from advisor.engine import Devices, Progress, Session, run_search
     from advisor.reporting import Writers
 
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress()).run
 
-    devices = Devices.chosen(list(device), list(map(Path, profiles)))
+    settings = ConnectionSettings.from_options(
+        options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
+    )
+    devices = Devices.chosen(
+        list(options["device"]),
+        list(map(Path, options["profiles"])),
+        settings,
+        upload={name: options[name] for name in ("upload", "upload_images", "cloud_limit")},
+        most_files=parse_count("measure", options["measure"]),
+        limit_s=units.parse_seconds(options["time_limit"], "--time-limit"),
+    )
     # A single run has nothing to compute while its files are written.
     processes = usable_cores() - 1 if run is None else 0
     with Writers(processes) as writers:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from advisor.cli._output import (
     warn_of_problems,
     write_sentences,
 )
-from advisor.core import LIMITS, ExitCode, UsageError, nearest, plural
+from advisor.core import LIMITS, ExitCode, ReevaluateKeywords, UsageError, nearest, options_of, plural
 
 PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml", "tiers")
 """The flags of ``advisor export`` that replace the usual platforms."""
@@ -328,18 +329,6 @@ class ReevaluateOptions:
 
     every: Annotated[bool, option("", "Answer every search in --runs instead of one run.", "--all")] = False
     runs: Annotated[str, option("DIR", "Folder of the runs.")] = "runs"
-    device: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            "Also answer for this device (a profile's name, or name:target); repeat for more.",
-            autocompletion=completion_of("device"),
-        ),
-    ] = None
-    profiles: Annotated[
-        list[str] | None,
-        option("DIR", "Folder of your own device profiles; without --device, all its devices count. Repeat for more."),
-    ] = None
     fleet: Annotated[
         str | None,
         option("FILE", "Answer one run for this fleet of phones (CSV, or phones-2026), and for nothing else."),
@@ -353,15 +342,20 @@ class ReevaluateOptions:
     as_json: options.AsJson = False
 
 
+@declare_options(annotations_of(options_of(ReevaluateKeywords)))
 def reevaluate(
     run: Annotated[str | None, argument("RUN", "A run folder, such as runs/latest.", complete_runs)] = None,
     *,
     asked: ReevaluateOptions,
+    **given: Any,
 ) -> None:
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
-    Only missing figures are measured or predicted, and nothing is trained. Each new answer is a new run that names its
-    parent. Exit code 4: a recommendation changed or got worse. 3: the run has no result. 0: none changed.
+    Only missing figures are measured or predicted, and nothing is trained. On a device that is connected (--adb, --ssh,
+    the connection of its profile, or a cloud with --upload), the files are measured that may become the pick. If it is
+    away, its latencies stay. Each new answer is a new run that names its parent.
+
+    Exit code 4: a recommendation changed or got worse. 3: the run has no result. 0: none changed.
 
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
@@ -376,17 +370,10 @@ def reevaluate(
     if run is not None:
         warn_of_problems(run)
     if asked.fleet is not None:
-        _reevaluate_fleet(run, asked, form)
+        _reevaluate_fleet(run, asked, given, form)
         return
     with progress("reading the runs") as tell:
-        results = api.reevaluate(
-            run,
-            runs=asked.runs,
-            device=asked.device or (),
-            profiles=asked.profiles or (),
-            since_last=asked.since_last,
-            tell=tell,
-        )
+        results = api.reevaluate(run, runs=asked.runs, since_last=asked.since_last, tell=tell, **given)
     shown = rows.of(results)
     if form == "json":
         changed = sum(result.changed for result in shown)
@@ -399,12 +386,12 @@ def reevaluate(
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _reevaluate_fleet(run: str | None, asked: ReevaluateOptions, form: str) -> None:
+def _reevaluate_fleet(run: str | None, asked: ReevaluateOptions, given: Mapping[str, Any], form: str) -> None:
     from advisor import api
 
-    if run is None or asked.device or asked.profiles or asked.since_last:
+    if run is None or any(given.values()) or asked.since_last:
         raise UsageError(
-            "--fleet answers one run for a fleet, and takes no --all, --device, --profiles or --since-last",
+            "--fleet answers one run for a fleet, and takes no --all or --since-last, and no device",
             "write for example advisor reevaluate runs/latest --fleet fleet.csv",
         )
     with progress("predicting the files on the fleet"):

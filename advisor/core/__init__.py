@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         CheckDataKeywords,
         CompressKeywords,
         DeviceBenchmarkKeywords,
+        ReevaluateKeywords,
     )
     from advisor.core._integrations import list_registered, load_integration
     from advisor.core._keywords import takes_options
@@ -289,6 +290,7 @@ __all__ = [
     "Reachable",
     "Reading",
     "RecallThreshold",
+    "ReevaluateKeywords",
     "Relaxation",
     "RemoteFacts",
     "RuntimeRefusal",

@@ -286,6 +286,7 @@ class Evaluation:
             provenance=latency.provenance.value if latency else "",
             p90_ms=self.p90_ms if latency else None,
             budget_probability=self.budget_probability,
+            source=latency.source if latency and self.remote else "",
         )
 
     def metric_on_parts(self, metric: str) -> tuple[Quantity | None, Quantity | None]:

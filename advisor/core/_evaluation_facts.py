@@ -267,6 +267,7 @@ class RemoteFacts:
     """Run of a file on a device that was measured over its connection."""
 
     connection: str  #: the connection's label
+    software: str = ""  #: what latencies depend on there, such as ``Android 15``; empty if it was not asked
     #: operators that a delegate took, and all of them; None where no delegate says so.
     delegated: tuple[int, int] | None = None
     operators: tuple[Mapping[str, object], ...] = ()  #: time of each operator as the device's tool printed it
@@ -396,6 +397,7 @@ class DeviceFigures:
     provenance: str = ""  #: where the latency comes from
     p90_ms: float | None = None  #: what is compared with the latency budget
     budget_probability: float | None = None  #: probability to meet the latency budget, None for a measured latency
+    source: str = ""  #: how the latency was measured over a connection; empty where it was not
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,28 @@ class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
     effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
 
 
+class ReevaluateKeywords(_ConnectionKeywords, total=False):
+    """The options of :func:`advisor.reevaluate` about devices."""
+
+    device: Annotated[
+        Sequence[str],
+        Option(
+            DEVICES,
+            "NAME",
+            "Also answer for this device (a profile's name, or name:target; aihub:NAME is one of a cloud): measured "
+            "over its connection, else predicted; repeat for more. Default: all of your own profiles.",
+            (),
+        ),
+    ]
+    measure: Annotated[
+        int,
+        Option(RUNNING, "N", "Most files of a run to measure on a connected device; 0 asks no device.", 5),
+    ]
+    time_limit: Annotated[
+        str, Option(RUNNING, "TIME", "Begin no measurement on a device after this time, such as 10min.", "10min")
+    ]
+
+
 class CalibrateKeywords(_ConnectionKeywords, total=False):
     """The options of :func:`advisor.devices.calibrate`."""
 

@@ -46,6 +46,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "input_size": (16, 2048),
         "max_trials": (0, 1_000_000),
+        "measure": (0, 1000),
         "models": (1, 50),
         "runs": (1, 10_000),
         "seed": (0, units.MOST_WHOLE),

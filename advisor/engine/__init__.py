@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from advisor.engine._execution import Executor, Machine
     from advisor.engine._history.changes import Child, read_origin, write_child
     from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
+    from advisor.engine._history.connected import Devices
     from advisor.engine._history.diagnoses import diagnose_run
     from advisor.engine._history.insights import (
         Disagreements,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     )
     from advisor.engine._history.loaded_run import LoadedRun, load_run
     from advisor.engine._history.posted_timings import record_timings
-    from advisor.engine._history.reevaluate import Devices, Session
+    from advisor.engine._history.reevaluate import Session
     from advisor.engine._history.run_inputs import images_folder, resume_request
     from advisor.engine._history.unfinished import continue_command
     from advisor.engine._pipeline import cost

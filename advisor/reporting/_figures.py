@@ -109,7 +109,7 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         # A limit counts for the 90th percentile where there is one: the median is met by half of the runs only.
         label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
         provenance = text.provenance(latency, evaluation.configuration.target.device)
-        remark = _join(middle, certain or _limit(limit, show_ms), provenance)
+        remark = _join(middle, certain or _limit(limit, show_ms), provenance, evaluation.figures.source)
         yield Figure(label, show_ms(latency.value), remark, _share(latency, limit))
     downloads = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
     known = ", ".join(f"{show_bytes(size)} {name}" for name, size in downloads if size)
@@ -393,7 +393,8 @@ class DeviceResult:
     """One file on one device, which may be ``required`` although the question is not about it.
 
     The target is in words, and the latency is ``predicted 11.8 ms [10.2-13.9]``, or why the file does not run there.
-    ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty where neither is known.
+    ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty where neither is known. ``source`` says
+    how a latency was measured over a connection.
     """
 
     device: str
@@ -402,6 +403,7 @@ class DeviceResult:
     against_budget: str
     meets: bool
     required: bool = False
+    source: str = ""
 
     @property
     def sentence(self) -> str:
@@ -438,7 +440,7 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
     limit = view.limits.latency_ms
     latency = f"{figures.provenance} {units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
     compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
-    return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)
+    return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required, figures.source)
 
 
 def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:

@@ -68,10 +68,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str, 
 
 
 def weights_of(card: Card) -> WeightsFile:
-    """The card's weights from the user's cache or the index.
-
-    The test needs one of the two and skips where it has neither.
-    """
+    """The card's weights from the user's cache or the index; a test without either is skipped."""
     try:
         return fetch_weights(card, FetchOptions())
     except WeightsError as error:

@@ -1,8 +1,4 @@
-"""Does once, when it is imported, what every command does when it begins or answers: two seconds of each new process.
-
-A fork goes on from there. It predicts latencies by the same fit, unless the settings of its test have devices of their
-own.
-"""
+"""Does once what every command does at its start; a fork predicts by the same fit, unless its test has devices."""
 
 from advisor.catalog import load_catalogue
 from advisor.cli._main import app

@@ -1,7 +1,4 @@
-"""Run the command in forks of a process that has the imports done: they take longer than most commands.
-
-This module and what it imports must stay light, because every fork imports it.
-"""
+"""Run the command in forks of a process that has the imports done; what this imports must stay light."""
 
 import atexit
 import multiprocessing
@@ -42,11 +39,7 @@ def run(
     server: ForkServerContext, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], timeout: float,
     script: Path | None = None,
 ) -> tuple[int, str, str]:  # fmt: skip
-    """Run ``advisor ARGUMENTS``, or a script, in a folder and return its exit code, output and errors.
-
-    Raises:
-        TimeoutError: it did not end in time; it is killed.
-    """
+    """Run ``advisor ARGUMENTS``, or a script, and return exit code, output and errors; TimeoutError: it was killed."""
     out, err = (folder / f".{name}-of-the-command" for name in ("out", "err"))
     process: BaseProcess = server.Process(
         target=_command, args=(arguments, script, str(folder), environment, str(out), str(err))

@@ -10,10 +10,7 @@ from advisor.isolation import CallLimits, ChildPool, Pause, _child as child
 
 
 class InThisProcess(ChildPool):
-    """Runs functions as a child process does, without its start and imports; other tests search with child processes.
-
-    What cannot be sent to another process, or from it, fails.
-    """
+    """Runs functions as a child process does, without its start: what cannot be sent to one, or from it, fails."""
 
     def begin(self) -> None:
         """Start nothing."""

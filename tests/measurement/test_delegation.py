@@ -32,10 +32,7 @@ def rules(*operators: str, where: Where | None = None, ways: Sequence[Where] = (
 
 
 def agrees(path: Path) -> bool:
-    """Compare the operators outside XNNPACK and the partitions with a real run.
-
-    A busy machine can disturb all attempts of a profile, which then is of the builtin kernels and says so.
-    """
+    """Compare with a real run, of which a busy machine can disturb all attempts; it then says so."""
     told = delegate_operators(read(path), find_accelerator("xnnpack"))
     tried = (profile(path, with_roofline=False) for _ in range(9))
     seen = next(each for each in tried if each.kernels == "default")

@@ -64,10 +64,7 @@ def test_findings_are_sorted_and_filtered(checked: DataCheck) -> None:
 
 @pytest.fixture
 def boxed(tmp_path: Path) -> DataCheck:
-    """A set with boxes, of a class whose name is a script.
-
-    It has a photo that is stored rotated, a copy of another one, and a repeated box.
-    """
+    """A set with boxes: a class whose name is a script, a rotated photo, a copy, and a repeated box."""
     repeated = Photo("repeated", ((EVIL, 5, 5, 40, 40),) * 2)
     others = [repeated, Photo("copy", ((EVIL, 5, 5, 40, 40),)), Photo("bad", ((EVIL, 9, 9, 5, 5),))]
     table = write_table(tmp_path / "boxes", [*photos(20, EVIL, "cat"), *others])

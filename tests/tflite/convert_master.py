@@ -1,7 +1,4 @@
-"""Converts a small network with random weights to float32 and float16 files; run in a process of its own.
-
-Its operators are those of a MobileNetV2: of one block at each of four sides, where that has several.
-"""
+"""Converts a network like MobileNetV2 with random weights to float32 and float16, in a process of its own."""
 
 import sys
 from collections.abc import Callable

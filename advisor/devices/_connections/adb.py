@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import StageError, UsageError, plural
-from advisor.devices._connections.attached import INSTALL, QUICK_S, find_serial
-from advisor.devices._connections.protocol import MeasurementJob, Timing, needs_export
+from advisor.devices._connections.attached import INSTALL, QUICK_S, find_serial, read_phone
+from advisor.devices._connections.protocol import MeasurementJob, NotOnUnit, Presence, Timing, needs_export
 from advisor.devices._connections.tool import check_tool, fetch_tool, find_tool
 from advisor.downloads import FetchOptions
 from advisor.isolation import run_program
+from advisor.store import sha256_file
 
 if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings
@@ -50,6 +51,7 @@ _SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
 _FOLDER = "/data/local/tmp"
 _RUNS = {"load": 5, "survey": 20, "search": 20, "quick": 30, "normal": 50, "full": 200}
 _SHORT = {"survey": ("--min_secs=0.2", "--warmup_min_secs=0.1")}
+_HASH_SHOWN = 8  # Characters of a tool's hash, which tell it from the few others of a user
 _GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
 
 
@@ -65,7 +67,7 @@ def parse_output(text: str, model: Path, threads: int, unit: str = "cpu") -> Tim
     delegated = _count_delegated(text, unit)
     if unit != "cpu" and delegated is not None and not delegated[0]:
         operators = plural(delegated[1], "operator") if delegated[1] else "operators"
-        raise StageError(
+        raise NotOnUnit(
             f"{model.name} did not run on the {unit.upper()}, which took none of its {operators}: the CPU ran them",
             "its latency there is that of the CPU target",
         )
@@ -316,3 +318,22 @@ def connect_phone(settings: ConnectionSettings, accelerator: str) -> AdbConnecti
     if binary is not None:
         check_tool(binary)
     return AdbConnection(settings.address, binary, settings.cores, unit=accelerator)
+
+
+def ask_phone(settings: ConnectionSettings) -> Presence:
+    """Return that an attached phone can measure, by its serial and with the tool, which is fetched if there is none.
+
+    Raises:
+        UsageError: the phone cannot be used, or there is no tool for it.
+        StageError: it does not answer.
+    """
+    phone = read_phone(settings.address)
+    tool = settings.benchmark_model
+    if tool is None:
+        tool = fetch_tool(phone.abi, FetchOptions()).path
+    else:
+        check_tool(tool)
+    # Its release and its tool decide what a file takes there, as the runtime does on this machine.
+    system = f"Android {phone.android}, " if phone.android else ""
+    software = f"{system}benchmark_model {sha256_file(tool)[:_HASH_SHOWN]}"
+    return Presence(replace(settings, address=phone.serial, benchmark_model=tool), software)

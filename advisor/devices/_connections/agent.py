@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import StageError, UsageError
-from advisor.devices._connections.protocol import MeasurementJob, Timing, file_for, with_facts
+from advisor.devices._connections.protocol import MeasurementJob, Presence, Timing, file_for, with_facts
 from advisor.isolation import (
     WAITED_LIMIT,
     Block,
@@ -49,6 +49,16 @@ _QUICK_S = 60.0
 _FOLDER = ".cache/advisor-agent"
 _INSTALL = "install the OpenSSH client"
 _KEYS_ONLY = "set up a key: advisor neither asks for passwords nor stores them"
+_ASK_RUNTIMES = """
+from importlib.metadata import PackageNotFoundError, version
+for name in ("ai-edge-litert", "tflite-runtime"):
+    try:
+        print(name + "==" + version(name))
+    except PackageNotFoundError:
+        pass
+"""
+"""A program that prints the runtimes of a board, the one first that the agent takes."""
+
 _OPTIONS = (
     "BatchMode=yes",
     "ConnectTimeout=15",
@@ -372,6 +382,16 @@ def connect_board(settings: ConnectionSettings, accelerator: str) -> SshConnecti
     """Return the connection to a board with an SSH server; UsageError for an accelerator."""
     _require_cpu(accelerator, "ssh")
     return SshConnection(settings.address, settings.python, settings.port)
+
+
+def ask_board(settings: ConnectionSettings) -> Presence:
+    """Return that a board can measure, with the release of its runtime; the errors are those of a measurement."""
+    # A board that is off costs the time limit of one attempt only.
+    connection = replace(connect_board(settings, "cpu"), retries=0)
+    finished = connection.run({}, ["-c", _ASK_RUNTIMES], _QUICK_S)
+    if finished.status:
+        raise StageError(f"{connection.label}: {settings.python} does not run: {finished.complaint}")
+    return Presence(settings, next(iter(finished.stdout.split()), ""))
 
 
 def _require_cpu(accelerator: str, place: str) -> None:

@@ -66,6 +66,10 @@ _CLOCK = re.compile(r"cpu(\d{1,3})/cpufreq/cpuinfo_max_freq (\d{1,9})")
 _STORAGE_KB = re.compile(r"^\S+\s+\d+\s+\d+\s+(\d{1,15})\s", re.MULTILINE)
 
 
+class SeveralAttached(UsageError):
+    """Several phones are attached, and none is named: the user's word is needed, and nobody is away."""
+
+
 @dataclass(frozen=True)
 class AttachedPhone:
     """An attached phone as it describes itself; a fact that it does not tell is empty or None."""
@@ -142,7 +146,7 @@ def _find_only(states: Mapping[str, str]) -> str:
         raise UsageError("no phone is attached", _NOTHING_ATTACHED)
     running = [serial for serial, state in states.items() if state == "device"]
     if len(running) > 1:
-        raise UsageError(f"several phones are attached: {', '.join(running)}", f"name one: --adb {running[0]}")
+        raise SeveralAttached(f"several phones are attached: {', '.join(running)}", f"name one: --adb {running[0]}")
     # Without a running phone, the error of the first one says what to do.
     return running[0] if running else next(iter(states))
 

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.core import AdvisorError, StageError, UsageError, load_integration, nearest, show_seconds, visible
-from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing, Way
+from advisor.devices._connections.protocol import Connection, MeasurementJob, Presence, Timing, Way
 
 if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings
@@ -143,4 +143,11 @@ def way_to(cloud: str) -> Way:
         device = require_device(cloud, settings.address, devices)
         return cloud_named(cloud).connect(replace(settings, address=device), accelerator)
 
-    return Way(f"name of a device of the cloud {cloud}", check_device_name, connect)
+    def ask(settings: ConnectionSettings) -> Presence:
+        devices = ask_devices(cloud)
+        if isinstance(devices, AdvisorError):
+            raise devices
+        # A cloud does not tell which release of the runtime its devices have.
+        return Presence(replace(settings, address=require_device(cloud, settings.address, devices)))
+
+    return Way(f"name of a device of the cloud {cloud}", check_device_name, connect, ask)

@@ -103,6 +103,10 @@ class Timing:
         return f"its threads waited {self.waited_share:.0%} of the time for a processor"
 
 
+class NotOnUnit(StageError):
+    """An accelerator ran no operator of a file: its latency there is that of another unit, also at the next try."""
+
+
 class Connection(Protocol):
     """Measures models on one device."""
 
@@ -122,12 +126,23 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True)
+class Presence:
+    """What a device said when it was asked whether it can measure."""
+
+    #: the settings that lead to the very device that answered, with the tool that measures there
+    settings: ConnectionSettings
+    software: str = ""  #: what latencies depend on there, such as ``Android 15``; empty if it does not tell
+    missing: str = ""  #: why nothing can be measured there now; empty if it can
+
+
+@dataclass(frozen=True)
 class Way:
     """A way to a device, which a profile names by its key."""
 
     address: str  # what stands under the key, for the schema of profiles
     check: Callable[[str], None]  # refuses an address that is not valid (UsageError)
     connect: Callable[[ConnectionSettings, str], Connection]  # connects to a target of a kind, such as ``gpu``
+    ask: Callable[[ConnectionSettings], Presence]  # asks whether the device is there; raises as a measurement does
 
 
 def lock_device(label: str) -> FileLock:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import UsageError, plural, show_bytes, units
+from advisor.core import AdvisorError, UsageError, plural, show_bytes, units
 
 if TYPE_CHECKING:
-    from advisor.devices._connections.protocol import Connection
+    from advisor.devices._connections.protocol import Connection, Presence
 
 HERE = "here"
 """The way of this machine itself. Options can name it; a profile cannot, because others may read it elsewhere."""
@@ -119,6 +119,22 @@ class ConnectionSettings:
             f"{what} would be sent to {cloud_named(self.way).title}; no image would be",
             "allow it with --upload, or name the device without its cloud for a prediction",
         )
+
+    def ask(self) -> Presence:
+        """Return whether the device is there, what its latencies depend on, and settings that lead to this very one.
+
+        UsageError if several phones are attached and none is named.
+        """
+        from advisor.devices._connections.attached import SeveralAttached
+        from advisor.devices._connections.protocol import Presence
+        from advisor.devices._connections.ways import WAYS
+
+        try:
+            return WAYS[self.way].ask(self)
+        except SeveralAttached:
+            raise
+        except AdvisorError as error:
+            return Presence(self, missing=error.message)
 
     def connect(self, accelerator: str = "cpu") -> Connection:
         """Return the connection to a target of this kind; it does not contact the device yet.

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from advisor.core import Problems, UsageError, nearest, visible
+from advisor.core import AdvisorError, Problems, UsageError, nearest, visible
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles import phones
 from advisor.devices._profiles.measurement import Measurement
@@ -86,6 +86,27 @@ class Profiles(dict[str, DeviceProfile]):
 
         phone = read_phone(connection.address)
         return describe_phone(phone, self, replace(connection, address=phone.serial))
+
+    def refuse_other_phone(self, profile: DeviceProfile, connection: ConnectionSettings) -> None:
+        """Raise a UsageError if the attached phone and the profile are of two phones, as far as both are known."""
+        from advisor.devices._connections.attached import SeveralAttached, read_phone
+        from advisor.devices._profiles.attached import find_known
+
+        try:
+            phone = read_phone(connection.address)
+        except SeveralAttached:
+            raise
+        except AdvisorError:
+            return  # a phone that is away is no other phone
+        attached = find_known((phone.model, phone.device), phone.soc, self)
+        meant = find_known((profile.title, profile.name), (profile.soc,), self)
+        # A profile of one's own may describe a phone that no table knows.
+        if attached is None or meant is None or attached.title == meant.title:
+            return
+        raise UsageError(
+            f"the attached phone {phone.serial} is a {attached.title}, and {profile.name} is the {meant.title}",
+            f"name this one: --device {attached.name}, or attach the other",
+        )
 
     def require_installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
         """Return a device and a target, by default one for ``.tflite`` files; refuse a runtime that is missing."""

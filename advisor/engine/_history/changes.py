@@ -183,7 +183,9 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
 class Origin:
     """The origin of a run, as its manifest says: names of its parent, empty for a search, and of the first search.
 
-    ``environment`` hashes what its figures for ``device`` depend on, empty for a search. ``updated`` is in ISO 8601.
+    ``environment`` hashes what its figures for ``device`` depend on, empty for a search; ``predictions`` hashes what
+    its predictions alone depend on. ``settled`` hashes this with the software of a connected device, if all files were
+    measured there that may become the pick. ``updated`` is in ISO 8601.
     """
 
     path: Path
@@ -192,6 +194,12 @@ class Origin:
     device: str
     environment: str
     updated: str
+    predictions: str = ""
+    settled: str = ""
+
+    def is_current(self, predictions: str, settled: str) -> bool:
+        """Return whether the figures depend on the same as now; ``settled`` is empty if nothing can be measured now."""
+        return self.settled == settled if settled else self.predictions == predictions
 
 
 def read_origins(out: Path) -> tuple[Origin, ...]:
@@ -208,8 +216,17 @@ def read_origins(out: Path) -> tuple[Origin, ...]:
 def read_origin(path: Path) -> Origin:
     """Return the origin of one run."""
     manifest = RunFolder(path).read_json("manifest.json")
-    usual = {"parent": "", "root": path.name, "device": HOST, "environment": ""}
     facts = read_section(manifest, "reevaluated")
+    # Runs of versions that measured nothing here have predictions alone.
+    predicted = facts.get("environment", "")
+    usual = {
+        "parent": "",
+        "root": path.name,
+        "device": HOST,
+        "environment": "",
+        "predictions": predicted,
+        "settled": "",
+    }
     known = {name: str(facts.get(name, value)) for name, value in usual.items()}
     return Origin(path, **known, updated=str(manifest.get("updated", "")))
 
@@ -224,7 +241,8 @@ class Child:
     """The content of a run that is made from another one, for a device.
 
     ``manifest`` has the entries that differ from the parent's, ``answers`` the new answers on the hold-out by path
-    within the run. Files are taken from the parent and from ``sources``.
+    within the run. Files are taken from the parent and from ``sources``. ``origin`` has the further entries of
+    :class:`Origin`.
     """
 
     evaluations: Sequence[Evaluation]
@@ -233,6 +251,7 @@ class Child:
     manifest: Mapping[str, object]
     answers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     sources: Sequence[Path] = ()
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
@@ -244,7 +263,13 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
     # ``latest`` stays the search's, so that exporting it ships what somebody decided.
     run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False)
-    facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
+    facts = {
+        "parent": parent.name,
+        "root": origin.root,
+        "device": child.device,
+        "environment": child.environment,
+        **child.origin,
+    }
     updated = datetime.now(UTC).isoformat(timespec="microseconds")
     entries = {**parent.manifest, **child.manifest, "advisor": __version__, "updated": updated, "reevaluated": facts}
     for file, labels in child.answers.items():

@@ -7,24 +7,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, with_new_conditions
+from advisor.core import HOST, AdvisorError, Evaluation, Status, UsageError, plural, with_new_conditions
 from advisor.datasets import HOLDOUT
-from advisor.devices import (
-    DeviceProfile,
-    DeviceTarget,
-    canonical,
-    is_own_profile,
-    load_known_devices,
-    own_folder,
-)
 from advisor.engine._decide import decide_run
 from advisor.engine._execution import Machine
 from advisor.engine._history.changes import (
@@ -38,6 +28,12 @@ from advisor.engine._history.changes import (
     write_child,
 )
 from advisor.engine._history.compare import Reevaluation, compare
+from advisor.engine._history.connected import (
+    Devices,
+    Finalists,
+    with_day,
+    with_earlier_timings,
+)
 from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine._history.manifest import other_parts
 from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
@@ -50,7 +46,7 @@ from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Request, resolve
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import RUNTIME
-from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
+from advisor.engine._targets.device_prediction import before_measuring, environment_of, one_each
 from advisor.engine._targets.device_rows import on_device
 from advisor.engine._targets.multi_device import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of
@@ -83,29 +79,6 @@ Tell = Callable[[str], None]
 
 Answers = Mapping[str, Sequence[float]]
 """New answers on the hold-out, and shares in the figure that decides, by their path within the run."""
-
-
-@dataclass(frozen=True)
-class Devices:
-    """The devices to re-evaluate for, as the user named them, and their predictor."""
-
-    targets: tuple[tuple[str, DeviceProfile, DeviceTarget], ...] = ()
-
-    @classmethod
-    def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
-        """Return the named devices, also those in ``folders``; without names all of ``folders`` and of the team."""
-        if not selectors and not folders and not own_folder().is_dir():
-            return cls()
-        profiles = load_known_devices(folders)
-        names = selectors or [name for name, profile in profiles.items() if is_own_profile(profile)]
-        if HOST in map(canonical, names):
-            raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        return cls(tuple((name, *profiles.require_installed(name)) for name in names))
-
-    @cached_property
-    def predictor(self) -> DevicePredictor:
-        """The predictor of latencies; all runs of the command share what it remembers."""
-        return DevicePredictor()
 
 
 @dataclass
@@ -172,45 +145,79 @@ class Session:
         """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
         return (latest_descendant(origin.root, device, self.known) if self.since_last else None) or origin
 
-    def _existing(self, parent: Origin, environment: str) -> RunFolder | None:
-        """Return the run that was made from ``parent`` for the same environment, or None."""
-        for origin in self.known:
-            if origin.parent == parent.path.name and origin.environment == environment:
+    def _existing(self, parent: Origin, fits: Callable[[Origin], bool]) -> RunFolder | None:
+        """Return the latest run that was made from ``parent`` and fits, or None."""
+        for origin in reversed(self.known):
+            if origin.parent == parent.path.name and fits(origin):
                 return RunFolder.open(origin.path)
         return None
 
     def _on_device(self, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
-        """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""
+        """Answer for a device, unless its answer is known: measured there, in a runtime here, or predicted."""
         self.tell(f"{origin.path.name} on {selector}")
+        connected = self.devices.connect(device)
+        predictions = environment_of(device, self.devices.predictor)
+        settled = connected.settle(predictions) if connected else ""
         start = self._start_of(origin, selector)
-        environment = environment_of(device, self.devices.predictor)
-        # The hash holds all that the figures depend on. If it is equal, the same figures would come out.
-        if start.environment == environment:
+        # The hashes hold all that the figures depend on. If they are equal, the same figures would come out.
+        if start.is_current(predictions, settled):
             return Reevaluation(start.path.name, selector)
-        causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
         before = self._load(start.path)
-        # An interrupted command is repeated: what it made before is shown and not made again.
-        made = self._existing(start, environment)
         # No new run is made of one that has changed: its figures would look as if they had been measured.
         before.require_proof()
+        # An interrupted command is repeated: what it made before is shown and not made again.
+        last = latest_descendant(origin.root, selector, self.known)
+        # A later answer may have timings of a device that is away now.
+        made = self._existing(start, lambda child: child == last and child.is_current(predictions, settled))
+        # What limits predictions is of no use to a reader of measured latencies.
+        remarks = () if settled else (*remarks_of(device), *self.devices.measuring.explain(device))
+        cause = f"the device {selector} was {'changed' if start.device == selector else 'added'}"
+        if made is not None and connected is not None:
+            remarks = (*remarks, *connected.explain(load_run(made).evaluations))
         if made is None:
-            # Predictions need the measured files, and a run for another device has none of its own.
-            source = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
-            if source is None:
-                why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
-                raise UsageError(why, "search again")
-            measured = self._load(source.path)
-            evaluations = self._anew(measured, measured.evaluations, device)
-            evaluations, answers = judge_pick(measured, evaluations, selector, self.tell)
+            measured = self._source_of(origin)
+            # The options may connect to a device whose profile names no connection.
+            place = connected.device if connected is not None and settled else device
+            evaluations = self._anew(measured, measured.evaluations, place)
+            evaluations = with_earlier_timings(evaluations, self._list_earlier(measured, origin.root, selector, device))
+            finalists = Finalists(evaluations)
+            if connected is not None:
+                finalists = connected.measure(measured, evaluations, self.tell)
+                remarks = (*remarks, *connected.describe(finalists))
+            environment = finalists.environment(predictions)
+            if environment == start.environment:
+                return Reevaluation(start.path.name, selector, remarks=remarks)
+            if start.device == selector and start.predictions == predictions:
+                cause = f"{plural(len(finalists.measured), 'file')} measured on {selector}"
+            made = self._existing(start, lambda child: child.environment == environment)
+        if made is None:
+            evaluations, answers = judge_pick(measured, finalists.evaluations, selector, self.tell)
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
-            child = Child(evaluations, selector, environment, manifest, answers, sources=(measured.folder.path,))
+            facts = {"predictions": predictions, "settled": settled if finalists.settled else ""}
+            child = Child(evaluations, selector, environment, manifest, answers, (measured.folder.path,), facts)
             made = self._made(before, start, child)
-        remarks = remarks_of(device)
-        if device.profile.connection is not None:
-            # Nightly jobs also run while a phone is away, so whoever connected it must know that it was not asked.
-            asks = f"advisor benchmark FILE --device {shlex.quote(selector)} measures there"
-            remarks = (*remarks, f"{device.label}: predicted, and not asked over its connection; {asks}")
-        return self._answer(before, selector, causes, made, remarks)
+        return self._answer(before, selector, (cause,), made, remarks)
+
+    def _source_of(self, origin: Origin) -> LoadedRun:
+        """Return the run with the files: a run for another device has predictions, and none of its own."""
+        source = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
+        if source is None:
+            why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
+            raise UsageError(why, "search again")
+        return self._load(source.path)
+
+    def _list_earlier(self, searched: LoadedRun, root: str, selector: str, device: TargetDevice) -> list[Evaluation]:
+        """Return what was evaluated on a device before, each with its day, later ones last."""
+        runs = [searched]
+        last = latest_descendant(root, selector, self.known)
+        if last is not None:
+            runs.append(self._load(last.path))
+        earlier = list[Evaluation]()
+        for run in runs:
+            day = str(run.manifest.get("updated", ""))[:10]
+            for name in {selector, device.label}:
+                earlier += with_day(on_device(run.evaluations, name), day)
+        return earlier
 
     def _on_host(self, origin: Origin) -> Reevaluation:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
@@ -224,7 +231,7 @@ class Session:
         remarks = changes.remarks
         if not changes.need_work:
             return Reevaluation(run.name, HOST, causes, remarks=remarks)
-        made = self._existing(start, changes.environment)
+        made = self._existing(start, lambda child: child.environment == changes.environment)
         if made is None:
             self.tell(f"{run.name}: {'; '.join(causes)}")
             made, more = self._new_run(start, changes)

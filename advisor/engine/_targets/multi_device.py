@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ from advisor.core import (
     FileFeatures,
     Provenance,
     Quantity,
+    StageError,
     Status,
     TimingFacts,
     Variant,
@@ -45,27 +47,42 @@ _NORMAL_P90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
 
 
+class Throttled(StageError):
+    """The device slowed down steadily while a file ran."""
+
+
 def measure_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
     """Return the evaluation with latency and memory on a device that is connected, or ``failed``.
 
     A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
     ``before``, and the search continues.
     """
+    try:
+        label, timing = time_over_connection(device, model)
+    except AdvisorError as error:
+        return mark_failed(before, error.message)
+    return mark_measured(before, timing, label)
+
+
+def time_over_connection(device: TargetDevice, model: Path) -> tuple[str, Timing]:
+    """Return the timing of a file on a device that is connected, with the connection's label.
+
+    Raises:
+        Throttled: the device became too hot; its figure would be wrong.
+        AdvisorError: the device is away, or the file did not run there.
+    """
     from advisor.devices import MeasurementJob, lock_device
 
     target = device.target
     job = MeasurementJob((model,), (target.threads,), runtime=target.runtime)
-    try:
-        connection = device.connect()
-        # A cloud has many devices of a name, and a queue for them: its jobs need not take turns here.
-        with nullcontext() if device.in_cloud else lock_device(connection.label):
-            (timing,) = connection.measure(job)
-    except AdvisorError as error:
-        return _mark_failed(before, error.message)
+    connection = device.connect()
+    # A cloud has many devices of a name, and a queue for them: its jobs need not take turns here.
+    with nullcontext() if device.in_cloud else lock_device(connection.label):
+        (timing,) = connection.measure(job)
     # A hot device is slower than the app will find it, so its figure is not kept (decision 0105).
     if timing.throttled:
-        return _mark_failed(before, f"{connection.label}: {timing.throttled}; let the device cool down")
-    return _mark_measured(before, timing, connection.label)
+        raise Throttled(f"{connection.label}: {timing.throttled}; let the device cool down")
+    return connection.label, timing
 
 
 async def measure_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
@@ -97,20 +114,24 @@ def with_arena(predicted: Evaluation, device: TargetDevice, check: MicroCheck) -
     return replace(predicted, memory=check.arena)
 
 
-def _mark_failed(before: Evaluation, reason: str) -> Evaluation:
+def mark_failed(before: Evaluation, reason: str) -> Evaluation:
+    """Return the evaluation of a file that was not measured, with the reason and its predicted latency."""
     prediction = f"; {show_latency(before.latency)}" if before.latency else ""
     return replace(before, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
 
 
-def _mark_measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
-    source = "; ".join(filter(None, (f"{timing.runtime} on {label}", *timing.remarks, timing.placement)))
+def mark_measured(before: Evaluation, timing: Timing, label: str, software: str = "") -> Evaluation:
+    """Return the evaluation with what was measured over the connection ``label`` on a device with this software."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    where = f"{timing.runtime} on {label}, measured on {now[:10]}"
+    source = "; ".join(filter(None, (where, software, *timing.remarks, timing.placement)))
     return replace(
         before,
         latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
         latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
         memory=memory_of(timing, source) or before.memory,
-        timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms),
-        remote=remote_facts(timing, label),
+        timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms, measured_at=now),
+        remote=replace(remote_facts(timing, label), software=software),
         latency_distribution=None,
         budget_probability=None,
     )

@@ -16,7 +16,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.core import StageError, UsageError, plural, show_seconds
-from advisor.devices import MeasurementJob, Timing, needs_export
+from advisor.devices import MeasurementJob, NotOnUnit, Timing, needs_export
 from advisor.integrations.clouds._answers import Answers, compare_answers, find_images, run_here
 from advisor.store import sha256_file
 
@@ -219,7 +219,7 @@ class CloudConnection:
         """Return the timing; StageError if it is none, or if the unit ran no operator."""
         taken, total = outcome.placed or _count_placed(order.unit, outcome.operators)
         if order.unit != "cpu" and total and not taken:
-            raise StageError(
+            raise NotOnUnit(
                 f"{order.file.name} did not run on the {UNITS[order.unit]}, which took none of its "
                 f"{plural(total, 'operator')}",
                 "its latency there is that of another unit",

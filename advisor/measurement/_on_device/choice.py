@@ -67,6 +67,8 @@ def benchmark_device(
         profile, target = prefer_tflite(device, profile, target)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
+    if settings is not None and settings.way == "adb":
+        known.refuse_other_phone(profile, settings)
     if chosen is not None:
         chosen = chosen.allow_upload(upload)
         # Before the connection is made: without leave, nothing is sent.

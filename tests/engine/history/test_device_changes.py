@@ -75,4 +75,4 @@ def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devi
     add_profile(profile)
     found = reevaluate(run.path, Devices.chosen([], []))
     assert [result.causes for result in found] == [(), ("the device our-tablet was added",)]
-    assert "our-tablet: predicted, and not asked over its connection; " in found[1].remarks[-1]
+    assert "our-tablet: not measured, its predictions stay: " in found[1].remarks[-1]

@@ -89,10 +89,7 @@ def test_failed_and_skipped_evaluations_are_told_and_a_lost_study_is_made_from_t
 
 
 def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Plan) -> None:
-    """A process may be killed in each line: the first one that works, and the second one that asks again.
-
-    What was in flight or failed is asked again, and nothing twice.
-    """
+    """Of a process that was killed in any line, what was in flight or failed is asked again, and nothing twice."""
     first = study(tmp_path / "journal", plan)
     done = result(asked(first))
     first.tell(done)
