@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from advisor.devices._connections.tool import TOOLS
 from advisor.engine._history.changes import host_manifest
 from advisor.store._run_folder import GITIGNORE
+from tests.devices.test_adb import PRINTED
+from tests.engine.targets.test_remote import tool_printing
 from tests.makers.commands import Advisor, ended
+from tests.makers.phones import PIXEL_8, Phone, adb, write_facts
 from tests.places import PROJECT
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
@@ -176,6 +180,21 @@ def test_the_action_comments_and_fails_with_four_once(
 
 def test_no_input_of_the_action_becomes_a_part_of_a_script(action: dict[str, Any]) -> None:
     assert not [step["name"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")]
+
+
+def test_the_phone_of_the_page_is_measured_as_typed_and_may_be_missing_the_next_night(
+    advisor: Advisor, phone: Phone, tmp_path: Path
+) -> None:
+    write_facts(phone.root, PIXEL_8)
+    (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
+    mirror = tool_printing(tmp_path / "mirror", PRINTED).rename(tmp_path / "mirror" / TOOLS["arm64-v8a"]).parent
+    write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
+    nightly = next(text for text in blocks("sh") if "--adb usb" in text).splitlines()[0]
+    command = shlex.split(nightly, comments=True)[1:]
+    first = ended(advisor(*command, ADVISOR_MIRROR=str(mirror)), 0)
+    assert "pixel-8 (Android 15, benchmark_model" in first.out
+    adb("disconnect", phone.serial)
+    assert ended(advisor(*command, "--quiet", ADVISOR_MIRROR=str(mirror)), 0).out == "no new answer\n"
 
 
 def test_a_phone_that_is_missing_that_day_keeps_its_answer(

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from advisor.core import StageError, UsageError
 from advisor.devices import ConnectionSettings, Profiles
 from advisor.devices._connections.attached import ANY_PHONE, find_serial, parse_answers, read_phone
@@ -10,6 +12,7 @@ from advisor.devices._connections.tool import check_tool, find_tool
 from advisor.devices._profiles.attached import describe_phone
 from tests.builders import must_fail
 from tests.makers.phones import PIXEL_8, Phone, write_facts
+from tests.makers.servers import Shelf
 from tests.tables import with_cases
 
 CONNECTION = ConnectionSettings("adb", "R58M12ABCDE")
@@ -65,6 +68,22 @@ def test_an_unknown_phone_is_described_by_its_cores_or_refused(profiles: Profile
 def test_a_phone_with_another_instruction_set_has_no_tool(phone: Phone) -> None:
     write_facts(phone.root, {**PIXEL_8, "ro.product.cpu.abilist": "x86_64"})
     must_fail(UsageError, "runs x86_64", find_tool, phone.serial)
+
+
+@with_cases
+def test_the_tool_for_the_phone_is_fetched_from_a_mirror_once(
+    phone: Phone, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abis: str, tool: str, machine: int
+) -> None:
+    write_facts(phone.root, {**PIXEL_8, "ro.product.cpu.abilist": abis})
+    wrong, program = (b"\x7fELF".ljust(18, b"\0") + bytes([number, 0]) for number in (3, machine))
+    shelf.put(f"/{tool}", wrong)
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("ADVISOR_MIRROR", shelf.url)
+    must_fail(UsageError, "is a program for x86, the phone runs", find_tool, phone.serial)
+    shelf.put(f"/{tool}", program)
+    assert find_tool(phone.serial).read_bytes() == program
+    shelf.put(f"/{tool}", b"another release")
+    assert find_tool(phone.serial).read_bytes() == program
 
 
 @with_cases

@@ -23,7 +23,13 @@ _MACHINES = {40: "armeabi-v7a", 183: "arm64-v8a", 3: "x86", 62: "x86_64"}
 def fetch_tool(abi: str, options: FetchOptions) -> Program:
     """Return the published tool for an instruction set of :data:`TOOLS`, fetched once; UsageError: it is nowhere."""
     program = fetch_program(HOME + TOOLS[abi], options)
-    check_tool(program.path, abi)
+    try:
+        check_tool(program.path, abi)
+    except UsageError:
+        # A server gave something else, such as a page to log in: it must not be taken for the tool the next time.
+        if program.fetched:
+            program.path.unlink()
+        raise
     return program
 
 
