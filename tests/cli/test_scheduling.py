@@ -142,7 +142,8 @@ def test_the_action_comments_and_fails_with_four_once(
     assert python["uses"].startswith("actions/setup-python@")
     steps = {step["name"]: step["run"] for step in others}
     environment |= {name.upper(): str(given["default"]) for name, given in action["inputs"].items()}
-    environment |= {"PROFILES": "devices", "ACTION": str(PROJECT), "RUNNER_TEMP": str(tmp_path)}
+    environment |= {"PROFILES": "devices", "CONNECTION": "--adb usb"}
+    environment |= {"ACTION": str(PROJECT), "RUNNER_TEMP": str(tmp_path)}
     commented = tmp_path / "bin" / "gh"
     commented.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncp "$5" {tmp_path}/commented\n')
     commented.chmod(0o755)
@@ -172,7 +173,7 @@ def test_the_action_comments_and_fails_with_four_once(
         if code == 4:
             shell(steps["Comment"], environment | {"NUMBER": "7", "COMMENT": outputs["comment"]}, models, "-e")
     asked = (tmp_path / "called").read_text().replace(" --runs runs --format markdown", "")
-    assert asked == f"{NIGHTLY}\n"
+    assert asked == f"{NIGHTLY} --adb usb\n"
     assert (tmp_path / "arguments").read_text().startswith("pr comment 7 --body-file")
     assert (tmp_path / "commented").read_text() == f"{CHANGED}\n"
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text().startswith((tmp_path / "commented").read_text())

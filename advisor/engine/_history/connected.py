@@ -67,7 +67,7 @@ class Measuring:
             return False
         return not connection.in_cloud or connection.allow_upload(self.upload).upload.files
 
-    def explain(self, device: TargetDevice) -> tuple[str, ...]:
+    def explain(self, name: str, device: TargetDevice) -> tuple[str, ...]:
         """Return why the files are not measured on a connected device although it might run them."""
         if (self.settings or device.profile.connection) is None or self.allows(device):
             return ()
@@ -76,7 +76,7 @@ class Measuring:
             why = "--measure 0 asks no device"
         elif device.in_cloud:
             why = "nothing is sent to a cloud without --upload"
-        return (f"{device.label}: predicted; {why}",)
+        return (f"{name}: predicted; {why}",)
 
     def select(self, selectors: Sequence[str], profiles: Profiles) -> tuple[str, DeviceProfile, DeviceTarget]:
         """Return the one device that the options connect to; without a name, the phone says what it is.
@@ -160,9 +160,10 @@ class Finalists:
 class ConnectedDevice:
     """A device over its connection: whether it is there, and what was measured on it for earlier runs."""
 
-    def __init__(self, device: TargetDevice, measuring: Measuring, profiles: Profiles) -> None:
+    def __init__(self, name: str, device: TargetDevice, measuring: Measuring, profiles: Profiles) -> None:
         connection = measuring.settings or device.profile.connection
         assert connection is not None, "the device is connected"
+        self._name = name  # as the user wrote it: of a cloud's device, the profile has another
         self._measuring = measuring
         self._ends_at = time.monotonic() + measuring.limit_s
         self._measured: dict[str, Evaluation] = {}
@@ -186,8 +187,9 @@ class ConnectedDevice:
                 raise
             self.missing = error.message
         self.device = replace(device, profile=replace(device.profile, connection=connection))
-        if self.missing:
-            _log.warning("%s is not measured, and its figures stay: %s", device.label, self.missing)
+        # Of a cloud that does not answer, the selection of the device has said so.
+        if self.missing and not connection.in_cloud:
+            _log.warning("%s is not measured, and its figures stay: %s", name, self.missing)
 
     def explain(self, evaluations: Iterable[Evaluation]) -> tuple[str, ...]:
         """Return why nothing can be measured now, and what counts instead; empty if the device is there."""
@@ -202,7 +204,7 @@ class ConnectedDevice:
             stays = f"what was measured on {', '.join(sorted(filter(None, days)))} stays"
         elif days:
             stays = "what was measured before stays"
-        return (f"{self.device.label}: not measured, {stays}: {self.missing}",)
+        return (f"{self._name}: not measured, {stays}: {self.missing}",)
 
     def settle(self, predictions: str) -> str:
         """Return the hash of what measured figures and predictions depend on now; empty if the device is away."""
@@ -239,7 +241,7 @@ class ConnectedDevice:
 
     def describe(self, finalists: Finalists) -> tuple[str, ...]:
         """Return in sentences what was measured for a run, and what was not."""
-        label = self.device.label
+        label = self._name
         if self.missing and not finalists.tried:
             return self.explain(finalists.evaluations)
         sentences = []
@@ -295,7 +297,7 @@ class ConnectedDevice:
     def _try_all(self, run: LoadedRun, rows: Sequence[Evaluation], tell: Callable[[str], None]) -> list[Tried]:
         """Measure files: in turn on a device, at once in a cloud, which has many of a name."""
         for row in rows:
-            tell(f"measuring {_name_file(row)} on {self.device.label}")
+            tell(f"measuring {_name_file(row)} on {self._name}")
         with ThreadPoolExecutor(len(rows)) as threads:
             return list(threads.map(partial(self._try, run), rows))
 
@@ -317,7 +319,7 @@ class ConnectedDevice:
                 if self._is_away():
                     self.missing = reason
                 # A cloud has tried again itself, and its queue may be long.
-                if self.missing or self.device.in_cloud:
+                if self.missing or self.device.in_cloud or time.monotonic() >= self._ends_at:
                     return _keep(row, reason)
             else:
                 measured = mark_measured(row, timing, label, self.software)
@@ -339,7 +341,7 @@ class Devices:
     targets: tuple[tuple[str, DeviceProfile, DeviceTarget], ...] = ()
     measuring: Measuring = Measuring()
     profiles: Profiles = field(default_factory=lambda: Profiles(()))
-    _connected: dict[tuple[str, str], ConnectedDevice] = field(default_factory=dict, init=False)
+    _connected: dict[str, ConnectedDevice] = field(default_factory=dict, init=False)
 
     @classmethod
     def chosen(
@@ -367,18 +369,17 @@ class Devices:
         if settings is not None:
             chosen = cls((measuring.select(selectors, profiles),), measuring, profiles)
             ((selector, profile, target),) = chosen.targets
-            chosen.connect(TargetDevice(selector, profile, target))
+            chosen.connect(selector, TargetDevice(profile.name, profile, target))
             return chosen
         return cls(tuple((name, *profiles.require_installed(name)) for name in names), measuring, profiles)
 
-    def connect(self, device: TargetDevice) -> ConnectedDevice | None:
+    def connect(self, selector: str, device: TargetDevice) -> ConnectedDevice | None:
         """Return the connection to a device, which is asked once for all runs; None if its files are predicted."""
         if not self.measuring.allows(device):
             return None
-        key = device.label, device.target.name
-        if key not in self._connected:
-            self._connected[key] = ConnectedDevice(device, self.measuring, self.profiles)
-        return self._connected[key]
+        if selector not in self._connected:
+            self._connected[selector] = ConnectedDevice(selector, device, self.measuring, self.profiles)
+        return self._connected[selector]
 
     @cached_property
     def predictor(self) -> DevicePredictor:

@@ -155,7 +155,7 @@ class Session:
     def _on_device(self, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
         """Answer for a device, unless its answer is known: measured there, in a runtime here, or predicted."""
         self.tell(f"{origin.path.name} on {selector}")
-        connected = self.devices.connect(device)
+        connected = self.devices.connect(selector, device)
         predictions = environment_of(device, self.devices.predictor)
         settled = connected.settle(predictions) if connected else ""
         start = self._start_of(origin, selector)
@@ -170,7 +170,7 @@ class Session:
         # A later answer may have timings of a device that is away now.
         made = self._existing(start, lambda child: child == last and child.is_current(predictions, settled))
         # What limits predictions is of no use to a reader of measured latencies.
-        remarks = () if settled else (*remarks_of(device), *self.devices.measuring.explain(device))
+        remarks = () if settled else (*remarks_of(device), *self.devices.measuring.explain(selector, device))
         cause = f"the device {selector} was {'changed' if start.device == selector else 'added'}"
         if made is not None and connected is not None:
             remarks = (*remarks, *connected.explain(load_run(made).evaluations))
