@@ -48,10 +48,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def clock_from(begins: Callable[[], object]) -> SimpleNamespace:
-    """Return what stands for the module ``time`` where a limit must not begin before an event.
-
-    Its monotonic clock shows 0 until ``begins`` holds, and then the seconds since it was first seen to hold.
-    """
+    """Return what stands for the module ``time``: its monotonic clock begins when ``begins`` first holds."""
     start_s: list[float] = []
 
     def monotonic() -> float:

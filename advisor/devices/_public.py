@@ -191,7 +191,7 @@ def calibrate(
         tell: called with a line about each step.
 
     Raises:
-        UsageError: an unknown device, a target that cannot be calibrated, or an invalid connection.
+        UsageError: an unknown device, a target that cannot be calibrated, an invalid connection, or another phone.
         StageError: the device could not be measured, or it slowed down. Only kernels that were timed are kept.
     """
     from advisor.catalog import load_catalogue
@@ -203,11 +203,15 @@ def calibrate(
 
     budget_ms = units.parse_milliseconds(options["budget"], "--budget") if options["budget"] else None
     wanted = parse_count("models", options["models"])
-    profile, target = load_known_devices(options["profiles"]).select(device)
+    profiles = load_known_devices(options["profiles"])
+    profile, target = profiles.select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(
         options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
     )
+    # Figures of another phone would be among the measurements of this one from now on.
+    if stated is not None and stated.way == "adb":
+        profiles.refuse_other_phone(profile, stated)
     settings = (stated or profile.connection or ConnectionSettings()).allow_upload(options)
     settings.require_leave()
     connection = settings.connect()

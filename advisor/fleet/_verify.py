@@ -78,7 +78,10 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
     """
     folder = bundle / FOLDER
     document = _read_document(folder)
-    profile, _ = load_known_devices().select(device)
+    profiles = load_known_devices()
+    profile, _ = profiles.select(device)
+    if settings is not None and settings.way == "adb":
+        profiles.refuse_other_phone(profile, settings)
     connection_settings = settings or profile.connection
     if connection_settings is None or connection_settings.here:
         raise UsageError(f"'{device}' has no connection", "add --ssh HOST or --adb SERIAL")

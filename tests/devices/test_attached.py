@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import advisor
+from advisor import devices
 from advisor.core import StageError, UsageError
 from advisor.devices import ConnectionSettings, Profiles
 from advisor.devices._connections.attached import ANY_PHONE, find_serial, parse_answers, read_phone
@@ -34,6 +36,13 @@ def test_several_phones_are_not_guessed_between(phone: Phone, second_phone: Phon
     refused = must_fail(UsageError, "several phones are attached", find_serial, ANY_PHONE)
     assert "--adb" in refused.hint
     assert find_serial(second_phone.serial) == second_phone.serial
+
+
+def test_another_phone_than_the_named_one_measures_nothing_for_it(phone: Phone, model: Path) -> None:
+    write_facts(phone.root, PIXEL_8)
+    words = "is a Google Pixel 8, and pixel-4 is the Google Pixel 4"
+    must_fail(UsageError, words, devices.calibrate, "pixel-4", adb=phone.serial)
+    must_fail(UsageError, words, advisor.benchmark_device, model, device="pixel-4", adb="usb")
 
 
 def test_without_a_phone_the_steps_to_attach_one_are_named(adb_server: None) -> None:

@@ -101,10 +101,7 @@ def advisor(fork_server: ForkServerContext, tmp_path: Path) -> Advisor:
 
 
 def called(arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str]) -> Said:
-    """Call the command in this process, without lines about slow steps: a busy machine would get more of them.
-
-    A time limit counts from the call: this process may be older than the limit.
-    """
+    """Call the command in this process from the start of its time limit, without lines about slow steps."""
     handler, encoding = signal.getsignal(signal.SIGTERM), variables.get("PYTHONIOENCODING", "utf-8")
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding=encoding)) for _ in range(2)]

@@ -58,10 +58,7 @@ def run(
 def _command(
     arguments: tuple[str, ...], script: Path | None, folder: str, environment: dict[str, str], out: str, err: str
 ) -> None:
-    """Become ``python -m advisor ARGUMENTS`` or ``python SCRIPT``, with brief timings of files.
-
-    It does not do what a busy machine gets more of: lines about slow steps, and second timings of files.
-    """
+    """Become ``python -m advisor ARGUMENTS`` or ``python SCRIPT``, without what a busy machine gets more of."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
