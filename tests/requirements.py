@@ -12,10 +12,7 @@ NOT_SET = ("", "0", "false")
 
 
 def skip_or_fail(reason: str) -> NoReturn:
-    """Skip the test because ``reason``; fail it in continuous integration (``CI`` is set), which installs every part.
-
-    What continuous integration cannot install (``../shared``, PyTorch) is skipped by ``pytest.skip`` instead.
-    """
+    """Skip the test because ``reason``; fail it in continuous integration (``CI``), unless that cannot install it."""
     if os.environ.get("CI", "").lower() in NOT_SET:
         pytest.skip(reason)
     pytest.fail(f"{reason}; continuous integration must provide it", pytrace=False)

@@ -20,7 +20,7 @@ from advisor.engine import images_folder, load_run
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.makers.searches import Searched
-from tests.run_folders import write_run
+from tests.run_folders import aged, write_run
 from tests.tables import with_cases
 
 
@@ -137,7 +137,11 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     assert old[merged.corrected[0]].label == "rocket 'é'"
     assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}
     assert 0 < len(merged.list_holdout(new=True)) <= 6
-    assert merge_images(load_run(with_images.run), more) == merged, "the draw is the same each time"
+    shutil.copytree(with_images.run.path, more.parent / "old")
+    aged(old_run := RunFolder.open(more.parent / "old"))
+    assert merge_images(load_run(old_run), more) == merged, "the draw is the same each time, also of an older version"
+    old_run.write_request({**old_run.read_request(), "no_option": "of today"})
+    must_fail(UsageError, "is damaged or of another version", update, old_run.path, more)
 
 
 def test_old_images_and_renamed_classes_are_refused(photos: Path, tmp_path: Path, with_images: Searched) -> None:
