@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,7 +26,8 @@ from advisor.devices import (
 )
 from advisor.engine._decide import decide_run
 from advisor.engine._history.loaded_run import LoadedRun
-from advisor.engine._targets.beside import AT_ONCE, keep_prediction
+from advisor.engine._pipeline.walker import run_coroutine
+from advisor.engine._targets.beside import AT_ONCE, call_in_thread, keep_prediction
 from advisor.engine._targets.device_prediction import MIN_BUDGET_PROBABILITY, DevicePredictor
 from advisor.engine._targets.multi_device import Throttled, mark_failed, mark_measured, time_over_connection
 from advisor.engine._targets.target_devices import TargetDevice
@@ -76,7 +77,7 @@ class Measuring:
             why = "--measure 0 asks no device"
         elif device.in_cloud:
             why = "nothing is sent to a cloud without --upload"
-        return (f"{name}: predicted; {why}",)
+        return (f"{name}: not measured: {why}",)
 
     def select(self, selectors: Sequence[str], profiles: Profiles) -> tuple[str, DeviceProfile, DeviceTarget]:
         """Return the one device that the options connect to; without a name, the phone says what it is.
@@ -208,7 +209,8 @@ class ConnectedDevice:
 
     def settle(self, predictions: str) -> str:
         """Return the hash of what measured figures and predictions depend on now; empty if the device is away."""
-        return "" if self.missing else sha256_json([predictions, self.software])
+        # With a higher limit, further files are measured.
+        return "" if self.missing else sha256_json([predictions, self.software, self._measuring.most_files])
 
     def measure(self, run: LoadedRun, evaluations: Evaluations, tell: Callable[[str], None]) -> Finalists:
         """Measure the files that may become the pick of a run, the best first, until the limits of the user.
@@ -298,8 +300,12 @@ class ConnectedDevice:
         """Measure files: in turn on a device, at once in a cloud, which has many of a name."""
         for row in rows:
             tell(f"measuring {_name_file(row)} on {self._name}")
-        with ThreadPoolExecutor(len(rows)) as threads:
-            return list(threads.map(partial(self._try, run), rows))
+
+        async def measure() -> list[Tried]:
+            # In threads that an interrupt leaves behind: a job may wait for a device of a cloud for an hour.
+            return await asyncio.gather(*(call_in_thread(partial(self._try, run, row)) for row in rows))
+
+        return run_coroutine(measure())
 
     def _try(self, run: LoadedRun, row: Evaluation) -> Tried:
         """Return a file as measured, as failed if it does not run there, or with its latency and why it stays."""

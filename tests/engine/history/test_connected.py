@@ -141,7 +141,7 @@ def test_a_cloud_gets_files_with_leave_alone_and_its_job_is_in_the_report(
 ) -> None:
     cloud, leave = "devicefarm:Google Pixel 8", {"upload": True, "upload_images": None, "cloud_limit": "1min"}
     found = on(reevaluate(run.path, Devices.chosen([cloud], [])), cloud)
-    assert f"{cloud}: predicted; nothing is sent to a cloud without --upload" in found.remarks
+    assert f"{cloud}: not measured: nothing is sent to a cloud without --upload" in found.remarks
     assert not devicefarm.files
     # One file: the farm of the tests has one phone, and a real one gives each job another.
     found = on(reevaluate(run.path, Devices.chosen([cloud], [], upload=leave, most_files=1)), cloud)
