@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,10 +132,10 @@ class _Work:
 async def check_labels(work: _Work, spare_s: float) -> None:
     """Check the labels of the images outside the hold-out, and write what was found into the run.
 
-    Nothing happens without classes or the package that finds wrong labels, or if it takes more than ``spare_s``.
+    Nothing happens without classes, or if it takes more than ``spare_s``.
     """
     stage = _stage(work.scorer, work.run)
-    if stage is None or find_spec("cleanlab") is None or work.price_s(stage) > spare_s:
+    if stage is None or work.price_s(stage) > spare_s:
         return
     images = work.scorer.walker.materials.require_images()
     learnt = len(images.part(Role.LEARNT).paths)

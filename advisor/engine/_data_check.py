@@ -298,7 +298,7 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
             "features": read.key(materials, results),
             "labels": sha256_json([part.labels, together]),
             "landmarks": landmarks,
-            **list_versions("cleanlab", "scipy", "numpy", "pillow"),
+            **list_versions("scipy", "numpy", "pillow"),
         }
 
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
@@ -309,7 +309,7 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
     return Stage(
         StageName.LABELS,
         Scope(card.name),
-        "5",
+        "6",
         "judging labels with",
         read.stages,
         inputs,

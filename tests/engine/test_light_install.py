@@ -18,7 +18,7 @@ from tests.makers.searches import SMALLEST, Searched, environment, linked_cache
 from tests.processes import PATIENCE_S
 from tests.tables import read_table
 
-HIDDEN = ("tensorflow", "keras", "h5py", "pandas", "fastparquet", "cleanlab", "sklearn")
+HIDDEN = ("tensorflow", "keras", "h5py", "pandas", "fastparquet", "sklearn")
 
 SITE = f"HIDDEN = {HIDDEN!r}\n{read_table(__file__, 'programs.yaml')['hide_extras']}"
 """Python runs it at the start of every process, of the children too."""

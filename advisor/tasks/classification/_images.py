@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core import TASKS, AmbiguousInput, Reading, StageError, UsageError, WeightsError, plural, require_extra
+from advisor.core import TASKS, AmbiguousInput, Reading, StageError, UsageError, WeightsError, plural
 from advisor.datasets import (
     MEASURES,
     Dataset,
@@ -180,12 +180,8 @@ class Classes:
 def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
     """Check a data set in any layout; it is not changed. Without a checker, nothing looks for wrong labels and crops.
 
-    Raises UsageError if the path cannot be read as a data set, the card is unknown, or the package that finds wrong
-    labels is not installed.
+    Raises UsageError if the path cannot be read as a data set, or the card is unknown.
     """
-    if checker is not None:
-        message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
-        require_extra("cleanlab", "labels", message)
     say(f"reading images of {path}")
     read = survey(path, report_progress(say))
     say("comparing images")

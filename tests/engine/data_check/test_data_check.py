@@ -1,16 +1,13 @@
 """The data check with a network's features, on planted faults."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from advisor.core import UsageError, install_extra
 from advisor.engine import LabelChecker
 from advisor.engine._data_check import check_data
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
-from tests.builders import must_fail
 from tests.makers.searches import SMALLEST
 from tests.store.test_files import files_at_most
 
@@ -61,9 +58,3 @@ def test_classes_too_small_to_check_do_not_stop_the_rest(trashnet: Path, tmp_pat
     checked = check_data(planted.root, checker)
     assert "labels are checked if two classes have" in checked.not_judged
     assert checked.findings
-
-
-def test_without_the_package_for_labels_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cleanlab", None)
-    raised = must_fail(UsageError, "--no-labels", check_data, tmp_path, LabelChecker(offline=True))
-    assert raised.hint == install_extra("labels")
