@@ -97,7 +97,7 @@ def print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> None
             typer.echo(f"  {key:<{width}} {plain(value)}")
 
 
-def print_card(card: Card, here: bool) -> None:
+def print_card(card: Card, on_disk: bool) -> None:
     """Print the content of a card, with its sources."""
     mean = ", ".join(f"{value:g}" for value in card.preprocessing.mean)
     std = ", ".join(f"{value:g}" for value in card.preprocessing.std)
@@ -130,7 +130,7 @@ def print_card(card: Card, here: bool) -> None:
         typer.echo(f"    {plain(record.source)}" + (f" ({plain(record.note)})" if record.note else ""))
     if not card.published:
         typer.echo("  nothing")
-    typer.secho("weights" + (" (on this machine)" if here else " (not on this machine)"), bold=True)
+    typer.secho("weights" + (" (on this machine)" if on_disk else " (not on this machine)"), bold=True)
     for source in card.weights:
         typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
         if source.archive:

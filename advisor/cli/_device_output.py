@@ -174,10 +174,10 @@ def _list_unit_columns() -> tuple[blocks.TableColumn[UnitTiming], ...]:
     )
 
 
-def print_calibrated(found: Calibrated) -> None:
+def print_calibrated(calibrated: Calibrated) -> None:
     """Print each model's latency with the prediction error before and after, and the path of the profile."""
-    typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
-    for report in found.reports:
+    typer.echo(f"{calibrated.profile.name}:{calibrated.target.name}, measured with {plain(calibrated.runtime)}")
+    for report in calibrated.reports:
         typer.secho(report.form, bold=True)
         # Errors after the calibration are known only where leaving one model out leaves enough others.
         after = report.after or (None,) * len(report.models)
@@ -185,7 +185,7 @@ def print_calibrated(found: Calibrated) -> None:
             left_out = ""
             if later is not None:
                 left_out = f", {later:+.0%} from the others"
-            latency = show_ms(found.latency_ms[model, report.form])
+            latency = show_ms(calibrated.latency_ms[model, report.form])
             typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
         for model, expected_ms in report.contradicting.items():
             expects = f"the others, which expect {show_ms(expected_ms)}"
@@ -196,17 +196,22 @@ def print_calibrated(found: Calibrated) -> None:
         if not math.isnan(report.expected_after):
             expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
             typer.echo(f"  expected median error of models that were not measured: {expected}")
-    if found.networks.clock:
-        typer.echo(plain(found.networks.clock))
-    if found.pick:
-        typer.echo(plain(found.pick))
-    if found.networks.governor:
-        typer.echo(f"frequency governor of the device: {plain(found.networks.governor)}; others give other latencies")
-    for line in found.networks.left_out:
+    if calibrated.networks.clock:
+        typer.echo(plain(calibrated.networks.clock))
+    if calibrated.pick:
+        typer.echo(plain(calibrated.pick))
+    if calibrated.networks.governor:
+        typer.echo(
+            f"frequency governor of the device: {plain(calibrated.networks.governor)}; others give other latencies"
+        )
+    for line in calibrated.networks.left_out:
         typer.echo(f"left out: {plain(line)}; {QUIET_HINT}, then calibrate again")
-    kernels = sum(kernel.target == found.target.name for kernel in found.profile.kernels)
+    kernels = sum(kernel.target == calibrated.target.name for kernel in calibrated.profile.kernels)
     if kernels:
-        typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))
-    for line in found.left_out:
+        typer.echo(
+            f"{plural(kernels, 'kernel')} timed"
+            + (f", {len(calibrated.left_out)} left out" * bool(calibrated.left_out))
+        )
+    for line in calibrated.left_out:
         typer.echo(f"  left out: {plain(line)}")
-    typer.echo(f"kept in {plain(str(found.path))}")
+    typer.echo(f"kept in {plain(str(calibrated.path))}")

@@ -173,8 +173,8 @@ class Unavailable(Exception):
 class HashMismatch(Unavailable):
     """A file that is not the one on the card; it is not used."""
 
-    def __init__(self, what: str, expected: str, found: str, kind: str = "sha256") -> None:
-        super().__init__(f"{what} has {kind} {found}, expected {expected}")
+    def __init__(self, what: str, expected: str, actual: str, kind: str = "sha256") -> None:
+        super().__init__(f"{what} has {kind} {actual}, expected {expected}")
 
 
 def check_hash(path: Path, member: MemberFile, what: str) -> str:

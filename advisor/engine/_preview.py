@@ -190,10 +190,10 @@ class _SearchSpace:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
         budget_ms = self.plan.workload.question.limits.latency_ms
         latencies = {}
-        for key, here in latency_estimates(self.plan, self.cached, budget_ms).items():
+        for key, estimate in latency_estimates(self.plan, self.cached, budget_ms).items():
             name, recipe, _ = key
             card = self.plan.cards_by_name[name]
-            latencies[key] = self.card_predictor.worst_latency(card, recipe, budget_ms, here)
+            latencies[key] = self.card_predictor.worst_latency(card, recipe, budget_ms, estimate)
         return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:

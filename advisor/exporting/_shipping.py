@@ -174,9 +174,9 @@ class Found:
     box: tuple[float, ...] = ()
 
 
-def count_objects(found: Sequence[Found], _least: float) -> str:
+def count_objects(objects: Sequence[Found], _least: float) -> str:
     """Return how many objects of each class were found, or nothing."""
-    counts = Counter(result.label for result in found)
+    counts = Counter(result.label for result in objects)
     return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
 
 

@@ -97,40 +97,44 @@ def _direction(ratio: Ratio) -> str:
 
 
 def print_benchmark(
-    found: Benchmark,
+    benchmark: Benchmark,
     console: Console | None = None,
     timed: Sequence[tuple[FileBenchmark, LatencyResult | None]] | None = None,
 ) -> None:
     """Write the tables and sentences to the console; the first table has the latencies ``timed``, all if None."""
     # A, B, ..., Z, AA, AB, ...; a single file needs no name
-    letters = ("",) if len(found.files) == 1 else map(_letters, range(len(found.files)))
-    names = {file.model: letter for file, letter in zip(found.files, letters, strict=True)}
-    timed = found.timings if timed is None else timed
+    letters = ("",) if len(benchmark.files) == 1 else map(_letters, range(len(benchmark.files)))
+    names = {file.model: letter for file, letter in zip(benchmark.files, letters, strict=True)}
+    timed = benchmark.timings if timed is None else timed
     latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
-    shown: list[Block] = [*_head(found, names), table_of(_list_timing_columns(), latencies), *_reasons(found, names)]
-    if found.ratios:
-        shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
+    shown: list[Block] = [
+        *_head(benchmark, names),
+        table_of(_list_timing_columns(), latencies),
+        *_reasons(benchmark, names),
+    ]
+    if benchmark.ratios:
+        shown.append(table_of(RATIOS, [(names[row.model], row) for row in benchmark.ratios]))
     ran = []
-    for file in found.files:
+    for file in benchmark.files:
         if file.timing:
             ran.append((names[file.model], file, file.timing))
     shown.append(table_of(LOADING, ran))
     loaded = []
-    for file in found.files:
+    for file in benchmark.files:
         for row in file.loaded:
             loaded.append((names[file.model], row, Span("as requested", "dim")))
     if loaded:
         shown += [blocks.Heading("With a load on the other processors"), table_of(_list_timing_columns(), loaded)]
-    pipelines = [(names[file.model], file.pipeline) for file in found.files if file.pipeline]
+    pipelines = [(names[file.model], file.pipeline) for file in benchmark.files if file.pipeline]
     if pipelines:
         shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
     advice = []
-    for file in found.files:
+    for file in benchmark.files:
         for sentence in file.advice:
             advice.append(Labelled(names[file.model] or "Found", sentence))
     shown += advice
-    shown += (Labelled("Note", note, "warn") for note in found.notes)
-    shown += [blocks.next_command(f"advisor profile {file.model}") for file in found.files if file.timing][:1]
+    shown += (Labelled("Note", note, "warn") for note in benchmark.notes)
+    shown += [blocks.next_command(f"advisor profile {file.model}") for file in benchmark.files if file.timing][:1]
     blocks.show(shown, console)
 
 
@@ -248,13 +252,14 @@ def _list_device_columns() -> tuple[TableColumn[DeviceRow], ...]:
     )
 
 
-def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
+def print_device_benchmark(benchmark: DeviceBenchmark, console: Console | None = None) -> None:
     """Write the table and sentences to ``console``, or to standard output."""
-    where = ":".join(filter(None, (found.device, found.target)))
-    head = blocks.Paragraph((Span(where, "strong"), f"  {_how(found)}"))
-    files = [(Path(model).name, delegation) for model, delegation in found.delegations]
+    where = ":".join(filter(None, (benchmark.device, benchmark.target)))
+    head = blocks.Paragraph((Span(where, "strong"), f"  {_how(benchmark)}"))
+    files = [(Path(model).name, delegation) for model, delegation in benchmark.delegations]
     blocks.show(
-        [head, table_of(_list_device_columns(), found.rows), *_remarks(found), *delegation_lines(files)], console
+        [head, table_of(_list_device_columns(), benchmark.rows), *_remarks(benchmark), *delegation_lines(files)],
+        console,
     )
 
 

@@ -143,14 +143,14 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
     return lost
 
 
-def find_weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
+def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
     # The place decides between equal ones: rows have no order.
     known = []
-    for place, row in enumerate(found):
+    for place, row in enumerate(recalls):
         if row.recall is not None:
             known.append((row.recall, place))
-    return found[min(known)[1]] if known else None
+    return recalls[min(known)[1]] if known else None
 
 
 def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:

@@ -105,19 +105,19 @@ def _show_quantity(figure: str, quantity: Quantity | None, with_source: bool) ->
     return f"{text} {quantity.provenance}" if with_source else text
 
 
-def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
+def render_reevaluations(reevaluations: Sequence[Reevaluation], form: str) -> str:
     """Return the results as ``text`` or ``markdown``, ending in a line break."""
-    changed = sum(result.changed for result in found)
-    failed = sum(bool(result.error) for result in found)
+    changed = sum(result.changed for result in reevaluations)
+    failed = sum(bool(result.error) for result in reevaluations)
     summary = "no new answer"
-    if found:
-        summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
+    if reevaluations:
+        summary = f"{plural(len(reevaluations), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
     if form == "markdown":
         lines = [f"## advisor: {summary}", ""]
-        for first, *rest in map(_lines, found):
+        for first, *rest in map(_lines, reevaluations):
             lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
     else:
-        lines = [*map(plain, chain.from_iterable(map(_lines, found))), summary]
+        lines = [*map(plain, chain.from_iterable(map(_lines, reevaluations))), summary]
     return "\n".join(lines) + "\n"
 
 

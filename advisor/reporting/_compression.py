@@ -137,19 +137,19 @@ def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
 
 
 def print_compression(
-    found: Compression, console: Console | None = None, shown: Sequence[RecipeResult] | None = None
+    compression: Compression, console: Console | None = None, shown: Sequence[RecipeResult] | None = None
 ) -> None:
     """Write the table of the forms ``shown`` (all of them if None) and the sentences to the console."""
     good = []
-    for form in found.forms if shown is None else shown:
+    for form in compression.forms if shown is None else shown:
         if form.status == "ok":
             good.append(form)
     report: list[blocks.Block] = [
-        blocks.Paragraph(found.model, "strong"),
-        blocks.Paragraph(f"calibrated on {found.calibration}", "dim"),
-        blocks.Paragraph(f"scored on {found.scored}", "dim"),
-        table_of(_columns(found), good),
-        *_sentences(found),
+        blocks.Paragraph(compression.model, "strong"),
+        blocks.Paragraph(f"calibrated on {compression.calibration}", "dim"),
+        blocks.Paragraph(f"scored on {compression.scored}", "dim"),
+        table_of(_columns(compression), good),
+        *_sentences(compression),
     ]
     blocks.show(report, console)
 
@@ -213,37 +213,37 @@ def _outlier(outlier: Outlier | None) -> str | None:
     return f"{outlier.channel}: {outlier.ratio:.1f}x"
 
 
-def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
+def diagnosis_lines(diagnosis: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
     """Yield the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
-    yield blocks.Heading(f"Compared with {Path(found.against).name}, layer by layer")
-    yield blocks.Paragraph(f"{found.images} images: {found.source}", "dim")
-    rows = found.layers if everything else found.worst(SHOWN)
+    yield blocks.Heading(f"Compared with {Path(diagnosis.against).name}, layer by layer")
+    yield blocks.Paragraph(f"{diagnosis.images} images: {diagnosis.source}", "dim")
+    rows = diagnosis.layers if everything else diagnosis.worst(SHOWN)
     if rows:
         yield table_of(LAYERS, rows)
-    for index, sentence in enumerate(found.verdict):
+    for index, sentence in enumerate(diagnosis.verdict):
         yield Labelled("Verdict" if index == 0 else "Why", sentence, "good")
 
 
-def diagnosis_html(found: Diagnosis) -> Markup:
+def diagnosis_html(diagnosis: Diagnosis) -> Markup:
     """Return verdict, plots and every layer; names from the files are escaped."""
-    layers = {layer.index: layer for layer in found.layers}
+    layers = {layer.index: layer for layer in diagnosis.layers}
     return render(
         "diagnosis",
-        found=found,
-        against=Path(found.against).name,
-        snr=snr_plot(found),
-        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
+        diagnosis=diagnosis,
+        against=Path(diagnosis.against).name,
+        snr=snr_plot(diagnosis),
+        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in diagnosis.channels],
         decibel=show_decibel,
-        layers=[table_of(LAYERS, found.layers, CAPTION, "tall layers")],
+        layers=[table_of(LAYERS, diagnosis.layers, CAPTION, "tall layers")],
     )
 
 
-def snr_plot(found: Diagnosis) -> Markup:
+def snr_plot(diagnosis: Diagnosis) -> Markup:
     """Draw the signal-to-noise ratio of each layer: quantized alone as a bar, with all layers before it as a line."""
     bars = ""
     points = []
-    step = (WIDTH - LEFT) / max(1, len(found.layers))
-    for index, layer in enumerate(found.layers):
+    step = (WIDTH - LEFT) / max(1, len(diagnosis.layers))
+    for index, layer in enumerate(diagnosis.layers):
         ratio = layer.own_snr_db
         if ratio is not None:
             top = _decibel_y(ratio)

@@ -72,9 +72,9 @@ class Cell:
         self._handle.update({"text/html": shown, "text/plain": line}, raw=True)
 
 
-def cell_html(view: RunView | None, line: str = "", share: float = 0.0, told: Sequence[str] = ()) -> str:
-    """Return a fragment without scripts: a bar where there is a ``line``, ``told`` lines, and the answer of a view."""
-    values = {"line": line, "share": share, "told": told, "width": WIDTH, "height": HEIGHT}
+def cell_html(view: RunView | None, line: str = "", share: float = 0.0, messages: Sequence[str] = ()) -> str:
+    """Return a fragment without scripts: a bar where there is a ``line``, ``messages``, and the answer of a view."""
+    values = {"line": line, "share": share, "messages": messages, "width": WIDTH, "height": HEIGHT}
     answer = {"opening": opening_lines(view), "counts": phrases.counts(view), **_plot(view)} if view else {"points": ""}
     return render("notebook", **values, **answer)
 

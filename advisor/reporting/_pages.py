@@ -305,12 +305,14 @@ def overlaid_photos(images: Sequence[OverlaidImage], root: Path | None) -> list[
     return shown
 
 
-def list_changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
+def list_changed_photos(disagreements: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
     shown = []
-    for one in found.rows[:CHANGED_SHOWN]:
+    for one in disagreements.rows[:CHANGED_SHOWN]:
         answers = []
-        for file, given, right in zip((found.form, FLOAT), (one.own, one.floats), one.right, strict=True):
+        for file, given, right in zip(
+            (disagreements.form, FLOAT), (one.compressed, one.floats), one.right, strict=True
+        ):
             sure = ""
             if given.probability is not None:
                 sure = f", {100 * given.probability:.0f} %"

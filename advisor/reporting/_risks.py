@@ -132,9 +132,9 @@ def is_worthless(view: RunView) -> bool:
     return pick is not None and any(risk.name == FINDS_NOTHING for risk in list_risks(view, pick))
 
 
-def list_warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
+def list_warnings(risks: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
-    return tuple(risk for risk in found if risk.warns)
+    return tuple(risk for risk in risks if risk.warns)
 
 
 def _compare_with_guess(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:

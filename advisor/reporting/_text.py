@@ -71,15 +71,15 @@ def with_interval(quantity: Quantity | None) -> str:
     return percent(quantity) + (f" ({ends})" if ends else "")
 
 
-def bounds(own: Interval, digits: int, scale: float = 1.0) -> str:
+def bounds(interval: Interval, digits: int, scale: float = 1.0) -> str:
     """Format a value with its interval, each times ``scale``: ``0.83 (0.79-0.86)``, with an en dash."""
-    value, low, high = (f"{scale * end:.{digits}f}" for end in (own.value, own.low, own.high))
+    value, low, high = (f"{scale * end:.{digits}f}" for end in (interval.value, interval.low, interval.high))
     return f"{value} ({low}{DASH}{high})"
 
 
-def share(own: Interval) -> str:
+def share(interval: Interval) -> str:
     """Format a share (0-1) in % with its interval: ``87.6 (84.2-91.5)``, with an en dash."""
-    return bounds(own, 1, 100)
+    return bounds(interval, 1, 100)
 
 
 def interval(quantity: Quantity | None, digits: int = 1) -> str:

@@ -98,9 +98,9 @@ def show_growth(pick: Evaluation, facts: UnknownFacts) -> str:
     return show_bytes(more) if more > 0 else ""
 
 
-def share_given_up(kept: Interval) -> Interval:
+def share_given_up(answered: Interval) -> Interval:
     """Return the share of known images that are answered with the class for unknown things."""
-    return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
+    return Interval(1 - answered.value, 1 - answered.high, 1 - answered.low)
 
 
 def make_search_command(view: RunView) -> str:

@@ -252,9 +252,9 @@ def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
     for file in _records(root):
         run, *keys = _lines(file)
         live = not read_only and _is_live(file)
-        kept = file.with_suffix(_KEPT).exists()
-        if live or kept or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-            uses.append(CacheUse(run, frozenset(keys), live, kept))
+        keep = file.with_suffix(_KEPT).exists()
+        if live or keep or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+            uses.append(CacheUse(run, frozenset(keys), live, keep))
             continue
         # Nobody can ask for these results by their run any more, so the record would only grow the folder.
         if not read_only:

@@ -52,15 +52,15 @@ class JudgeByShares(ABC, Generic[R]):
     metric: str  # name of the figure
 
     @abstractmethod
-    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> R:
-        """Return what the answers of a file reach on a part; ``each`` selects one answer of each image."""
+    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> R:
+        """Return what the answers of a file reach on a part; ``selection`` selects one answer of each image."""
 
     @abstractmethod
-    def compare_answers(self, own: R, floats: R | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, shipped: R, floats: R | None, images: Images) -> ImageAnswers:
         """Return what is kept of the validation part; ``floats`` is None for a file that is not trained here."""
 
     @abstractmethod
-    def judge_answers(self, own: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, shipped: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return what is kept of the hold-out; ``chosen`` was kept of the validation part."""
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
@@ -74,9 +74,9 @@ class JudgeByShares(ABC, Generic[R]):
             answers=replace(answers, file=run.keep_answers(name, shipped.shares)),
         )
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+    def held_out(self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = "") -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
-        reached = self.score_images(own, images, Role.HOLDOUT)
+        reached = self.score_images(answers_path, images, Role.HOLDOUT)
         figure = make_percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
         answers = self.judge_answers(reached, images, evaluation.answers)
         return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}
@@ -124,11 +124,11 @@ def overlays(
     return Overlays(tuple(rows), legend, len(list(filter(errs, worst))))
 
 
-def describe_classes(true: Collection[str], found: Collection[str]) -> str:
+def describe_classes(true: Collection[str], answered: Collection[str]) -> str:
     """Return in words which classes of an image are missed, wrong and found; empty if it has none."""
     parts = (
-        ("missed", [name for name in true if name not in found]),
-        ("wrong", [name for name in found if name not in true]),
-        ("found", [name for name in found if name in true]),
+        ("missed", [name for name in true if name not in answered]),
+        ("wrong", [name for name in answered if name not in true]),
+        ("found", [name for name in answered if name in true]),
     )
     return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)

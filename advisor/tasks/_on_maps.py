@@ -141,7 +141,7 @@ class _Progress:
 
 
 def answer_images(
-    own: TaskFunctions,
+    functions: TaskFunctions,
     scope: Scope,
     spec: InputSpec,
     source: Source,
@@ -157,7 +157,9 @@ def answer_images(
         return {**classes, "names": names, "conditions": CAPTURE_VERSION} if captured else classes
 
     name = StageName.CAPTURE if captured else StageName.SCORE
-    return over_images(name, partial(own.answer, captured), own.answers, scope, spec, source, role, cost_s, inputs)
+    return over_images(
+        name, partial(functions.answer, captured), functions.answers, scope, spec, source, role, cost_s, inputs
+    )
 
 
 def train(

@@ -144,7 +144,7 @@ class HeadOnMaps(OnMaps):
         return self.head
 
     @abstractmethod
-    def labels(self, own: Any, card: Card) -> Labels:
+    def labels(self, objects: Any, card: Card) -> Labels:
         """Return what the head learns of an image, from what its part has of it (:attr:`.Part.objects`)."""
 
     def seconds(self, card: Card, images: int, layers: float) -> float:

@@ -165,7 +165,7 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     return pack(model)
 
 
-def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppression) -> bytes:
+def append_postprocess(data: bytes, anchors: NDArray[np.float32], suppression: Suppression) -> bytes:
     """Append the operator to a detector.
 
     The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see :data:`CENTRE_SCALE`, float or
@@ -180,7 +180,7 @@ def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppress
             outputs[name] = index
     _, scores = _raw_outputs(outputs)
     classes = model.tensors[scores].shape[-1]
-    return put_back(data, PostProcess(anchors, _options(kept, classes), kept.most, classes, classes))
+    return put_back(data, PostProcess(anchors, _options(suppression, classes), suppression.most, classes, classes))
 
 
 def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str = "the model") -> bytes:

@@ -75,7 +75,7 @@ def test_a_card_is_shown_whole(alone: Advisor) -> None:
 
 @pytest.mark.parametrize("card", load_catalogue().values(), ids=lambda card: card.name)
 def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str]) -> None:
-    print_card(card, here=False)
+    print_card(card, on_disk=False)
     shown = capsys.readouterr().out
     assert f"{card.params:,}" in shown
     assert all(published.source in shown for published in card.published)
@@ -85,7 +85,7 @@ def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str])
 @with_cases
 def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[str], transposes: int, left: str) -> None:
     conversion = Conversion("onnx2tf 2.6.9", "onnxruntime 1.31.1", 32, 5.8e-6, 1.0, transposes, 0.125)
-    print_card(replace(load_catalogue().card("mobilenet_v2_1.0_224"), conversion=conversion), here=False)
+    print_card(replace(load_catalogue().card("mobilenet_v2_1.0_224"), conversion=conversion), on_disk=False)
     shown = capsys.readouterr().out
     assert (
         "by onnx2tf 2.6.9; against onnxruntime 1.31.1 on 32 images: the same class on top in 100 %, "

@@ -261,12 +261,12 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
     return [_add_speed(form, rows[form.path]) if form.path in rows else form for form in forms], benchmarked.notes
 
 
-def _add_speed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
-    if found.timing is None:
-        return replace(form, reason=found.failure)
-    result = found.timing.results[0]
+def _add_speed(form: RecipeResult, file_benchmark: FileBenchmark) -> RecipeResult:
+    if file_benchmark.timing is None:
+        return replace(form, reason=file_benchmark.failure)
+    result = file_benchmark.timing.results[0]
     low, high = result.interval_ms
-    memory = found.timing.peak_memory_bytes
+    memory = file_benchmark.timing.peak_memory_bytes
     return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
 
 

@@ -86,13 +86,13 @@ class Disagreement:
     path: str
     sha256: str
     label: int
-    own: ImageAnswer
+    compressed: ImageAnswer
     floats: ImageAnswer
 
     @property
     def right(self) -> tuple[bool, bool]:
         """Return whether the compressed file is right, and whether the float32 file is."""
-        return self.own.label == self.label, self.floats.label == self.label
+        return self.compressed.label == self.label, self.floats.label == self.label
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def find_disagreements(
             rows = []
             for image, *pair in zip(images, compressed, other, strict=True):
                 rows.append(Disagreement(*image, *pair))
-            differing = [row for row in rows if row.own.label != row.floats.label]
+            differing = [row for row in rows if row.compressed.label != row.floats.label]
             # Images on which exactly one file is right come first: they are what the compression costs or gains.
             differing.sort(key=lambda row: (not any(row.right), row.right[0]))
             return Disagreements(pick.configuration.compression, name, len(images), tuple(differing))

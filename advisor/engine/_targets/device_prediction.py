@@ -266,10 +266,12 @@ class CardPredictor:
             return rejected
         return "; ".join(reasons[device.label] for device in others)
 
-    def worst_latency(self, card: Card, recipe: str, budget_ms: float | None, here: LatencyEstimate) -> LatencyEstimate:
+    def worst_latency(
+        self, card: Card, recipe: str, budget_ms: float | None, host_estimate: LatencyEstimate
+    ) -> LatencyEstimate:
         """Return the latency on the slowest device of the question, and the least probability to meet the budget.
 
-        ``here``, the estimate for this machine, counts if this machine is a device of the question, and stands for
+        ``host_estimate``, that of this machine, counts if this machine is a device of the question, and stands for
         other runtimes of this machine. There is none where a device does not take the form, or cannot be predicted, and
         no probability where nothing like a device was measured.
         """
@@ -284,9 +286,9 @@ class CardPredictor:
             chance = None if budget_ms is None else prediction.probability(budget_ms)
             estimates.append(LatencyEstimate(prediction.latency, chance))
         if self.targets.host:
-            estimates.append(here)
+            estimates.append(host_estimate)
         elif not predicted:
-            estimates.append(LatencyEstimate(here.latency, None))
+            estimates.append(LatencyEstimate(host_estimate.latency, None))
         latencies = [estimate.latency for estimate in estimates if estimate.latency is not None]
         slowest = max(latencies, key=lambda latency: latency.value, default=None)
         chances = [estimate.chance for estimate in estimates if estimate.chance is not None]

@@ -161,24 +161,24 @@ def _rank_among(others: Floats, score: float) -> float:
 class ByAuroc(JudgeByShares[Marked]):
     """Judge by the AUROC of images."""
 
-    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:
+    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> Marked:
         """Return the scores of good and faulty images."""
         return Marked.of(answers, images.part(role))
 
-    def compare_answers(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, shipped: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
-        alarms = own.scores >= LEAST
+        alarms = shipped.scores >= LEAST
         shares = {}
         for kind, name in enumerate(images.dataset.classes):
             # The first class is that of good images.
-            if kind and kind in own.labels:
-                shares[name] = float(alarms[own.labels == kind].mean())
+            if kind and kind in shipped.labels:
+                shares[name] = float(alarms[shipped.labels == kind].mean())
         return ImageAnswers(shares)
 
-    def judge_answers(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, shipped: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, false alarms and found faults, and the images with the most errors."""
         part = images.part(Role.HOLDOUT)
-        scores = own.scores
+        scores = shipped.scores
         kinds = images.dataset.classes
 
         def share(some: Floats, of: str = "") -> Quantity:
@@ -186,20 +186,20 @@ class ByAuroc(JudgeByShares[Marked]):
                 Interval.wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on"
             )
 
-        figures = {"False alarms": share(own.good, "of the good images "), "Faults found": share(own.faulty)}
-        if (pixels := pixel_auroc(own.heats, part)) is not None:
+        figures = {"False alarms": share(shipped.good, "of the good images "), "Faults found": share(shipped.faulty)}
+        if (pixels := pixel_auroc(shipped.heats, part)) is not None:
             source = "of images with masks and good ones"
             figures["Pixel AUROC"] = Quantity(100 * pixels, "%", Provenance.MEASURED, n=len(scores), source=source)
 
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
             yield heat_png(_truth(mask, SHOWN_SIDE).astype(np.float32)) if mask else b""
-            yield heat_png(own.heats[place])
+            yield heat_png(shipped.heats[place])
 
         alarms = scores >= LEAST
 
         def errs(place: int) -> bool:
-            return bool(alarms[place] == (own.labels[place] == 0))
+            return bool(alarms[place] == (shipped.labels[place] == 0))
 
         def describe(place: int) -> str:
             kind = kinds[part.labels[place]]
@@ -208,9 +208,9 @@ class ByAuroc(JudgeByShares[Marked]):
             return f"{kind}, score {scores[place]:.2f}"
 
         # The lowest come first: of a faulty image a low score is the error, of a good one a high score.
-        ranked = np.where(own.labels == 0, 1 - scores, scores)
+        ranked = np.where(shipped.labels == 0, 1 - scores, scores)
         shown = overlays(images, ranked, errs, describe, layers, {"unusual": HOT})
-        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
+        return replace(self.compare_answers(shipped, None, images), figures=figures, overlays=shown)
 
 
 def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:

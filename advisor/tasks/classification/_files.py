@@ -180,11 +180,11 @@ class Classified:
         right = (labels == np.asarray(images.part(role).labels)).astype(float)
         return accuracy.Captured(TESTS, right, labels)
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        answers = accuracy.read_answers(own)
+    def held_out(self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = "") -> HeldOut:
+        answers = accuracy.read_answers(answers_path)
         part = images.part(Role.HOLDOUT)
         metric = self.question.metric
-        scores = metrics.score_metrics(own, images, Role.HOLDOUT, self.question.costs)
+        scores = metrics.score_metrics(answers_path, images, Role.HOLDOUT, self.question.costs)
         figures = metrics.quantities(scores, accuracy.HELD_OUT)
         by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
         answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
@@ -192,6 +192,6 @@ class Classified:
             by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
             answers_by_file[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
-            believed = confidence.verify_thresholds(own, images, evaluation.answers.confidence)
+            believed = confidence.verify_thresholds(answers_path, images, evaluation.answers.confidence)
             by_class = replace(by_class, confidence=believed)
         return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), answers_by_file

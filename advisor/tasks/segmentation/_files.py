@@ -90,9 +90,9 @@ class Segmenter(Runner[Classes]):
     outputs = (SCORES,)
     kind = "a segmenter"
 
-    def read(self, found: Mapping[str, Floats]) -> Classes:
+    def read(self, outputs: Mapping[str, Floats]) -> Classes:
         """Return the class of each pixel, uint8 (S, S)."""
-        return np.asarray(found[SCORES][0].argmax(axis=-1), np.uint8)
+        return np.asarray(outputs[SCORES][0].argmax(axis=-1), np.uint8)
 
 
 def segment(
@@ -158,7 +158,7 @@ class Overlaps:
         return np.asarray((self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1))
 
 
-def align_masks(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
+def align_masks(predicted: Classes, mask: Mask) -> tuple[Classes, Classes]:
     """Return a found mask and the true one at the size of the image, or at most at :data:`LONGEST` pixels."""
     true = mask.labels()
     shrink = min(1.0, LONGEST / max(mask.size))
@@ -166,14 +166,16 @@ def align_masks(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
     # A true mask that is small enough is compared as it is: resizing could only change it.
     if shrink < 1:
         true = resize_labels(true, size)
-    return resize_labels(found, size), true
+    return resize_labels(predicted, size), true
 
 
-def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()) -> Overlaps:
+def overlaps(
+    predictions: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()
+) -> Overlaps:
     """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
     both = np.zeros((len(masks), classes), np.int64)
     either = np.zeros((len(masks), classes), np.int64)
-    for row, (predicted, true) in enumerate(map(align_masks, found, masks)):
+    for row, (predicted, true) in enumerate(map(align_masks, predictions, masks)):
         known = true != IGNORED_LABEL
         # One number for each pair of classes: counting these gives the whole table at once.
         pairs = true[known].astype(np.int64) * classes + predicted[known]
@@ -181,7 +183,7 @@ def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, grou
         square = table.reshape(classes, classes)
         both[row] = square.diagonal()
         either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
-    return Overlaps(both, either, found, groups)
+    return Overlaps(both, either, predictions, groups)
 
 
 def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
@@ -195,13 +197,13 @@ def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interv
     return of_other_images(part_sum / whole_sum, without)
 
 
-def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
+def boundary_f1(predictions: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
     """Return for each image the F1 of boundary pixels, the mean over its classes; 1 for an image without a boundary.
 
     A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
     """
     scores = []
-    for seen, true in map(align_masks, found, masks):
+    for seen, true in map(align_masks, predictions, masks):
         near = TOLERANCE * float(np.hypot(*true.shape))
         class_scores = []
         for label in np.union1d(seen, true[true != IGNORED_LABEL]).tolist():
@@ -242,46 +244,46 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
 class Segmented(JudgeByShares[Overlaps]):
     """Judge by the mean IoU."""
 
-    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
+    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> Overlaps:
         """Return the overlap of masks with the true ones."""
         part = images.part(role)
         with np.load(answers, allow_pickle=False) as arrays:
-            return overlaps(arrays["masks"][each], part.objects, len(images.classes), part.groups)
+            return overlaps(arrays["masks"][selection], part.objects, len(images.classes), part.groups)
 
-    def compare_answers(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, shipped: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
         """Return the IoU of each class."""
-        by_class = zip(images.classes, own.by_class.tolist(), strict=True)
+        by_class = zip(images.classes, shipped.by_class.tolist(), strict=True)
         # The documents of a run hold finite numbers alone.
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judge_answers(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, shipped: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, other figures, and the images with the most errors."""
         part = images.part(Role.HOLDOUT)
         classes = images.classes
-        scores = own.of_images
-        edges = np.array(boundary_f1(own.found, part.objects))
-        edge = ratio_of(edges, np.ones(len(edges)), own.units)
+        scores = shipped.of_images
+        edges = np.array(boundary_f1(shipped.found, part.objects))
+        edge = ratio_of(edges, np.ones(len(edges)), shipped.units)
 
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
             longest = max(mask.size)
             size = tuple(max(1, side * SHOWN_SIDE // longest) for side in mask.size)
             # First what is true, then what was found: the page shows them in this order.
-            for pixels in (mask.labels(), own.found[place]):
+            for pixels in (mask.labels(), shipped.found[place]):
                 yield colour_mask(resize_labels(pixels, size), classes)
 
         figures = {
             "Boundary F1": make_percent(edge, len(edges), "the mean over the images"),
-            "Pixel accuracy": make_percent(own.right, len(edges), "the share of all pixels"),
+            "Pixel accuracy": make_percent(shipped.right, len(edges), "the share of all pixels"),
         }
 
         def describe(place: int) -> str:
             true = _name_classes(part.objects[place].labels(), classes)
-            named = describe_classes(true, _name_classes(own.found[place], classes))
+            named = describe_classes(true, _name_classes(shipped.found[place], classes))
             return f"{named or 'no class, none found'}; mean IoU {100 * scores[place]:.0f} %"
 
         shown = overlays(images, scores, lambda place: bool(scores[place] < 1), describe, layers, colours(classes))
-        return replace(self.compare_answers(own, None, images), figures=figures, overlays=shown)
+        return replace(self.compare_answers(shipped, None, images), figures=figures, overlays=shown)
 
 
 def _name_classes(pixels: Classes, classes: Sequence[str]) -> list[str]:

@@ -42,11 +42,11 @@ class Segmentation(HeadOnMaps):
         whole = replace(tuned, epochs=20, backbone_rate=0.2, batch_statistics=True)
         return HeadKind(32, decoder(self.side), alone, tuned, whole)
 
-    def labels(self, own: Any, card: Card) -> Labels:
+    def labels(self, mask: Any, card: Card) -> Labels:
         """Return the mask of an image at the side of the network."""
         from advisor.tasks.segmentation._network import PackedMask, resize_labels
 
-        return PackedMask.of(resize_labels(own.labels(), (self.side, self.side)))
+        return PackedMask.of(resize_labels(mask.labels(), (self.side, self.side)))
 
     def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""

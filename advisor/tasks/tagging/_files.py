@@ -34,10 +34,10 @@ class ByPrecision(JudgeByShares[LabelScores]):
 
     guarantees: Guarantees = field(default_factory=Guarantees)  # what is asked of the thresholds
 
-    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> LabelScores:
+    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> LabelScores:
         """Return the scores of the images beside their labels."""
         part = images.part(role)
-        scores = np.load(answers, allow_pickle=False)[each]
+        scores = np.load(answers, allow_pickle=False)[selection]
         return LabelScores(scores, np.array(part.objects, np.int8), part.groups)
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
@@ -58,39 +58,39 @@ class ByPrecision(JudgeByShares[LabelScores]):
         answers = replace(verdict.answers, label_guarantees=of_labels, label_thresholds=thresholds)
         return replace(verdict, answers=answers)
 
-    def _choose_for_finished(self, own: LabelScores, images: Images) -> label_thresholds.ChosenThresholds:
+    def _choose_for_finished(self, scores: LabelScores, images: Images) -> label_thresholds.ChosenThresholds:
         """Return thresholds of the scores that a file gives the validation part."""
         wishes = label_thresholds.list_wishes(self.guarantees, images.classes) if self.guarantees.options else ()
-        batch = len(images.part(Role.HOLDOUT).paths) / len(own.truth)
-        groups = own.groups or range(len(own.truth))
+        batch = len(images.part(Role.HOLDOUT).paths) / len(scores.truth)
+        groups = scores.groups or range(len(scores.truth))
         return label_thresholds.choose_thresholds(
-            label_thresholds.logits_of(own.scores), own.truth, groups, wishes, batch
+            label_thresholds.logits_of(scores.scores), scores.truth, groups, wishes, batch
         )
 
-    def compare_answers(self, own: LabelScores, floats: LabelScores | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, shipped: LabelScores, floats: LabelScores | None, images: Images) -> ImageAnswers:
         """Return the average precision of each label."""
-        by_class = zip(images.classes, own.by_class.tolist(), strict=True)
+        by_class = zip(images.classes, shipped.by_class.tolist(), strict=True)
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judge_answers(self, own: LabelScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, shipped: LabelScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, F1, exact sets, the range of each label, and the images with the most errors."""
         least = chosen.label_thresholds
         if least:
-            own = replace(own, least=[least.get(label, LEAST) for label in images.classes])
-        count = len(own.truth)
-        macro, micro, exact = own.f1_scores()
+            shipped = replace(shipped, least=[least.get(label, LEAST) for label in images.classes])
+        count = len(shipped.truth)
+        macro, micro, exact = shipped.f1_scores()
         figures = {
             "Macro F1": make_percent(macro, count, "the mean over the labels, of the scores from the threshold on"),
             "Micro F1": make_percent(micro, count, "of all labels together"),
             "Exact sets": make_percent(exact, count, "the share of images with exactly the right labels"),
-            **dict(_list_class_figures(own, images.classes)),
+            **dict(_list_class_figures(shipped, images.classes)),
         }
         for label, score in least.items():
             why = "the score from which on the label counts; validation chose it, and the file does not know it"
             figures[f"Threshold of {label}"] = make_percent(Interval(score, score, score), count, why)
         guarantees = {}
         for place, label in enumerate(images.classes):
-            guarantee = own.complete(place, chosen.label_guarantees.get(label))
+            guarantee = shipped.complete(place, chosen.label_guarantees.get(label))
             if guarantee is None:
                 continue
             guarantees[label] = guarantee
@@ -103,31 +103,31 @@ class ByPrecision(JudgeByShares[LabelScores]):
             return iter((b"", b""))
 
         def describe(place: int) -> str:
-            return describe_errors(own, place, images.classes)
+            return describe_errors(shipped, place, images.classes)
 
-        shown = overlays(images, -own.errors, lambda place: bool(own.errors[place]), describe, layers, {})
-        answers = self.compare_answers(own, None, images)
+        shown = overlays(images, -shipped.errors, lambda place: bool(shipped.errors[place]), describe, layers, {})
+        answers = self.compare_answers(shipped, None, images)
         return replace(answers, figures=figures, overlays=shown, label_guarantees=guarantees, label_thresholds=least)
 
 
-def _list_class_figures(own: LabelScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:
+def _list_class_figures(scores: LabelScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:
     """Yield the average precision of each label with its range, those with the lowest first if there are many."""
-    ranges = own.list_ranges()
+    ranges = scores.list_ranges()
     known = [(interval.value, place) for place, interval in enumerate(ranges) if interval is not None]
     for _, place in sorted(sorted(known)[:SHOWN_CLASSES], key=lambda pair: pair[1]):
         interval = ranges[place]
         if interval is not None:
-            there = int((own.truth[:, place] == 1).sum())
+            there = int((scores.truth[:, place] == 1).sum())
             yield (
                 f"AP of {classes[place]}",
-                make_percent(interval, len(own.truth), f"of images by score, {there} have it"),
+                make_percent(interval, len(scores.truth), f"of images by score, {there} have it"),
             )
 
 
-def describe_errors(own: LabelScores, place: int, classes: Sequence[str]) -> str:
+def describe_errors(scores: LabelScores, place: int, classes: Sequence[str]) -> str:
     """Return what is missed and what is wrong in an image, in words."""
-    flags = own.flags[place] == 1
-    known = own.truth[place]
+    flags = scores.flags[place] == 1
+    known = scores.truth[place]
     true = [name for name, label in zip(classes, known, strict=True) if label == 1]
     # A label of which nobody knows whether it fits is neither right nor wrong.
     answered = []

@@ -237,7 +237,7 @@ def held_out(run: RunFolder, judged: Evaluation, answers: list[int], *mistakes: 
 def test_what_only_float32_answers_right_comes_first_and_what_both_do_is_left_out(run: RunFolder) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [1, 1, 1, 2])
     found = present(find_disagreements(run, [pick, floats], pick))
-    assert [(row.path, row.label, row.own.label, row.floats.label) for row in found.rows] == [
+    assert [(row.path, row.label, row.compressed.label, row.floats.label) for row in found.rows] == [
         ("2.jpg", 1, 0, 1),
         ("0.jpg", 0, 0, 1),
         ("3.jpg", 0, 1, 2),
@@ -255,7 +255,7 @@ def test_the_hold_out_decides_where_both_ran_there(run: RunFolder) -> None:
     pick, judged = held_out(run, pick, [0, 1, 1, 1], mistake), held_out(run, floats, [0, 1, 1, 0])
     both, one = (present(find_disagreements(run, [pick, other], pick)) for other in (judged, floats))
     assert (both.part, [row.path for row in both.rows]) == ("hold-out", ["3.jpg"])
-    assert [(row.own.probability, row.floats.probability) for row in both.rows] == [(0.9, None)]
+    assert [(row.compressed.probability, row.floats.probability) for row in both.rows] == [(0.9, None)]
     assert one.part == "validation"
 
 

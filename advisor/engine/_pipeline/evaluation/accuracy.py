@@ -79,28 +79,28 @@ class Captured:
 
     tests: Sequence[CaptureTest]
     shares: Shares  # of each image in the figure under each test, (T, N)
-    kept: Any  # what a run keeps to compare files: labels (T, N), or the share of each image, (N,)
+    answers: Any  # what a run keeps to compare files: labels (T, N), or the share of each image, (N,)
     metric: str = ""  # name of the figure; empty for top-1
 
 
-def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -> AccuracyVerdict:
+def robust(captured: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -> AccuracyVerdict:
     """Return the mean figure under capture conditions, and the loss against the float32 file of the same card.
 
     The interval is a bootstrap over images, because the answers to one image are not independent. ``source`` names the
     image set. Without an image, or an object in one, nothing is known.
     """
-    if not own.shares.size or not np.isfinite(own.shares).all():
+    if not captured.shares.size or not np.isfinite(captured.shares).all():
         return AccuracyVerdict(None, None)
-    means = own.shares.mean(axis=0)
+    means = captured.shares.mean(axis=0)
     count = len(means)
     drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
     share = with_interval(float(means.mean()), means[drawn].mean(axis=1))
     if share.low == share.high:  # all images give the same value, so resampling them shows no spread
         ends = Interval.wilson(round(share.value * count), count, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
-    rows = zip(own.tests, own.shares.mean(axis=1).tolist(), strict=True)
+    rows = zip(captured.tests, captured.shares.mean(axis=1).tolist(), strict=True)
     return AccuracyVerdict(
-        accuracy=make_percent(share, count, f"{own.metric} {source}".strip()),
+        accuracy=make_percent(share, count, f"{captured.metric} {source}".strip()),
         drop=drop_of(Interval.paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
         capture=CaptureAccuracy(tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)),
     )

@@ -74,10 +74,10 @@ def score_metrics(
     return score_classifier(rows, labels, groups, table, names, calibrate=role is Role.VALIDATION)
 
 
-def quantities(found: Mapping[str, Score], source: str) -> dict[str, Quantity]:
+def quantities(scores: Mapping[str, Score], source: str) -> dict[str, Quantity]:
     """Return metrics in %; each names its source, and what it belongs to where the metric does not say it."""
     metrics = {}
-    for name, score in found.items():
+    for name, score in scores.items():
         described = f"{score.note}, {source}" if score.note else source
         metrics[name] = make_percent(score.figure, score.images or len(score.shares), described)
     return metrics

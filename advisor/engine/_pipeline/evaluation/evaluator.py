@@ -211,7 +211,7 @@ class Evaluator:
         captured = (asyncio.to_thread(self._judge.captured, file, images, Role.VALIDATION) for file in files)
         under, floats_under = await asyncio.gather(*captured)
         chosen = accuracy.robust(under, floats_under)
-        by_class = replace(verdict.answers, file=self._run.keep_answers(name, under.kept))
+        by_class = replace(verdict.answers, file=self._run.keep_answers(name, under.answers))
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
 
     async def _published(self, stages: VariantStages) -> AccuracyVerdict:

@@ -248,10 +248,10 @@ class Judge(Protocol):
         ``run`` keeps the answers of the file ``name`` for comparisons.
         """
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+    def held_out(self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = "") -> HeldOut:
         """Return an evaluation with the accuracy of its file on the hold-out, and the answers to keep.
 
-        ``own`` is what the file answered, and ``file`` the path of the answers in the run, if they are kept.
+        ``answers_path`` holds what the file answered; ``file`` is the path of the answers in the run, if they are kept.
         """
 
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:

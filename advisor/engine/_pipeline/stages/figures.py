@@ -64,9 +64,9 @@ def over_images(
     source: Source,
     role: Role,
     cost_s: float,
-    own: Callable[[Materials], Inputs] = lambda _: {},
+    extra_inputs: Callable[[Materials], Inputs] = lambda _: {},
 ) -> Stage[Path]:
-    """Run a file over images by a job that writes its answers into ``file``; they depend on the ``own`` inputs too.
+    """Run a file over images by a job that writes its answers into ``file``; they depend on ``extra_inputs`` too.
 
     ValueError: the file has learnt from the images of the hold-out, and would be judged on them.
     """
@@ -78,7 +78,7 @@ def over_images(
         artefact = result_of(source, results).sha256
         pictures = materials.part(role).fingerprint
         packages = list_versions("ai-edge-litert", "pillow", "numpy")
-        return {"artefact": artefact, "pictures": pictures, "view": spec.key, **own(materials), **packages}
+        return {"artefact": artefact, "pictures": pictures, "view": spec.key, **extra_inputs(materials), **packages}
 
     doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
     return Stage(
@@ -110,10 +110,11 @@ def score_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_
 def capture_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
 
-    def own(materials: Materials) -> Inputs:
+    def capture_inputs(materials: Materials) -> Inputs:
         return {"names": [path.name for path in materials.part(role).paths], "conditions": CAPTURE_VERSION}
 
-    return over_images(StageName.CAPTURE, jobs.classify_captures, LABELS_FILE, scope, spec, source, role, cost_s, own)
+    job = jobs.classify_captures
+    return over_images(StageName.CAPTURE, job, LABELS_FILE, scope, spec, source, role, cost_s, capture_inputs)
 
 
 def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:

@@ -323,7 +323,7 @@ def with_unknown(
     scope: Scope,
     source: Stage[Artefact],
     scored: Stage[Path],
-    own: Stage[Path],
+    features: Stage[Path],
     compared: Sequence[Stage[Path]],
     shipped: Sequence[Stage[Path]],
     folds: Folds | None,
@@ -331,7 +331,7 @@ def with_unknown(
 ) -> Stage[WithUnknown]:
     """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
 
-    Of the compared file on the validation part, ``scored`` are probabilities, and ``own`` are features and logits.
+    Of the compared file on the validation part, ``scored`` are probabilities, and ``features`` are features and logits.
     ``compared`` and ``shipped`` are features of these float networks on the images to learn from. The head of ``folds``
     says how it was chosen; None if fine-tuning trained it further.
     """
@@ -341,7 +341,7 @@ def with_unknown(
         return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        files = [results[stage] for stage in dict.fromkeys((scored, own, *compared, *shipped))]
+        files = [results[stage] for stage in dict.fromkeys((scored, features, *compared, *shipped))]
         spec = chosen(results)
         return {
             "artefact": results[source].sha256,
@@ -359,7 +359,7 @@ def with_unknown(
             unknown_jobs.add_unknown,
             results[source].path,
             results[scored],
-            results[own],
+            results[features],
             _list_learnt_images(materials, *features_of),
             materials.require_images().classes,
             chosen(results),
@@ -372,7 +372,7 @@ def with_unknown(
         scope,
         UNKNOWN_VERSION,
         "telling unknown images apart with",
-        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *(folds or ())))),
+        tuple(dict.fromkeys((source, scored, features, *compared, *shipped, *(folds or ())))),
         inputs,
         job,
         WithUnknown.within,

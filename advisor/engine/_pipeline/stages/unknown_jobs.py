@@ -75,22 +75,23 @@ class JudgedFeatures:
     """Features by which the score is made and judged.
 
     Of the training part by the float network, (N, F), with the classes ``targets``. Of the validation part, with the
-    classes ``truth``: by the file (``own``, with its logits) and by the float network (``floats``), (M, F).
+    classes ``truth``: by the compared file (``compared``, with its logits) and by the float network (``floats``),
+    (M, F).
     """
 
     train: Rows
     targets: Labels
-    own: Rows
+    compared: Rows
     floats: Rows
     truth: Labels
     logits: Rows
 
     @classmethod
-    def of(cls, own: Path, learnt: LearntImages, classes: int) -> JudgedFeatures:
-        """Read the features; ``own`` is :func:`probe` of the compared file on the validation part."""
+    def of(cls, probe_file: Path, learnt: LearntImages, classes: int) -> JudgedFeatures:
+        """Read the features; ``probe_file`` is :func:`probe` of the compared file on the validation part."""
         from advisor.training import join_parts
 
-        rows = np.load(own, allow_pickle=False)
+        rows = np.load(probe_file, allow_pickle=False)
         labels = np.asarray(learnt.labels)
         width = rows.shape[1] - classes
         features = join_parts(learnt.compared)[:, :width]
@@ -104,7 +105,7 @@ class JudgedFeatures:
 def add_unknown(
     model: Path,
     scores: Path,
-    own: Path,
+    features: Path,
     learnt: LearntImages,
     classes: Sequence[str],
     head: HeadSpec,
@@ -114,18 +115,18 @@ def add_unknown(
     """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
 
     ``model`` ships, with its temperature. Of the compared file on the validation part, ``scores`` are its probabilities
-    and ``own`` is :func:`probe`. Return :class:`~advisor.core.UnknownFacts` as JSON.
+    and ``features`` is :func:`probe`. Return :class:`~advisor.core.UnknownFacts` as JSON.
     """
     from advisor.tflite import head_layers, read_metadata, to_float_io, with_unknown, write_metadata
     from advisor.training import join_parts
 
-    seen = JudgedFeatures.of(own, learnt, len(classes))
+    seen = JudgedFeatures.of(features, learnt, len(classes))
     content = to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
-    rule = make_rule(seen.logits, near_to(seen.train).similarity(seen.own))
+    rule = make_rule(seen.logits, near_to(seen.train).similarity(seen.compared))
     degrees = choose_temperature(scores, seen.truth.tolist(), folds)
-    near = near_to(join_parts(learnt.shipped)[:, : seen.own.shape[1]])
+    near = near_to(join_parts(learnt.shipped)[:, : seen.compared.shape[1]])
     made = with_unknown(content, near.axes, near.images, rule.weight / degrees, rule.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
     if metadata := read_metadata(model.read_bytes(), model.name):
@@ -181,4 +182,4 @@ def _leave_class_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: 
             int(apart.sum()),
         )
 
-    return one(seen.own), one(seen.floats)
+    return one(seen.compared), one(seen.floats)
