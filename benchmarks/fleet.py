@@ -28,12 +28,12 @@ from advisor.devices._latency.table import runtime_family, silicon_of
 from advisor.devices._prediction import combine_measurements, fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.engine import DevicePredictor, TargetDevice
-from advisor.fleet import read_fleet
-from advisor.fleet._answer import Matrix, answer_for, predict_matrix
-from advisor.fleet._choice import choose_files
-from advisor.fleet._phones import Fleet, Phone, compute_speed
-from advisor.fleet._tiers import RULES, KnownPhone, rules_document, set_measured
-from advisor.fleet.selector import TierSelector
+from advisor.integrations.fleet import read_fleet
+from advisor.integrations.fleet._answer import Matrix, answer_for, predict_matrix
+from advisor.integrations.fleet._choice import choose_files
+from advisor.integrations.fleet._phones import Fleet, Phone, compute_speed
+from advisor.integrations.fleet._tiers import RULES, KnownPhone, rules_document, set_measured
+from advisor.integrations.fleet.selector import TierSelector
 
 OUT = Path(__file__).resolve().parent / "results"
 BUDGETS_MS = (5.0, 10.0, 20.0, 33.0, 50.0, 100.0, 200.0)

@@ -1,7 +1,7 @@
 """The public functions: one for each command, and a few that a command uses on the way.
 
 Read ``_runs.py`` first (a search, its plan, ``doctor``), then ``_answers.py`` (reports, exports, comparisons),
-``_models.py`` (single files) and ``_caches.py``.
+``_models.py`` (single files), ``_fleets.py`` (one app on many phones) and ``_caches.py``.
 """
 
 from typing import TYPE_CHECKING
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
         log_to,
         predict,
         reevaluate,
-        reevaluate_fleet,
         report,
-        verify,
     )
     from advisor.api._caches import cache, clean_cache, keep_run
+    from advisor.api._fleets import reevaluate_fleet, verify
     from advisor.api._models import (
         benchmark,
         benchmark_device,

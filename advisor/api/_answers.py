@@ -25,10 +25,8 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.devices import ConnectionSettings
     from advisor.engine import Comparison, Reevaluation, Request
     from advisor.exporting import Bundle, PhotographAnswer
-    from advisor.fleet import FleetChange, VerifiedFiles
     from advisor.reporting import RunRow, RunView
 
 
@@ -344,50 +342,6 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     from advisor.engine import compare as compared, load_run
 
     return compared(load_run(before), load_run(after))
-
-
-def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
-    """Answer a run for a fleet that changed, or whose device profiles changed. Nothing is measured or trained.
-
-    The new answer is a new run, whose bundle has the new files.
-
-    ::
-
-        import advisor
-        change = advisor.reevaluate_fleet("runs/latest", "fleet.csv")
-        print(change.changed, change.share, change.sentences)
-
-    Args:
-        run: the run folder.
-        fleet: a table of phones, or the name of a shipped one (``phones-2026``).
-
-    Raises:
-        UsageError: no run folder, one that does not prove itself, or a fleet that cannot be read.
-        StageError: the run has no file.
-    """
-    from advisor.fleet import reevaluate_fleet as answered
-    from advisor.reporting import write_at
-
-    change = answered(Path(run), fleet)
-    write_at(change.run)
-    return change
-
-
-def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> VerifiedFiles:
-    """Run the test vectors of a bundle with the files of a fleet on a device, and time each file there.
-
-    Args:
-        device: name of the device.
-        bundle: folder of the bundle.
-        connection: the connection. Default: that of the device's profile.
-
-    Raises:
-        UsageError: no such bundle, an unknown device, or no connection.
-        StageError: the device could not run the files.
-    """
-    from advisor.fleet import verify_bundle as verified
-
-    return verified(device, Path(bundle), connection)
 
 
 @takes_options(ReevaluateKeywords, stated=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from advisor._python import speak_python
+from advisor.api._fleets import require_fleet
 from advisor.core import (
     COMMAND_BEGAN,
     SEARCH,
@@ -285,10 +286,8 @@ def _request(given: Mapping[str, Any]) -> Request:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     asked = with_files(resolve(options, file))
     if asked.question.fleet:
-        from advisor.fleet import read_fleet
-
         # A fleet that cannot be read is an error before anything is spent.
-        read_fleet(asked.question.fleet, asked.question.profiles)
+        require_fleet(asked.question.fleet, asked.question.profiles)
     return asked
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from advisor.fleet import read_fleet
+from advisor.integrations.fleet import read_fleet
 from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
 

@@ -75,7 +75,7 @@ class Question:
         most_images: most labelled images that are read, 0 for all; None: as many as a time limit leaves time for.
         unknown: folder of images of things that are none of the classes.
         devices: names of devices, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
-        fleet: the table of phones that one to three files shall serve, as text (``advisor/fleet``); empty for none.
+        fleet: the table of phones that one to three files shall serve, as text (``docs/fleet.md``); empty for none.
         limits: the budget in base units, with accepted licences and required devices.
         metric: one of :data:`advisor.core.METRICS`, for classifiers.
         input_size: side of the networks' input in pixels; 0 for that of the task, or of each card.

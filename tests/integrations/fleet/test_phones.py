@@ -4,8 +4,8 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.devices import clusters_of, find_shipped_fleets
-from advisor.fleet import read_fleet
-from advisor.fleet._phones import index_socs
+from advisor.integrations.fleet import read_fleet
+from advisor.integrations.fleet._phones import index_socs
 from tests.builders import must_fail
 from tests.tables import with_cases
 

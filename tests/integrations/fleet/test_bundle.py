@@ -21,12 +21,12 @@ from ai_edge_litert.interpreter import Interpreter
 import advisor
 from advisor.core import UsageError
 from advisor.devices import ConnectionSettings, MeasurementJob
-from advisor.fleet import VerifiedFiles
-from advisor.fleet._verify import VerifiedTier
-from advisor.fleet.selector import TierSelector
+from advisor.integrations.fleet import VerifiedFiles
+from advisor.integrations.fleet._verify import VerifiedTier
+from advisor.integrations.fleet.selector import TierSelector
 from advisor.store import RunFolder
 from tests.builders import must_fail
-from tests.fleet.fleets import PHONES, fleet_run
+from tests.integrations.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
 from tests.makers.searches import Searched
 from tests.run_folders import write_run
@@ -109,7 +109,7 @@ def test_a_delegate_that_computes_something_else_is_found(tiers: Path) -> None:
 
 
 def test_useless_files_are_fewer(with_fleet: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.fleet._tiers.REFERENCES", 1)
+    monkeypatch.setattr("advisor.integrations.fleet._tiers.REFERENCES", 1)
     offered = json.loads((with_fleet.path / "recommendation.json").read_text())["fleet"]["options"]
     made = advisor.export(with_fleet.path, tmp_path / "bundle", targets=["tiers"], web=False, tiers=3)
     assert len(document(made.path)["tiers"]) == len(offered) <= 3
@@ -183,7 +183,7 @@ def write_second_tier(folder: Path, changed: dict[str, Any]) -> None:
 
 
 def test_ssh_verifies_files(tiers: Path, own_ssh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.fleet._verify.MeasurementJob", partial(MeasurementJob, effort="load"))
+    monkeypatch.setattr("advisor.integrations.fleet._verify.MeasurementJob", partial(MeasurementJob, effort="load"))
     broken = Path(copytree(tiers, tmp_path / "broken"))
     write_second_tier(broken / "tiers", document(tiers))
     settings = ("--ssh", "device", "--python", sys.executable, "--json")

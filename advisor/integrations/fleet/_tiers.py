@@ -25,10 +25,10 @@ from advisor.exporting import (
     make_exported_model,
     make_runners,
 )
-from advisor.fleet._answer import FleetOption, fleet_answer
-from advisor.fleet._choice import Floats
-from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
-from advisor.fleet.selector import plain
+from advisor.integrations.fleet._answer import FleetOption, fleet_answer
+from advisor.integrations.fleet._choice import Floats
+from advisor.integrations.fleet._phones import THREADS, Fleet, compute_speed, index_socs
+from advisor.integrations.fleet.selector import plain
 from advisor.reporting import text
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def bundle_files(
             "tolerance": vectors["tolerance"],
         },
     }
-    folder = resources("advisor.fleet")
+    folder = resources("advisor.integrations.fleet")
     texts = {path.rpartition("/")[2]: (folder / path).read_bytes() for path in SELECTORS}
     return {
         f"{FOLDER}/{DOCUMENT}": (json.dumps(document, indent=1) + "\n").encode(),
@@ -349,7 +349,7 @@ def _render_notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     for place, change in enumerate(document["measuring"]):
         measuring_rows += f"| {place} | {change['gain']:.2f} | {change['factor']:.2f} |\n"
     names_on_demand = [f"`{tier['file']}`" for tier in document["tiers"][1:]]
-    template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
+    template = (resources("advisor.integrations.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
     return template.format(
         sentence=option.sentence,
         rows=tier_rows,

@@ -1,5 +1,5 @@
 """The entry point of the fleet in the reports of a run."""
 
-from advisor.fleet._report import FleetPart
+from advisor.integrations.fleet._report import FleetPart
 
 PART = FleetPart()

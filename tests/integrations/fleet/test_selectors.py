@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.fleet._tiers import RULES, core_macs
-from advisor.fleet.selector import TierSelector, plain
+from advisor.integrations.fleet._tiers import RULES, core_macs
+from advisor.integrations.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.makers.kotlin import compile_kotlin
@@ -22,7 +22,7 @@ from tests.tables import read_table, with_cases
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PACKAGE = Path(str(files("advisor.fleet")))
+PACKAGE = Path(str(files("advisor.integrations.fleet")))
 SAME = "the state of before"
 DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
 MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.core import HOST, listed
 from advisor.engine import Child, load_run, read_origin, write_child
-from advisor.fleet._answer import FleetAnswer, fleet_answer
+from advisor.integrations.fleet._answer import FleetAnswer, fleet_answer
 from advisor.store import sha256_json
 
 

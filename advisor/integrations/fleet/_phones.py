@@ -25,7 +25,7 @@ from advisor.devices import (
     target_vector,
 )
 from advisor.engine import TargetDevice
-from advisor.fleet.selector import plain
+from advisor.integrations.fleet.selector import plain
 
 COLUMNS = ("device", "soc", "share", "os", "runtime", "cores", "memory")
 """Columns of a fleet: ``device`` or ``soc`` and ``share`` are needed."""

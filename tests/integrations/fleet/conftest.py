@@ -7,7 +7,7 @@ import pytest
 
 import advisor
 from advisor.store import RunFolder
-from tests.fleet.fleets import PHONES
+from tests.integrations.fleet.fleets import PHONES
 from tests.makers.once import make_once
 from tests.makers.searches import Searched
 

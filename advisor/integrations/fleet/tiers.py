@@ -1,5 +1,5 @@
 """The entry point of the files for a fleet in a bundle."""
 
-from advisor.fleet._tiers import TiersPart
+from advisor.integrations.fleet._tiers import TiersPart
 
 PART = TiersPart()

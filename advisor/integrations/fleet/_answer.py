@@ -21,8 +21,8 @@ from advisor.core import (
     show_probability,
 )
 from advisor.engine import DevicePredictor, Question, one_each
-from advisor.fleet._choice import Floats, choose_files, total_value
-from advisor.fleet._phones import Fleet, Phone, read_fleet
+from advisor.integrations.fleet._choice import Floats, choose_files, total_value
+from advisor.integrations.fleet._phones import Fleet, Phone, read_fleet
 from advisor.reporting import text
 
 MOST_FILES = 3

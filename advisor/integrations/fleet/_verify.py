@@ -17,8 +17,8 @@ from advisor.devices import (
     read_document,
 )
 from advisor.exporting import check
-from advisor.fleet._tiers import DOCUMENT, FOLDER
-from advisor.fleet.selector import TierSelector
+from advisor.integrations.fleet._tiers import DOCUMENT, FOLDER
+from advisor.integrations.fleet.selector import TierSelector
 from advisor.store import read_json, sha256_file
 
 TIMEOUT_S = 600

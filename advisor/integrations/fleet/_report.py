@@ -9,7 +9,7 @@ from advisor.core import listed, show_bytes, show_ms, show_probability, units
 from advisor.reporting import blocks, text
 
 if TYPE_CHECKING:
-    from advisor.fleet._answer import Assigned, FleetAnswer, FleetOption
+    from advisor.integrations.fleet._answer import Assigned, FleetAnswer, FleetOption
     from advisor.reporting import RunView
 
 TITLE = "Fleet"
@@ -96,7 +96,7 @@ def _answer(view: RunView) -> FleetAnswer | None:
     """Return the answer; None without a fleet, or while the search runs, whose files change all the time."""
     if not view.request.question.fleet or view.insights.unfinished or not view.ok:
         return None
-    from advisor.fleet._answer import fleet_answer
+    from advisor.integrations.fleet._answer import fleet_answer
 
     return fleet_answer(view.request.question, view.evaluations)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.fleet._changes import FleetChange, reevaluate_fleet
-    from advisor.fleet._phones import read_fleet
-    from advisor.fleet._verify import VerifiedFiles, verify_bundle
+    from advisor.integrations.fleet._changes import FleetChange, reevaluate_fleet
+    from advisor.integrations.fleet._phones import read_fleet
+    from advisor.integrations.fleet._verify import VerifiedFiles, verify_bundle
 else:
     __getattr__, __dir__ = open_face(__name__)
 
