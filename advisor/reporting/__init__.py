@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from advisor.reporting._comparisons import (
         FIGURES,
         RESULTS,
-        SHOWN,
-        changes,
+        list_topics,
         render_comparison,
         render_reevaluations,
     )
@@ -49,16 +48,7 @@ if TYPE_CHECKING:
     from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
     from advisor.reporting._risks import Risk, risks_of
     from advisor.reporting._row_selection import Rows, rows_of
-    from advisor.reporting._runs import (
-        REPORT,
-        RunRow,
-        Runs,
-        RunState,
-        figures,
-        make_run_rows,
-        map_sorts,
-        print_runs,
-    )
+    from advisor.reporting._runs import RunRow, Runs, make_run_rows, print_runs
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite
     from advisor.reporting._view import RunView, load_view, make_typed_path, summary_of, view_of
@@ -71,37 +61,32 @@ __all__ = [
     "FIGURES",
     "FORMS",
     "PLAN",
-    "REPORT",
     "REPORT_FILES",
     "RESULTS",
-    "SHOWN",
     "STEPS",
     "TIMINGS",
     "AnswerRows",
     "Risk",
     "Rows",
     "RunRow",
-    "RunState",
     "RunView",
     "Runs",
     "Writers",
     "app_growth",
     "blocks",
     "cell",
-    "changes",
     "content_policy",
     "continue_command",
     "environment",
     "evaluations_frame",
-    "figures",
     "finite",
     "json_for_script",
+    "list_topics",
     "load_view",
     "make_answer_rows",
     "make_candidate_rows",
     "make_run_rows",
     "make_typed_path",
-    "map_sorts",
     "on_all_images",
     "prepare_files",
     "print_answer",

@@ -33,10 +33,10 @@ def render_comparison(comparison: Comparison, form: str) -> str:
     title = f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
     lines = [f"## advisor: {title}", ""] if markdown else [title]
     lines.append(show(comparison.reason))
-    for title, rows in changes(comparison):
-        heading = f"\n**{title}**\n" if markdown else f"{title}:"
+    for topic in list_topics(comparison):
+        heading = f"\n**{topic.title}**\n" if markdown else f"{topic.title}:"
         lines.append(heading)
-        lines += (f"{item}{show(row)}" for row in _limit_rows(rows))
+        lines += (f"{item}{show(row)}" for row in _limit_rows(topic.changes))
     return "\n".join(lines) + "\n"
 
 
@@ -55,21 +55,34 @@ class Change:
         return f"{self.what}: {self.before} -> {self.after}{f' ({self.verdict})' if self.verdict else ''}"
 
 
-def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
-    """Yield titles with their changes: the differences by topic, then the figures."""
+@dataclass(frozen=True)
+class Topic:
+    """The changes of one kind, below a title."""
+
+    title: str
+    changes: list[Change]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether text and Markdown show all of them."""
+        return len(self.changes) <= SHOWN
+
+
+def list_topics(comparison: Comparison) -> Iterator[Topic]:
+    """Yield the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = []
         for row in comparison.differences:
             if row.topic == topic:
                 rows.append(row)
         missing = MISSING.get(topic, "none")
-        yield topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows]
+        yield Topic(topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows])
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
         changed = [_find_change(row) for row in comparison.figures if row.delta.counts is counts]
         # Figures that differ in digits which nobody is shown are the same to a reader.
         changed = [change for change in changed if change.before != change.after]
         if changed:
-            yield f"{name} ({len(changed)})", changed
+            yield Topic(f"{name} ({len(changed)})", changed)
 
 
 def _limit_rows(rows: Sequence[Change]) -> list[str]:

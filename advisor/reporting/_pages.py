@@ -22,6 +22,7 @@ from advisor.core import FLOAT, JudgedBox, JudgedImage, Mistake, OverlaidImage, 
 from advisor.datasets import Box, read_thumbnail
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block
+from advisor.reporting._runs import figures
 
 if TYPE_CHECKING:
     from advisor.engine import Disagreements
@@ -103,7 +104,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN}
+    environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN, "pick_figures": figures}
     environment.filters |= {"cell": cell, "figure": text.figure}
     # Other packages have templates of their own, and none of blocks.
     if package == __package__:

@@ -103,6 +103,16 @@ class RunRow:
     machine: str = ""  #: the processor and the cores of the machine that searched; empty if not known
 
     @property
+    def is_running(self) -> bool:
+        """True while its search works."""
+        return self.state is RunState.RUNNING
+
+    @property
+    def is_finished(self) -> bool:
+        """True if its search has ended and its files are whole."""
+        return self.state is RunState.FINISHED
+
+    @property
     def evaluated(self) -> int:
         """Number of configurations with a result."""
         return sum(self.done.values())
@@ -169,17 +179,26 @@ def _of_pick(figure: Callable[[Evaluation], Any], none: object) -> Callable[[Run
     return lambda row: figure(row.pick) if row.pick else none
 
 
+@dataclass(frozen=True)
+class RunColumn:
+    """A column of the list that runs can be sorted by."""
+
+    title: str  #: its heading
+    key: Callable[[RunRow], Any]  #: what is compared
+    falls: bool  #: True if the largest comes first
+
+
 @cache
-def map_sorts() -> Mapping[str, tuple[str, Callable[[RunRow], Any], bool]]:
-    """Columns of the list: heading, key to sort by, and whether the largest comes first."""
+def map_columns() -> Mapping[str, RunColumn]:
+    """Return the columns of the list by name."""
     return {
-        "name": ("Run", lambda row: row.name, True),
-        "state": ("Status", lambda row: row.state, False),
-        "question": ("Question", lambda row: row.limits, False),
-        "pick": ("Pick", lambda row: row.model, False),
-        "accuracy": ("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
-        "latency": ("Latency", _of_pick(lambda evaluation: evaluation.latency_ms, float("inf")), False),
-        "size": ("Size", _of_pick(lambda evaluation: evaluation.size_bytes, float("inf")), False),
+        "name": RunColumn("Run", lambda row: row.name, True),
+        "state": RunColumn("Status", lambda row: row.state, False),
+        "question": RunColumn("Question", lambda row: row.limits, False),
+        "pick": RunColumn("Pick", lambda row: row.model, False),
+        "accuracy": RunColumn("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
+        "latency": RunColumn("Latency", _of_pick(lambda evaluation: evaluation.latency_ms, float("inf")), False),
+        "size": RunColumn("Size", _of_pick(lambda evaluation: evaluation.size_bytes, float("inf")), False),
     }
 
 
@@ -228,6 +247,8 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 class Runs:
     """The runs that are directly in one folder; links are left out, because they can lead out of it."""
 
+    STATES = tuple(RunState)
+
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             hint = "name the folder that holds your runs; advisor search makes the first one in runs/"
@@ -257,6 +278,18 @@ class Runs:
         if name not in names:
             raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
         return self.folder / name
+
+    @property
+    def columns(self) -> Mapping[str, RunColumn]:
+        """The columns of the list by name."""
+        return map_columns()
+
+    def read_report(self, name: str) -> bytes | None:
+        """Return the HTML report of a run; None without one, or if the run is damaged."""
+        row = self.row(name)
+        if not row.report or row.state is RunState.DAMAGED:
+            return None
+        return (self.path(name) / REPORT).read_bytes()
 
     def rows(self) -> tuple[RunRow, ...]:
         """Return all runs, the newest first; what is known of those that did not change is kept for the next time."""

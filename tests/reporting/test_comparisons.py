@@ -9,8 +9,9 @@ import pytest
 
 from advisor.core import Guarantees, ImageAnswers, Provenance, Quantity, Shares
 from advisor.engine import Comparison, Incumbent, Insights, compare, load_run
-from advisor.reporting import SHOWN, RunView, print_answer, render_comparison
+from advisor.reporting import RunView, print_answer, render_comparison
 from advisor.reporting._blocks import default_console
+from advisor.reporting._comparisons import SHOWN
 from advisor.reporting._explanation import LEARNT, explain_pick, incumbent_sentences
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._html import render_html

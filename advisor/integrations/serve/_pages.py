@@ -31,18 +31,7 @@ from advisor.exporting import Answerer
 from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access
 from advisor.integrations.serve._jobs import Reevaluations, zip_bundle
 from advisor.integrations.serve._phone import PhonePages
-from advisor.reporting import (
-    REPORT as REPORT_FILE,
-    SHOWN,
-    RunRow,
-    Runs,
-    RunState,
-    changes,
-    environment,
-    figures,
-    make_typed_path,
-    map_sorts,
-)
+from advisor.reporting import RunRow, Runs, environment, list_topics, make_typed_path
 
 FORM_BYTES = 10_000
 ROWS = 100
@@ -109,9 +98,9 @@ class Pages:
         asked = request.query_params
         words = asked.get("words", "")
         state = asked.get("state", "")
-        sort = asked.get("sort", "") if asked.get("sort", "") in map_sorts() else "name"
-        _, key, falling = map_sorts()[sort]
-        falling ^= "turned" in asked
+        columns = self._runs.columns
+        sort = asked.get("sort", "") if asked.get("sort", "") in columns else "name"
+        falling = columns[sort].falls ^ ("turned" in asked)
         rows = list(self._runs.rows())
         linked = self._names()
         rows_of_state = [row for row in rows if state in ("", row.state)]
@@ -131,7 +120,7 @@ class Pages:
         near = (("Previous", first), ("Next", first + 2))
         return self._show(
             "runs",
-            rows=sorted(shown, key=key, reverse=falling)[first * ROWS : (first + 1) * ROWS],
+            rows=sorted(shown, key=columns[sort].key, reverse=falling)[first * ROWS : (first + 1) * ROWS],
             found=len(shown),
             page=first + 1,
             pages=pages,
@@ -140,14 +129,14 @@ class Pages:
             linked=linked,
             folder=make_typed_path(self._runs.folder),
             typed=self._type_path(),
-            states=list(RunState),
+            states=Runs.STATES,
             words=words,
             state=state,
             sort=sort,
             falling=falling,
             columns=[
-                (name, map_sorts()[name][0], _sort_query(name, sort, "turned" in asked, filters))
-                for name in map_sorts()
+                (name, column.title, _sort_query(name, sort, "turned" in asked, filters))
+                for name, column in columns.items()
             ],
         )
 
@@ -161,7 +150,7 @@ class Pages:
         job = self._reevaluations.of(row.name)
         phone = self._phone_pages.of(row.name)
         works = (job is not None and not job.ended) or (phone is not None and not phone.ended)
-        measurable = self._devices if row.state is RunState.FINISHED else ()
+        measurable = self._devices if row.is_finished else ()
         return self._show(
             "run",
             row=row,
@@ -173,18 +162,19 @@ class Pages:
             devices=measurable,
             most=Answerer.MOST_BYTES,
             answers=row.task in TASKS,
-            live=row.state is RunState.RUNNING or works,
+            live=row.is_running or works,
         )
 
     def report(self, request: Request) -> Response:
         """The report of a run, as it is in its folder."""
-        row = self._runs.row(request.path_params["run"])
-        if not row.report or row.state is RunState.DAMAGED:
+        name = request.path_params["run"]
+        page = self._runs.read_report(name)
+        if page is None:
             raise UsageError(
-                f"'{row.name}' has no report that can be shown", f"advisor report {self._type_path(row.name)} writes it"
+                f"'{name}' has no report that can be shown", f"advisor report {self._type_path(name)} writes it"
             )
         headers = {"content-security-policy": REPORT_POLICY}
-        return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
+        return HTMLResponse(page, headers=headers)
 
     def compare(self, request: Request) -> Response:
         """Return the page with the changes between two runs."""
@@ -196,9 +186,8 @@ class Pages:
             before=before,
             after=after,
             names=self._names(),
-            found=comparison,
-            topics=list(changes(comparison)) if comparison else [],
-            most=SHOWN,
+            comparison=comparison,
+            topics=list(list_topics(comparison)) if comparison else [],
         )
 
     def bundle(self, request: Request) -> Response:
@@ -217,7 +206,7 @@ class Pages:
         """Start a re-evaluation, and show the run with its progress."""
         form = parse_qs((await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
         row = self._runs.row(request.path_params["run"])
-        if row.state is not RunState.FINISHED:
+        if not row.is_finished:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
         self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
         # 303, so that loading the page again does not start another re-evaluation.
@@ -256,7 +245,7 @@ class Pages:
         return self._show("error", 404, message="There is no such page.", hint="")
 
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
-        values |= {"root": self._access.root, "figures": figures}
+        values |= {"root": self._access.root}
         values |= {"title": lambda evaluation: evaluation.name, "show_bytes": show_bytes}
         page = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
         # A name of a file can hold bytes that are no text, which UTF-8 cannot encode.

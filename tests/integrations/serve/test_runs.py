@@ -14,7 +14,8 @@ import pytest
 from advisor.core import UsageError
 from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
-from advisor.reporting import RunRow, Runs, RunState, figures, load_view, map_sorts, print_runs, write_all
+from advisor.reporting import RunRow, Runs, load_view, print_runs, write_all
+from advisor.reporting._runs import RunState, figures, map_columns
 from advisor.store import cache_root
 from tests.builders import evaluation, must_fail
 from tests.integrations.serve.shown import ENDED
@@ -144,8 +145,8 @@ def test_an_accuracy_of_imagenet_is_named_and_sorted_behind_those_of_own_images(
     published = RunRow("p", RunState.FINISHED, pick=evaluation("p", accuracy=90, half_width=None))
     own = RunRow("o", RunState.FINISHED, pick=evaluation("o", accuracy=70))
     nothing = RunRow("n", RunState.FINISHED)
-    key, falls = map_sorts()["accuracy"][1:]
-    assert sorted([published, nothing, own], key=key, reverse=falls) == [own, published, nothing]
+    column = map_columns()["accuracy"]
+    assert sorted([published, nothing, own], key=column.key, reverse=column.falls) == [own, published, nothing]
     assert figures(published.pick)[0] == "90.0 % (ImageNet)"
     assert figures(own.pick)[0] == "70.0 %"
 
