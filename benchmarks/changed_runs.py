@@ -17,7 +17,8 @@ import yaml
 from advisor.core import AdvisorError, Evaluation, Status
 from advisor.engine import find_contradictions
 from advisor.reporting import load_view, recommendation
-from advisor.store import OLD, REPORTS, SEAL, RunFolder, integrity_problems
+from advisor.store import OLD, SEAL, RunFolder, integrity_problems
+from advisor.store._run_folder import REPORTS
 from advisor.store._run_seal import with_hash
 
 Rows = list[dict[str, Any]]

@@ -6,17 +6,7 @@ from pathlib import Path
 
 from advisor.api._models import cache_bytes
 from advisor.core import UsageError, nearest
-from advisor.store import (
-    CacheContents,
-    CacheUse,
-    Evicted,
-    cache_root,
-    entries_of,
-    evict_results,
-    keep_run as kept,
-    limit_bytes,
-    uses_of,
-)
+from advisor.store import CacheContents, CacheUse, Evicted, cache_root, keep_run as kept
 
 
 def cache() -> CacheContents:
@@ -31,8 +21,7 @@ def cache() -> CacheContents:
     Raises:
         UsageError: ``$ADVISOR_CACHE_SIZE`` is no size.
     """
-    root = _root()
-    return CacheContents(root, limit_bytes(root), entries_of(root), uses_of(root))
+    return CacheContents.read(_root())
 
 
 def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) -> Evicted:
@@ -48,14 +37,13 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
     Raises:
         UsageError: a kind is unknown, or the size is no size.
     """
-    root = _root()
-    known = {entry.kind for entry in entries_of(_root())}
+    contents = CacheContents.read(_root(), 0 if everything else cache_bytes(size))
+    known = contents.by_kind
     for kind in kinds:
         if kind not in known:
             there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"
             raise UsageError(f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there)
-    most_bytes = 0 if everything else limit_bytes(root, cache_bytes(size))
-    return evict_results(root, most_bytes, kinds)
+    return contents.evict(kinds)
 
 
 def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:

@@ -52,15 +52,12 @@ if TYPE_CHECKING:
         CacheShare,
         CacheUse,
         Evicted,
-        entries_of,
-        evict_results,
         keep_run,
         limit_bytes,
-        uses_of,
     )
     from advisor.store._packages import Packages, install_package
     from advisor.store._protobuf import Schema, message_type
-    from advisor.store._run_folder import REPORTS, RunFolder, answers_file
+    from advisor.store._run_folder import RunFolder, answers_file
     from advisor.store._run_integrity import CHANGED, OLD, Problem, artefact_problem, integrity_problems, seal_problems
     from advisor.store._run_seal import SEAL
     from advisor.store._yamlfile import YamlDocument, open_file, open_text, read_bytes, read_text, read_yaml
@@ -72,7 +69,6 @@ __all__ = [
     "MAX_BYTES",
     "NUMBERS",
     "OLD",
-    "REPORTS",
     "ROWS",
     "SEAL",
     "ArtifactCache",
@@ -95,8 +91,6 @@ __all__ = [
     "compute_cached_rows",
     "copy_atomically",
     "ensure_output_dir",
-    "entries_of",
-    "evict_results",
     "files_below",
     "fill_folder",
     "find_changed_file",
@@ -125,7 +119,6 @@ __all__ = [
     "shipped_folder",
     "type_cell",
     "type_of",
-    "uses_of",
     "value_at",
     "walk_folder",
     "write_atomically",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 from filelock import FileLock, Timeout
 
@@ -416,6 +417,15 @@ class CacheContents:
     limit_bytes: int
     entries: tuple[CacheEntry, ...]
     uses: tuple[CacheUse, ...]
+
+    @classmethod
+    def read(cls, root: Path, size: int | None = None) -> Self:
+        """Read what is in the cache; its limit is ``size`` bytes, or :func:`limit_bytes`'s default."""
+        return cls(root, limit_bytes(root, size), entries_of(root), uses_of(root))
+
+    def evict(self, kinds: Iterable[str] = ()) -> Evicted:
+        """Remove results until the cache is within its limit, or all of some kinds, see :func:`evict_results`."""
+        return evict_results(self.root, self.limit_bytes, kinds)
 
     @property
     def size_bytes(self) -> int:

@@ -31,6 +31,11 @@ class Problem:
     def __str__(self) -> str:
         return f"{self.file} {self.what}"
 
+    @property
+    def is_of_report(self) -> bool:
+        """True if the file is a report: later commands write it anew, so it proves nothing against the figures."""
+        return self.file.startswith(REPORTS)
+
 
 def seal_problems(run: RunFolder) -> Iterator[Problem]:
     """Yield what is not as it was written: lines of the evaluations, and files other than artefacts."""

@@ -13,7 +13,8 @@ from advisor.api import check_data
 from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import survey
 from advisor.downloads import _stores as stores, copy_from_store, in_store
-from advisor.store import cache_root, evict_results
+from advisor.store import cache_root
+from advisor.store._limit import evict_results
 from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
 from tests.builders import must_fail
 from tests.datasets.folders import make

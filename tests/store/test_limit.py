@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
-from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
+from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache
+from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process, uses_of
 from tests.builders import must_fail
 from tests.store.test_files import files_at_most
 from tests.tables import read_table, with_cases

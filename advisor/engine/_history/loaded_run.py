@@ -10,7 +10,7 @@ from advisor.datasets import InputSpec
 from advisor.engine._decide import decide_run
 from advisor.engine._history.run_inputs import locate_paths, read_section, read_stored_request
 from advisor.engine._question import Question, Request, resolve
-from advisor.store import CHANGED, REPORTS, SEAL, Problem, RunFolder, seal_problems
+from advisor.store import CHANGED, SEAL, Problem, RunFolder, seal_problems
 
 PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
@@ -68,8 +68,8 @@ class LoadedRun:
     def require_proof(self, beside: tuple[str, ...] = ()) -> None:
         """Refuse a run that has changed since it was written; files that begin with ``beside`` may have."""
         for problem in self.problems:
-            # Reports are written anew by later commands, so a changed one proves nothing against the figures.
-            if problem.kind == CHANGED and not problem.file.startswith((*REPORTS, *beside)):
+            may_change = problem.is_of_report or problem.file.startswith(beside)
+            if problem.kind == CHANGED and not may_change:
                 raise UsageError(
                     f"'{self.folder.path}' does not prove itself: {problem}",
                     f"advisor doctor {self.folder.path} names all that does not fit; restore the run, or search again",

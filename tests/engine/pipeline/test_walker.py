@@ -19,8 +19,8 @@ from advisor.engine._pipeline.graph import with_all_before
 from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
 from advisor.engine._pipeline.walker import Lookup, Walker, Workers, run_coroutine
 from advisor.isolation import ChildPool, run_program
-from advisor.store import ArtifactCache, evict_results
-from advisor.store._limit import Lease
+from advisor.store import ArtifactCache
+from advisor.store._limit import Lease, evict_results
 from tests.builders import must_fail
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
 from tests.isolation.functions import crash_until
