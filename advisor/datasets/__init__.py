@@ -11,7 +11,7 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.datasets._boxes import formats_of
-    from advisor.datasets._boxes.reading import BoxSurvey, Frame, survey_boxes
+    from advisor.datasets._boxes.reading import BoxSurvey, survey_boxes
     from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in
     from advisor.datasets._capture import (
         CAPTURE_VERSION,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         random_capture,
         seed_of,
     )
-    from advisor.datasets._checks import check_images, check_survey, list_linked_groups, require_usable
+    from advisor.datasets._checks import check_images, check_survey, require_usable
     from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, measure_object_sizes, write_boxes
     from advisor.datasets._checks.findings import (
         Finding,
@@ -32,28 +32,22 @@ if TYPE_CHECKING:
         write_manifest,
         write_rows,
     )
-    from advisor.datasets._checks.image_measure import Measure
     from advisor.datasets._checks.image_quality import (
-        MEASURES,
-        MEASURES_OF_ANY_PLACE,
         MeasureDistribution,
         measure_conditions,
     )
     from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, class_order, members_of
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
-    from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey
+    from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey, number_linked_groups
     from advisor.datasets._duplicates import Pair, find_cropped_copies, group_pairs, near_duplicates
     from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_groups import Grouping
+    from advisor.datasets._image_sizes import measure_photograph, read_upright_size
     from advisor.datasets._images import (
-        READ_ERRORS,
         InputSpec,
         decode_images,
-        describe_read_error,
         load,
         open_image,
-        read_bytes,
-        read_orientation,
         require_unchanged,
         sha256_of,
     )
@@ -69,15 +63,13 @@ if TYPE_CHECKING:
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
         HOLDOUT,
-        HOLDOUT_SHARE,
         PARTS,
         TRAIN,
         UNGROUPED,
         VALIDATION,
-        VALIDATION_SHARE,
         Split,
         copies_sentence,
-        group_numbers,
+        expect_parts,
         split_halves,
     )
     from advisor.datasets._survey import Progress, Survey, survey
@@ -91,20 +83,15 @@ __all__ = [
     "CAPTURE_VERSION",
     "DEMO_NOTE",
     "HOLDOUT",
-    "HOLDOUT_SHARE",
     "IGNORED_LABEL",
-    "MEASURES",
-    "MEASURES_OF_ANY_PLACE",
     "ONE_CLASS",
     "PARTS",
-    "READ_ERRORS",
     "SMALL_SIDE",
     "STAYING",
     "TESTS",
     "TRAIN",
     "UNGROUPED",
     "VALIDATION",
-    "VALIDATION_SHARE",
     "Box",
     "BoxSurvey",
     "CaptureTest",
@@ -112,7 +99,6 @@ __all__ = [
     "Division",
     "Entry",
     "Finding",
-    "Frame",
     "Grouping",
     "InputSpec",
     "Kind",
@@ -121,7 +107,6 @@ __all__ = [
     "Listing",
     "Mask",
     "MaskSurvey",
-    "Measure",
     "MeasureDistribution",
     "ObjectSizes",
     "Overview",
@@ -138,34 +123,33 @@ __all__ = [
     "copies_sentence",
     "deal_out",
     "decode_images",
-    "describe_read_error",
     "divide_boxes",
     "divide_survey",
     "draw_captures",
     "draw_demo",
+    "expect_parts",
     "find_cropped_copies",
     "folder_in",
     "formats_of",
-    "group_numbers",
     "group_pairs",
     "images_in",
     "list_files",
     "list_label_sets",
-    "list_linked_groups",
     "load",
     "measure_conditions",
     "measure_object_sizes",
+    "measure_photograph",
     "measure_silhouettes",
     "members_of",
     "missing_hint",
     "near_duplicates",
+    "number_linked_groups",
     "open_image",
     "photograph_crops",
     "phrase_count",
     "random_capture",
-    "read_bytes",
-    "read_orientation",
     "read_thumbnail",
+    "read_upright_size",
     "require_unchanged",
     "require_usable",
     "require_writable",

@@ -246,6 +246,11 @@ class Overview:
         }
 
 
+def number_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[int, ...]:
+    """Return the number of the group of each image: similar images, and those of one group of the user's, share one."""
+    return group_numbers(dataset, list_linked_groups(dataset, pairs))
+
+
 def divide_survey(
     read: Survey, seed: int, alike: tuple[Pair, ...] | None = None, stratify: Stratify | None = None
 ) -> Division:

@@ -18,12 +18,19 @@ _DIGITS = re.compile(r"(\d+)")
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
 
+
 TRAIN = "train"
 VALIDATION = "validation"
 HOLDOUT = "holdout"
 PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
 
 UNGROUPED: Grouping = Grouping()
+
+
+def expect_parts(images: int) -> tuple[int, int]:
+    """Return how many of so many images validation and hold-out have, roughly."""
+    held_out = round(HOLDOUT_SHARE * images)
+    return round(VALIDATION_SHARE * (images - held_out)), held_out
 
 
 def draw_groups(

@@ -22,12 +22,10 @@ from advisor.core import (
     without_password,
 )
 from advisor.datasets import (
-    MEASURES_OF_ANY_PLACE,
     Box,
     Dataset,
     Finding,
     Kind,
-    Measure,
     MeasureDistribution,
     ObjectSizes,
     Overview,
@@ -35,10 +33,9 @@ from advisor.datasets import (
     Progress,
     Split,
     Survey,
-    group_numbers,
-    list_linked_groups,
     measure_conditions,
     members_of,
+    number_linked_groups,
     require_writable,
 )
 from advisor.downloads import FetchOptions
@@ -198,11 +195,12 @@ def run_data_check(
     overview: Callable[[int], Overview],
     judged_by: str = "",
     not_judged: str = NOT_JUDGED,
-    measures: Sequence[Measure] = MEASURES_OF_ANY_PLACE,
+    framing: bool = False,
 ) -> DataCheck:
     """Return the result of a check.
 
-    ``overview`` returns the split of a search with default options by its seed, or refuses it.
+    ``overview`` returns the split of a search with default options by its seed, or refuses it. ``framing``: also show
+    whether the subject is in the middle.
     """
     split = None
     refused = ""
@@ -210,7 +208,7 @@ def run_data_check(
         split = overview(CHECK_SEED)
     except UsageError as error:
         refused = error.message
-    shown = measure_conditions(read, measures)
+    shown = measure_conditions(read, framing)
     return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
 
 
@@ -262,7 +260,7 @@ class LabelChecker:
         # The light install has no TensorFlow: say so before weights are fetched.
         if card.needs_converter:
             require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
-        groups = group_numbers(dataset, list_linked_groups(dataset, pairs))
+        groups = number_linked_groups(dataset, pairs)
         # A check has no hold-out: every image may be wrong, so all of them are in the part to learn from.
         images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), CHECK_SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)

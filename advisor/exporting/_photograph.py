@@ -31,7 +31,6 @@ EACH_S = 20.0
 INT8 = "int8"
 BOXES = "boxes"  # The answers of a file that finds objects with their sides
 SHOWN = 3
-CHECKED_SIDE = 64  # Pixels of a side at which a photograph is decoded to see whether it is whole
 OPACITY = 0.6  # of a layer of colours over a photograph
 PEN = 200
 INK = "#e5342c"
@@ -172,9 +171,11 @@ def _name_copy(place: int, photograph: str) -> str:
 
 
 def _predict_photograph(model: _Model, name: str, to: Path | None, tiling: Tiling | None) -> PhotographAnswer:
+    from advisor.datasets import measure_photograph
+
     path = Path(name)
     try:
-        size = _size(path)
+        size = measure_photograph(path)
     except UsageError as error:
         return PhotographAnswer(name, error=error.message)
     results, least, layer = model.answer(path) if tiling is None else model.answer_tiles(path, tiling)
@@ -305,9 +306,11 @@ class Answerer:
 
 def answers(run: str, photograph: str) -> PhotographAnswers:
     """See :meth:`Answerer.answer`; the child process calls this."""
+    from advisor.datasets import measure_photograph
+
     loaded, pick = _with_pick(run)
     path = Path(photograph)
-    width, height = _size(path)
+    width, height = measure_photograph(path)
     forms = []
     labels = tuple[str, ...]()
     for evaluation in forms_of(loaded.evaluations, pick):
@@ -333,39 +336,6 @@ def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
     if loaded.decision.pick is None:
         raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
     return loaded, loaded.decision.pick
-
-
-def _require_all_pixels(photograph: Path, error: OSError) -> None:
-    """Raise the error of decoding a photograph, unless it lacks its end marker alone."""
-    from advisor.datasets import load
-
-    try:
-        # The reader of a search completes a JPEG that lacks its end marker alone, so such a photograph has an answer.
-        load(photograph, CHECKED_SIDE)
-    except StageError:
-        raise error from None
-
-
-def _size(photograph: Path) -> tuple[int, int]:
-    """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
-    from advisor.datasets import READ_ERRORS, Frame, describe_read_error, open_image, read_bytes, read_orientation
-
-    try:
-        with open_image(BytesIO(read_bytes(photograph)[0]), reduced=True) as image:
-            size = Frame(image.size, read_orientation(image)).upright
-            # After the size was read: a draft changes the size that Pillow states, and decodes a large JPEG faster.
-            image.draft(None, (CHECKED_SIDE, CHECKED_SIDE))
-            try:
-                image.load()
-            except OSError as error:
-                _require_all_pixels(photograph, error)
-            return size
-    except FileNotFoundError:
-        raise UsageError(f"there is no photograph '{photograph}'", "give the path of a JPEG or PNG file") from None
-    except READ_ERRORS as error:
-        raise UsageError(
-            f"the photograph cannot be used: {describe_read_error(error)}", "give a JPEG or PNG file"
-        ) from None
 
 
 def forms_of(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:

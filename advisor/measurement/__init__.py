@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     )
     from advisor.measurement._accelerators import Accelerator, find_accelerator, find_serving
     from advisor.measurement._accuracy import (
-        RESAMPLES,
         CentreFinder,
         Classifier,
         Detections,
@@ -29,17 +28,14 @@ if TYPE_CHECKING:
         Runner,
         find_centres,
         load_detections,
-        of_other_images,
         predict,
         predict_arrays,
         predict_captured,
         predict_pixels,
+        resample_mean,
         run_in_threads,
         save_detections,
-        sums_of_units,
         true_boxes,
-        units_of,
-        with_interval,
     )
     from advisor.measurement._average_precision import (
         Matched,
@@ -76,13 +72,13 @@ if TYPE_CHECKING:
     from advisor.measurement._on_device.choice import benchmark_device
     from advisor.measurement._operators import profile
     from advisor.measurement._operators.profile_values import OperatorTime, Profile, TypeTime
+    from advisor.measurement._overlaps import Overlaps, ratio_of
     from advisor.measurement._processes import call_json
 else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
     "FIRST_CLASSES",
-    "RESAMPLES",
     "Accelerator",
     "Benchmark",
     "BoxAnswers",
@@ -106,6 +102,7 @@ __all__ = [
     "OutOfFold",
     "OutputAgreement",
     "OutputDifference",
+    "Overlaps",
     "Pipeline",
     "Pixels",
     "Profile",
@@ -140,24 +137,22 @@ __all__ = [
     "match_boxes",
     "match_centres",
     "measure",
-    "of_other_images",
     "predict",
     "predict_arrays",
     "predict_captured",
     "predict_pixels",
     "profile",
     "rank_disturbance",
+    "ratio_of",
     "require_coco",
     "require_quiet",
+    "resample_mean",
     "run_in_threads",
     "save_detections",
     "score_boxes",
     "score_classifier",
     "session",
     "split_precision",
-    "sums_of_units",
     "timing",
     "true_boxes",
-    "units_of",
-    "with_interval",
 ]

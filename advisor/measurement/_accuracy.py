@@ -120,6 +120,14 @@ def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interv
     return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
+def resample_mean(shares: Sequence[float] | NDArray[Any]) -> Interval:
+    """Return the mean of what each image adds to a figure, with the interval that resamples of the images give."""
+    values = np.asarray(shares, np.float64)
+    count = len(values)
+    drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    return with_interval(float(values.mean()), values[drawn].mean(axis=1))
+
+
 def units_of(groups: Sequence[int], images: int) -> Labels:
     """Return the number of the group of each image, from 0 on without a gap, int64 (N,).
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays
-from advisor.datasets import STAYING, Frame, open_image, read_orientation
+from advisor.datasets import STAYING, read_upright_size
 from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, make_percent
 from advisor.store import RunFolder
 
@@ -116,8 +116,7 @@ def overlays(
     # Stable, so that images of equal scores are the same ones in every report of a run.
     worst = np.argsort(scores, kind="stable")[:WORST].tolist()
     for place in worst:
-        with open_image(part.paths[place]) as image:
-            width, height = Frame(image.size, read_orientation(image)).upright
+        width, height = read_upright_size(part.paths[place])
         true, answer = (base64.b64encode(layer).decode() for layer in layers(place))
         path = images.dataset.show_path(part.paths[place])
         rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer))

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import Division, Overview, divide_boxes, divide_survey, group_numbers, survey, survey_boxes
+from advisor.datasets import Division, Overview, divide_boxes, divide_survey, survey, survey_boxes
 from advisor.datasets._grouping import PAUSE_S, by_camera, find_groups
 from advisor.datasets._image_groups import Grouping, Source
-from advisor.datasets._split import PARTS, VALIDATION, draw_split
+from advisor.datasets._split import PARTS, VALIDATION, draw_split, group_numbers
 from advisor.datasets._survey import Shot, Survey
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write, write_table

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage, Split, group_numbers, split_halves
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage, Split, split_halves
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Grouping, Source
-from advisor.datasets._split import draw_split
+from advisor.datasets._split import draw_split, group_numbers
 from tests.builders import must_fail
 
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)

@@ -64,10 +64,13 @@ def round_values(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: round(entry, 4) if isinstance(entry, float) else entry for name, entry in document.items()}
 
 
-def measure_conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:
-    """Return the distribution of each measure; that of compression is for JPEGs only."""
+def measure_conditions(survey: Survey, framing: bool) -> tuple[MeasureDistribution, ...]:
+    """Return the distribution of each measure; that of compression is for JPEGs only.
+
+    ``framing``: also measure it, for images of one thing, which belongs into the middle.
+    """
     rows = []
-    for measure in measures:
+    for measure in MEASURES if framing else MEASURES_OF_ANY_PLACE:
         values = survey.stats[measure.field]
         values = values[values > 0] if measure.field == "jpeg_quality" else values
         if len(values):

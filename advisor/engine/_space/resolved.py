@@ -33,7 +33,7 @@ from advisor.core import (
     plural,
     show_bytes,
 )
-from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, address_of, class_order
+from advisor.datasets import address_of, class_order, expect_parts
 from advisor.downloads import FetchOptions
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.graph import CostModel
@@ -257,8 +257,7 @@ def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
     calibration = CostCalibration()
     question = resolved.question
     cores = resolved.execution.cores
-    judged = round(HOLDOUT_SHARE * images)
-    compared = round(VALIDATION_SHARE * (images - judged))
+    compared, judged = expect_parts(images)
     counts = dict.fromkeys(Role, images) | {
         Role.LEARNT: images - judged,
         Role.TRAIN: images - judged - compared,

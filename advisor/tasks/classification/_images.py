@@ -11,7 +11,6 @@ import numpy as np
 
 from advisor.core import TASKS, AmbiguousInput, Reading, StageError, UsageError, WeightsError, plural
 from advisor.datasets import (
-    MEASURES,
     Dataset,
     Entry,
     Finding,
@@ -202,7 +201,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         require_usable(read.dataset)
         return divide_survey(read, seed, pairs).make_overview(read.dataset)
 
-    return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
+    return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, framing=True)
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

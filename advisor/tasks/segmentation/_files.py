@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.core import ImageAnswers, Interval
+from advisor.core import ImageAnswers
 from advisor.datasets import BACKGROUND, IGNORED_LABEL, InputSpec, Mask
 from advisor.engine import Images, Role, make_percent
 from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
-from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
+from advisor.measurement import Floats, Overlaps, Runner, ratio_of
 from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, describe_classes, overlays, png
 from advisor.tasks.segmentation._network import SCORES, Classes, resize_labels
 
@@ -102,62 +102,6 @@ def segment(
     np.savez_compressed(path, masks=np.stack(list(Segmenter(model, view).over(images, captured))))
 
 
-@dataclass(frozen=True, eq=False)
-class Overlaps:
-    """How masks of N images overlap the true ones, by class: pixels in both and in either of them, int64 (N, C)."""
-
-    both: NDArray[np.int64]
-    either: NDArray[np.int64]
-    found: Sequence[Classes] = ()  # the masks that were found
-    groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
-
-    @property
-    def units(self) -> Labels:
-        """The number of the group of each image, from 0 on, (N,)."""
-        return units_of(self.groups, len(self.both))
-
-    @property
-    def by_class(self) -> Floats:
-        """The IoU of each class over all images, (C,); NaN for a class that is in no mask."""
-        either = self.either.sum(axis=0)
-        return np.where(either > 0, self.both.sum(axis=0) / np.maximum(either, 1), np.nan)
-
-    @property
-    def figure(self) -> Interval:
-        """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
-        both, either = (pixels.sum(axis=0) - sums_of_units(pixels, self.units) for pixels in (self.both, self.either))
-        there = either > 0
-        ratios = np.where(there, both / np.maximum(either, 1), 0.0)
-        without = ratios.sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
-        return of_other_images(float(np.nanmean(self.by_class)), without)
-
-    @property
-    def right(self) -> Interval:
-        """The share of the pixels that have their class, with a range as that of the mean IoU."""
-        right = self.both.sum(axis=1)
-        pixels = (self.both + self.either).sum(axis=1) / 2
-        return ratio_of(right, pixels, self.units)
-
-    @property
-    def shares(self) -> list[float]:
-        """Each image's share in the mean IoU, whose mean it is, to compare files image by image.
-
-        They are the influence of an image on a ratio of sums, to first order (B. Efron and R. Tibshirani, "An
-        Introduction to the Bootstrap", 1993, chapter 21).
-        """
-        by_class = self.by_class
-        either = self.either.sum(axis=0)
-        there = either > 0
-        moved = (self.both - by_class * self.either)[:, there] / either[there] * len(self.both)
-        return list(map(float, np.nanmean(by_class) + moved.mean(axis=1)))
-
-    @property
-    def of_images(self) -> Floats:
-        """The mean IoU of each image over the classes in it, (N,)."""
-        there = self.either > 0
-        return np.asarray((self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1))
-
-
 def align_masks(predicted: Classes, mask: Mask) -> tuple[Classes, Classes]:
     """Return a found mask and the true one at the size of the image, or at most at :data:`LONGEST` pixels."""
     true = mask.labels()
@@ -184,17 +128,6 @@ def overlaps(
         both[row] = square.diagonal()
         either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
     return Overlaps(both, either, predictions, groups)
-
-
-def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
-    """Return the sum of parts (N,) over that of wholes (N,), with its range on as many other images."""
-    part_sum = float(parts.sum())
-    whole_sum = float(wholes.sum())
-    # The ratio without each unit in turn: these show how much it depends on single ones.
-    parts_left = part_sum - sums_of_units(parts, units)
-    wholes_left = whole_sum - sums_of_units(wholes, units)
-    without = parts_left / np.where(wholes_left > 0, wholes_left, np.nan)
-    return of_other_images(part_sum / whole_sum, without)
 
 
 def boundary_f1(predictions: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:

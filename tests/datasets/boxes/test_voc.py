@@ -8,8 +8,9 @@ from hypothesis import given, strategies as st
 from PIL import Image, ImageOps
 
 from advisor.core import UsageError
-from advisor.datasets import Box, Frame, survey_boxes
+from advisor.datasets import Box, survey_boxes
 from advisor.datasets._boxes import list_boxes
+from advisor.datasets._boxes.reading import Frame
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_voc, xml
 

@@ -17,7 +17,6 @@ from advisor.datasets import (
     _duplicates as crops,
     check_boxes,
     find_cropped_copies,
-    list_linked_groups,
     near_duplicates,
     require_writable,
     survey,
@@ -25,7 +24,7 @@ from advisor.datasets import (
     write_boxes,
     write_manifest,
 )
-from advisor.datasets._checks import find_leaks, report_repeats
+from advisor.datasets._checks import find_leaks, list_linked_groups, report_repeats
 from advisor.datasets._duplicates import SIDE, find_candidates, match_crop
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml

@@ -23,7 +23,7 @@ from advisor.core import (
 )
 from advisor.datasets import CaptureTest
 from advisor.engine._pipeline.stages.figures import Answer
-from advisor.measurement import RESAMPLES, with_interval
+from advisor.measurement import resample_mean
 
 Shares = NDArray[np.float64]
 
@@ -93,8 +93,7 @@ def robust(captured: Captured, floats: Captured, source: str = CAPTURED_VALIDATI
         return AccuracyVerdict(None, None)
     means = captured.shares.mean(axis=0)
     count = len(means)
-    drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
-    share = with_interval(float(means.mean()), means[drawn].mean(axis=1))
+    share = resample_mean(means)
     if share.low == share.high:  # all images give the same value, so resampling them shows no spread
         ends = Interval.wilson(round(share.value * count), count, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
