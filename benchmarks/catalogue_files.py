@@ -13,7 +13,7 @@ from advisor.devices import find_shipped_profiles
 from advisor.devices._kernels import as_int8
 from advisor.devices._latency.operator_times import OPERATORS_FILE
 from advisor.store import ArtifactCache
-from advisor.tflite import SIZES, Works, count_works, read, works_of
+from advisor.tflite import SIZES, Works, count_graph_works, read
 
 FORMS = ("float32", "int8")
 STAGE = "catalogue-files-1"
@@ -59,7 +59,7 @@ def main() -> None:
     """
     every = tuple(load_catalogue())
     files = files_of(every)
-    works = {name: count_works(works_of(read(files[name, "float32"]))) for name in every}
+    works = {name: count_graph_works(read(files[name, "float32"])) for name in every}
     kinds = {work.kind for name in names() for work, _ in works[name]}
     shipped = {name: found for name, found in works.items() if {work.kind for work, _ in found} <= kinds}
     write_operators(find_shipped_profiles() / OPERATORS_FILE, shipped)

@@ -33,7 +33,7 @@ from advisor.measurement import CentreFinder, Detections, Detector, count_boxes,
 from advisor.measurement._average_precision import DetectionScore, centre_score
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import put_back, split_postprocess
+from advisor.tflite import split_postprocess
 from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
 from advisor.training._finetune.network import freeze_layers
 from advisor.training._on_maps import with_maps
@@ -171,7 +171,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
         rows: list[Row] = []
         for form in FORMS:
             file, made = Path(folder) / f"{form}.tflite", recipe(form).make(raw, inputs).data
-            file.write_bytes(put_back(made, process) if process else made)
+            file.write_bytes(process.put_back(made) if process else made)
             if process:
                 figures = found(Detector(file, spec), judged, classes)
             else:

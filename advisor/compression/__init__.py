@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from advisor.compression._diagnosis.diagnose import diagnose, run_in_child
     from advisor.compression._diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier, to_decibel
     from advisor.compression._quantization.grid import Grids, round_dense
-    from advisor.compression._quantization.quantizer import PreparedModel, fitting_images, prepare_all
     from advisor.compression._recipes import (
         RECIPES,
         CalibrationSource,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         arena_bytes,
         lighter_recipes,
         make_file,
+        prepare_file,
         recipe,
         sizes_of,
     )
@@ -59,7 +59,6 @@ __all__ = [
     "Grids",
     "Needs",
     "Outlier",
-    "PreparedModel",
     "Recipe",
     "RecipeInputs",
     "Sizes",
@@ -69,11 +68,10 @@ __all__ = [
     "diagnose",
     "draw_paths",
     "find_images",
-    "fitting_images",
     "from_photographs",
     "lighter_recipes",
     "make_file",
-    "prepare_all",
+    "prepare_file",
     "recipe",
     "require_float",
     "round_dense",

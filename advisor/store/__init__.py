@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from advisor.store._files import (
         ROWS,
         add_block,
-        compute_cached_rows,
         copy_atomically,
         ensure_output_dir,
         files_below,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
         shipped_folder,
         walk_folder,
         write_atomically,
-        write_block,
+        write_cached_rows,
     )
     from advisor.store._jsonfile import (
         MAX_BYTES,
@@ -88,7 +87,6 @@ __all__ = [
     "build_frame",
     "cache_root",
     "chain_lines",
-    "compute_cached_rows",
     "copy_atomically",
     "ensure_output_dir",
     "files_below",
@@ -122,5 +120,5 @@ __all__ = [
     "value_at",
     "walk_folder",
     "write_atomically",
-    "write_block",
+    "write_cached_rows",
 ]

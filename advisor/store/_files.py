@@ -291,6 +291,13 @@ def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32])
     np.save(folder / NAMES, np.frombuffer(b"".join(names), np.uint8).reshape(-1, _NAME_BYTES))
 
 
+def write_cached_rows(
+    folder: Path, blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
+) -> None:
+    """Write the rows of these names as a block into ``folder``, see :func:`compute_cached_rows`."""
+    write_block(folder, names, compute_cached_rows(blocks, names, compute))
+
+
 def add_block(blocks: Path, folder: Path) -> None:
     """Add a block, a folder next to the list, to the list unless it is already there."""
     line = folder.name.encode() + b"\n"

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
     from advisor.tflite._layout import (
-        TRANSPOSE,
         count_transposes,
+        share_of_transposes,
         simplify_file,
         with_channels_last,
         without_transposes,
     )
     from advisor.tflite._levels import FEATURES, LARGEST_SHARE, LEVELS_VERSION, attach_head, last_width, with_levels
-    from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, count_works, form_of, works_of
+    from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, count_graph_works, form_of
     from advisor.tflite._metadata import (
         Metadata,
         one_line,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         cut_postprocess,
         has_postprocess,
         post_processing,
-        put_back,
         split_postprocess,
         with_calibrated_scores,
         with_named_outputs,
@@ -108,7 +107,6 @@ __all__ = [
     "SCORES",
     "SIDE_SCALE",
     "SIZES",
-    "TRANSPOSE",
     "Metadata",
     "Model",
     "Operator",
@@ -126,8 +124,8 @@ __all__ = [
     "attach_head",
     "content_of",
     "count",
+    "count_graph_works",
     "count_transposes",
-    "count_works",
     "custom_operators",
     "cut_postprocess",
     "dequantize",
@@ -149,7 +147,6 @@ __all__ = [
     "operator_name",
     "pack",
     "post_processing",
-    "put_back",
     "quantize",
     "read",
     "read_description",
@@ -159,6 +156,7 @@ __all__ = [
     "replace_signature",
     "scale_of_input",
     "select_output",
+    "share_of_transposes",
     "simplify_file",
     "single_graph",
     "slices_of",
@@ -179,7 +177,6 @@ __all__ = [
     "with_temperature",
     "with_unknown",
     "without_transposes",
-    "works_of",
     "write_description",
     "write_metadata",
 ]

@@ -177,6 +177,11 @@ def count_works(works: Iterable[Work]) -> Works:
     return tuple(sorted(Counter(works).items()))
 
 
+def count_graph_works(model: Model) -> Works:
+    """Return each different operator of the main graph that takes time with its number, see :func:`works_of`."""
+    return count_works(works_of(model))
+
+
 def _activations(model: Model, operator: Operator) -> list[Tensor]:
     inputs = []
     for index in operator.inputs:

@@ -81,6 +81,10 @@ class PostProcess:
     classes: int
     columns: int
 
+    def put_back(self, data: bytes) -> bytes:
+        """Append the operator to a model that it was cut from, see :func:`put_back`."""
+        return put_back(data, self)
+
 
 def has_postprocess(model: Model) -> bool:
     """Return whether a file decodes boxes and drops those that overlap."""

@@ -31,7 +31,8 @@ from advisor.devices._profiles.listing import remove_profile, write_profile
 from advisor.devices._profiles.measurements import KERNEL_COLUMNS, Kernel
 from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.reporting import print_device_benchmark
-from advisor.tflite import Work, read, works_of
+from advisor.tflite import Work, read
+from advisor.tflite._macs import works_of
 from tests.builders import interval, must_fail
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models

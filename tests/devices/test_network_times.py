@@ -20,7 +20,7 @@ from advisor.devices._latency.operator_times import OPERATORS_FILE, OperatorTime
 from advisor.devices._latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices._latency.table import LatencyTable
 from advisor.isolation import ChildPool
-from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, count_works, read, select_output, works_of
+from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, count_graph_works, read, select_output
 from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide
@@ -96,7 +96,7 @@ def test_the_shipped_operators_are_those_of_a_conversion(tmp_path: Path) -> None
     name, path = "mobilenet_v1_0.25_128", tmp_path / "model.tflite"
     with ChildPool(tmp_path / "log") as pool:
         pool.call("advisor.catalog._convert:convert", load_catalogue()[name], None, path)
-    assert count_works(works_of(read(select_output(path.read_bytes(), "probabilities")))) == model_operators()[name]
+    assert count_graph_works(read(select_output(path.read_bytes(), "probabilities"))) == model_operators()[name]
 
 
 def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,15 +18,14 @@ from advisor.store import (
     ROWS,
     add_block,
     build_frame,
-    compute_cached_rows,
     fill_folder,
     parse_json,
     read_document,
     read_json,
     read_yaml,
     type_of,
-    write_block,
 )
+from advisor.store._files import compute_cached_rows, write_block
 from advisor.store._jsonfile import KINDS
 from tests.builders import must_fail
 from tests.tables import with_cases

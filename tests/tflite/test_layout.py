@@ -19,15 +19,14 @@ from advisor.tflite import (
     activation_arena_bytes,
     attach_head,
     count_transposes,
-    count_works,
     last_width,
     read,
     with_channels_last,
     with_levels,
     without_transposes,
-    works_of,
 )
 from advisor.tflite._layout import TO_NCHW, TO_NHWC
+from advisor.tflite._macs import count_works, works_of
 from tests.measurement.small_models import Builder
 from tests.tflite.graphs import INT32, Graph, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate

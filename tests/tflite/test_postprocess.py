@@ -19,7 +19,6 @@ from advisor.tflite import (
     add_tensor,
     append_postprocess,
     cut_postprocess,
-    put_back,
     read,
     read_metadata,
     with_calibrated_scores,
@@ -117,14 +116,14 @@ def test_post_processing_that_was_cut_and_put_back_gives_the_same_boxes() -> Non
     assert [tensor.name for tensor in read(raw).outputs] == ["scores", "encodings"]
     assert not any(operator.name.startswith("CUSTOM") for operator in read(raw).operators)
     assert (process.most, process.classes, process.columns) == (7, 4, 4)
-    before, after = detections(data), detections(put_back(raw, process))
+    before, after = detections(data), detections(process.put_back(raw))
     for name in before:
         assert before[name].tolist() == after[name].tolist()
 
 
 def test_outputs_in_another_order_and_without_a_signature_come_back_under_their_names() -> None:
     raw, process = cut_postprocess(foreign_detector(keep=0.0))
-    found = detections(put_back(raw, process))
+    found = detections(process.put_back(raw))
     wanted = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.0, overlap=1.0)))
     for name in wanted:
         assert found[name].tolist() == wanted[name].tolist()
@@ -133,7 +132,7 @@ def test_outputs_in_another_order_and_without_a_signature_come_back_under_their_
 def test_a_background_in_the_scores_is_no_class() -> None:
     raw, process = cut_postprocess(edited(foreign_detector(), with_options(num_classes=3)))
     assert (process.classes, process.columns) == (3, 4)
-    assert detections(put_back(raw, process))["classes"].max() <= 2
+    assert detections(process.put_back(raw))["classes"].max() <= 2
 
 
 def without_count(model: Any) -> None:

@@ -10,7 +10,7 @@ from advisor.catalog._cards import Conversion
 from advisor.catalog._user_models import classifier
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError
-from advisor.tflite import TRANSPOSE, Model, count_transposes, read
+from advisor.tflite import count_transposes, read, share_of_transposes
 
 IMAGES = 32
 MAX_DIFFERENCE = 1e-3
@@ -114,23 +114,6 @@ def draw_crops(side: int) -> Array:
         crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
         images.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
     return np.stack(images).astype(np.float32)
-
-
-def share_of_transposes(model: Model) -> float:
-    """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
-
-    moved = 0
-    moved_by_transposes = 0
-    for operator in model.operators:
-        indices = []
-        for index in (*operator.inputs, *operator.outputs):
-            if index >= 0:
-                indices.append(index)
-        values = sum(model.tensors[index].elements for index in indices)
-        moved += values
-        if operator.name == TRANSPOSE:
-            moved_by_transposes += values
-    return moved_by_transposes / max(moved, 1)
 
 
 def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:

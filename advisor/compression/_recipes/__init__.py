@@ -1,7 +1,7 @@
 """Compression recipes, each of which turns one float ``.tflite`` into a compressed one; the one way to apply them."""
 
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,12 +10,15 @@ from typing import Any, Protocol
 from advisor.compression._quantization.grid import Grid, Grids
 from advisor.compression._quantization.observe import Inputs
 from advisor.compression._quantization.quantizer import (
+    PreparedModel,
     dynamic_rules,
     eight_bit_rules,
+    fitting_images,
     four_bit_rules,
+    prepare_all,
     read_shipped_rules,
 )
-from advisor.compression._recipes.base import Edit, Needs, Recipe, RecipeInputs
+from advisor.compression._recipes.base import Edit, Needs, Recipe, RecipeInputs, require_float
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import Mixed
 from advisor.compression._recipes.retrained import Clustered, PostTraining, Pruned, QuantizationAware
@@ -23,7 +26,6 @@ from advisor.core import UsageError, nearest
 from advisor.tflite import (
     Metadata,
     activation_arena_bytes,
-    put_back,
     read,
     split_postprocess,
     to_float16,
@@ -40,6 +42,7 @@ __all__ = [
     "lighter_recipes",
     "make_file",
     "measure_deflated",
+    "prepare_file",
     "recipe",
     "sizes_of",
     "zstd_bytes",
@@ -133,13 +136,34 @@ class Sizes:
         return {name: size for name, size in known.items() if size is not None}
 
 
+def prepare_file(
+    model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path] = ()
+) -> None:
+    """Observe a float file, correct it for each grid of the recipes, and write what its forms need into ``folder``.
+
+    ``earlier`` are the files of a similar model's calibration.
+    """
+    data, _ = split_postprocess(model.read_bytes())
+    require_float(data, "compression")
+    known = PreparedModel.load(earlier[0].parent) if earlier else None
+    images = fitting_images(data, calibration.read())
+    prepare_all(data, images, grids, known).save(folder)
+
+
 def make_file(
-    model: Path, name: str, calibration: CalibrationSource, inputs: RecipeInputs, metadata: Metadata | None, out: Path
+    model: Path,
+    name: str,
+    calibration: CalibrationSource,
+    inputs: RecipeInputs,
+    metadata: Metadata | None,
+    out: Path,
+    prepared: Sequence[Path] = (),
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
 
     Recipes take builtin operators only. So a detector is compressed without its post-processing, and gets it back. The
-    calibration is read only if the recipe needs it, and replaces that in ``inputs``.
+    calibration is read only if the recipe needs it, and replaces that in ``inputs``. With the files of
+    :func:`prepare_file` as ``prepared``, the model is not observed again.
 
     Raises:
         UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and got none.
@@ -147,12 +171,14 @@ def make_file(
         UsageError: there is no recipe of that name, or the file is damaged.
     """
     chosen = recipe(name)
+    if prepared:
+        inputs = replace(inputs, observer=PreparedModel.load(prepared[0].parent).observer())
     # An observer that knows this file needs no images; a recipe that compares or learns does.
     needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
     arrays = calibration.read() if chosen.needs_calibration and needs_images else None
     raw, process = split_postprocess(model.read_bytes(), model.name)
     made = chosen.make(raw, replace(inputs, calibration=arrays))
-    data = put_back(made.data, process) if process else made.data
+    data = process.put_back(made.data) if process else made.data
     out.write_bytes(write_metadata(data, metadata) if metadata else data)
     return dict(made.notes)
 

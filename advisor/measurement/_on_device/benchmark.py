@@ -189,7 +189,7 @@ def _measure_or_predict(
 def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
     """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
     from advisor.devices import features_of, load_features, model_features
-    from advisor.tflite import count_works, works_of
+    from advisor.tflite import count_graph_works
 
     seen = features_of(file.graph)
     table = load_features()
@@ -201,7 +201,7 @@ def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget,
     features = model_features(seen, name, "", table)
     if features is None:
         raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted", _MEASURED)
-    features = replace(features, operators=count_works(works_of(file.graph)))
+    features = replace(features, operators=count_graph_works(file.graph))
     (prediction,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
     outside = "larger or smaller than the measured models: the interval is wider" if prediction.outside else ""
     return replace(_row(file, target.threads), latency=prediction.latency, form=seen.form, reason=outside)

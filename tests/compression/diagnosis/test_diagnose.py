@@ -10,7 +10,7 @@ from advisor.compression._diagnosis.diagnose import compare_layers
 from advisor.compression._diagnosis.pairs import fit_factors, pair_operators, short_name
 from advisor.compression._diagnosis.values import explain_loss
 from advisor.core import UsageError
-from advisor.tflite import Model, cut_postprocess, pack, put_back, read, unpack
+from advisor.tflite import Model, cut_postprocess, pack, read, unpack
 from tests.builders import must_fail, present
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
@@ -41,7 +41,7 @@ def test_detectors_are_compared_without_their_post_processing(tmp_path: Path) ->
     cells, made = detector_file(tmp_path / "cells.tflite"), tmp_path / "int8.tflite"
     images = np.random.default_rng(0).uniform(-1, 1, (12, SIDE, SIDE, 3)).astype(np.float32)
     raw, process = cut_postprocess(cells.read_bytes())
-    made.write_bytes(put_back(recipe("int8").apply(raw, images), process))
+    made.write_bytes(process.put_back(recipe("int8").apply(raw, images)))
     found = compare_layers(made, cells, images[:3], SOURCE)
     assert found.agreement == 1
     assert present(found.output_snr_db) > 25

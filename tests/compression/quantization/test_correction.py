@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.catalog import run
-from advisor.compression import Grids, PreparedModel, RecipeInputs, prepare_all, recipe, round_dense
+from advisor.compression import Grids, RecipeInputs, recipe, round_dense
 from advisor.compression._diagnosis.running import InspectableModel
 from advisor.compression._quantization import observe as observing
 from advisor.compression._quantization.grid import Grid, cluster_weights, spread_errors
@@ -20,6 +20,7 @@ from advisor.compression._quantization.observe import (
     observe_activations,
     widen_for_pixels,
 )
+from advisor.compression._quantization.quantizer import PreparedModel, prepare_all
 from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import answer_images

@@ -12,7 +12,7 @@ from advisor.reporting import load_view, write_all
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import Metadata, cut_postprocess, put_back, read_metadata, write_metadata
+from advisor.tflite import Metadata, cut_postprocess, read_metadata, write_metadata
 from tests.builders import evaluation
 from tests.detectors import COLOURS as COLOUR_NAMES, SIDE as CELLS_SIDE, detector_file, marker_file, mask_content
 from tests.measurement import small_models
@@ -52,7 +52,7 @@ def finder_files(task: str, folder: Path) -> tuple[bytes, bytes]:
     if task == DETECTION.name:
         detector = detector_file(path, order=(0, 1, 2, 3)).read_bytes()
         raw, process = cut_postprocess(detector)
-        return detector, put_back(small_models.quantized(raw, folder, CELLS_SIDE), process)
+        return detector, process.put_back(small_models.quantized(raw, folder, CELLS_SIDE))
     floats = marker_file(path).read_bytes() if task == COUNTING.name else mask_content()
     return floats, small_models.quantized(floats, folder, CELLS_SIDE)
 

@@ -11,7 +11,7 @@ from advisor.catalog import load_catalogue
 from advisor.core import StageError
 from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes, true_boxes
 from advisor.measurement._average_precision import centre_score
-from advisor.tflite import cut_postprocess, put_back
+from advisor.tflite import cut_postprocess
 from advisor.training import (
     Hyperparameters,
     LabelledImages,
@@ -58,7 +58,8 @@ def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder
     data = trained.complete(convert_to_flatbuffer(join_head(backbone, trained)))
     path, again = folder / "detector.tflite", folder / "again.tflite"
     path.write_bytes(data)
-    again.write_bytes(put_back(*cut_postprocess(data)))
+    raw, process = cut_postprocess(data)
+    again.write_bytes(process.put_back(raw))
     found, same = (
         [run(image) for image in boxed.paths[LEARNT:]] for run in (Detector(path, VIEW), Detector(again, VIEW))
     )

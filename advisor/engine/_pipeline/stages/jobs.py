@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ def write_features(
     ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view. With
     ``maps``, the maps at which fine-tuning cuts the backbone are written too, unless many rows are there.
     """
-    from advisor.store import compute_cached_rows, write_block
+    from advisor.store import write_cached_rows
     from advisor.training import extract_features
 
     def compute(indices: Sequence[int]) -> Any:
@@ -58,24 +58,16 @@ def write_features(
             return extract_features(backbone, images, view, augmentation, out)[list(indices)]
         return extract_features(backbone, [images[index] for index in indices], view, augmentation)
 
-    write_block(out, names, compute_cached_rows(blocks, names, compute))
+    write_cached_rows(out, blocks, names, compute)
 
 
 def prepare_calibration(
     model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path]
 ) -> None:
-    """Observe a float file and correct it for each grid of the recipes, as its forms need it.
+    """See :func:`.compression.prepare_file`."""
+    from advisor.compression import prepare_file
 
-    ``earlier`` are the files of a similar model's calibration.
-    """
-    from advisor.compression import PreparedModel, fitting_images, prepare_all, require_float
-    from advisor.tflite import split_postprocess
-
-    data, _ = split_postprocess(model.read_bytes())
-    require_float(data, "compression")
-    known = PreparedModel.load(earlier[0].parent) if earlier else None
-    images = fitting_images(data, calibration.read())
-    prepare_all(data, images, grids, known).save(folder)
+    prepare_file(model, grids, calibration, folder, earlier)
 
 
 def compress_model(
@@ -95,13 +87,9 @@ def compress_model(
     :func:`prepare_calibration` for this model; empty to observe it here. Return ``arena_bytes`` of the activations,
     ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
     """
-    from advisor.compression import PreparedModel, RecipeInputs, arena_bytes, make_file, sizes_of
+    from advisor.compression import RecipeInputs, arena_bytes, make_file, sizes_of
 
-    recipe_inputs = inputs or RecipeInputs()
-    if calibrated:
-        prepared = PreparedModel.load(calibrated[0].parent)
-        recipe_inputs = replace(recipe_inputs, observer=prepared.observer())
-    notes = make_file(model, recipe, calibration, recipe_inputs, metadata, path)
+    notes = make_file(model, recipe, calibration, inputs or RecipeInputs(), metadata, path, calibrated)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
