@@ -26,9 +26,6 @@ MAP = "map"
 """Outputs of a detector's graph file: (1, N, C) before scores are made of them, the encodings of the boxes, and the
 maps that its neck reads, ``map0`` and so on, the finest first."""
 
-PASSED = ("CONCATENATION", "RESHAPE")
-"""Operators that may stand between the last layers of a detector and its outputs."""
-
 
 @dataclass(frozen=True, eq=False)
 class WholeDetector:
@@ -112,13 +109,21 @@ def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
 
 def _list_last_layers(model: Model, output: str) -> Iterator[str]:
     """Yield the names that :func:`keras_graph` gives to the convolutions that an output is joined from, in order."""
-    makers = {operator.outputs[0]: number for number, operator in enumerate(model.operators)}
-    waiting = [dict(model.signatures[0].outputs)[output]]
-    while waiting:
-        number = makers[waiting.pop(0)]
+    number_of_maker = {}
+    for number, operator in enumerate(model.operators):
+        number_of_maker[operator.outputs[0]] = number
+    outputs = dict(model.signatures[0].outputs)
+    # From the output upwards, depth first: so the levels come in the order in which they are joined.
+    tensors_to_visit = [outputs[output]]
+    while tensors_to_visit:
+        tensor = tensors_to_visit.pop(0)
+        number = number_of_maker[tensor]
         operator = model.operators[number]
-        if operator.name in PASSED:
-            waiting[:0] = operator.inputs if operator.name == "CONCATENATION" else operator.inputs[:1]
+        if operator.name == "CONCATENATION":
+            tensors_to_visit = [*operator.inputs, *tensors_to_visit]
+        elif operator.name == "RESHAPE":
+            # Its second input is the shape.
+            tensors_to_visit = [operator.inputs[0], *tensors_to_visit]
         elif operator.name == "CONV_2D":
             yield f"conv_2d.{number}"
         else:

@@ -65,9 +65,16 @@ class Estimate:
 def queries_of(base: Base, models: Models) -> Queries:
     """Return queries for any models: by name where the table has them, by features else."""
     position = {name: i for i, name in enumerate(base.table.models)}
-    known = np.array([position.get(model.name, -1) for model in models], dtype=np.intp)
-    vectors = np.array([model.vector for model in models])
-    points = base.space.points_of(vectors, [model.family for model in models])
+    places = []
+    families = []
+    features = []
+    for model in models:
+        places.append(position.get(model.name, -1))
+        families.append(model.family)
+        features.append(model.vector)
+    known = np.array(places, dtype=np.intp)
+    vectors = np.array(features)
+    points = base.space.points_of(vectors, families)
     towards = base.space.towards(points)
     alone = self_covariance(points)
     estimates: Floats = base.levels[None] + towards @ base.weights
@@ -98,7 +105,8 @@ def queries_of_known(base: Base, models: Indices) -> Queries:
 def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
     """Return the variance of a model's consensus given all other models with known features."""
     explained = ((towards @ _invert_covariance(base.space)) * towards).sum(axis=1)
-    return np.asarray(CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2)
+    unexplained = np.maximum(alone - explained, 0)
+    return np.asarray(CONSENSUS_SCALE**2 * unexplained * 0.5 + 2 * IDENTITY_SCALE**2)
 
 
 @lru_cache(maxsize=4)
@@ -119,12 +127,13 @@ def estimate_latencies(posterior: LatencyPosterior, queries: Queries, log_sd: fl
     variance = variance + (1 - of_model) * queries.variance
     below, beyond = _measure_outside(base, posterior, queries)
     deviation = np.sqrt(variance)
-    support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
+    support_by_family = np.where(of_family >= SUPPORTED, 1, 2)
+    support = np.where(of_model >= SUPPORTED, 0, support_by_family)
+    outside = np.maximum(below, beyond)
     # A network below the measured range takes no longer than one at its edge: only a launch is left.
-    wider = deviation * (1 + np.maximum(below, beyond))
-    narrower = np.hypot(deviation * (1 + beyond), log_sd)
-    wider = np.hypot(wider, log_sd)
-    return Estimate(mean, wider, narrower, support, np.maximum(below, beyond))
+    towards_shorter = np.hypot(deviation * (1 + outside), log_sd)
+    towards_longer = np.hypot(deviation * (1 + beyond), log_sd)
+    return Estimate(mean, towards_shorter, towards_longer, support, outside)
 
 
 def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
@@ -132,11 +141,15 @@ def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str,
 
     Each is more likely wrong than right, and differs by a factor over :data:`NAMED` from what the others expect (ms).
     """
-    doubted = posterior.seen[posterior.doubts > DOUBTED]
+    is_doubted = posterior.doubts > DOUBTED
+    doubted = posterior.seen[is_doubted]
     expected = estimate_latencies(posterior, queries_of_known(posterior.base, doubted)).mean
-    contradictions = zip(doubted, expected, values[posterior.doubts > DOUBTED], strict=True)
     names = posterior.base.table.models
-    return {names[i]: float(np.exp(mean)) for i, mean, value in contradictions if abs(value - mean) > np.log(NAMED)}
+    expected_ms = {}
+    for model, mean, value in zip(doubted, expected, values[is_doubted], strict=True):
+        if abs(value - mean) > np.log(NAMED):
+            expected_ms[names[model]] = float(np.exp(mean))
+    return expected_ms
 
 
 def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
@@ -168,10 +181,16 @@ def _measure_outside(base: Base, posterior: LatencyPosterior, queries: Queries) 
     if not len(sizes):
         return np.zeros(len(queries.known)), np.zeros(len(queries.known))
     queried = queries.counts[:, :2]
-    known = ~np.isnan(queried).any(axis=1)
-    sides = (sizes.min(axis=0) - _MARGIN - queried, queried - sizes.max(axis=0) - _MARGIN)
-    below, above = (np.where(known, np.nan_to_num(np.maximum(side, 0)).max(axis=1), 0.0) for side in sides)
+    below = _farthest(sizes.min(axis=0) - _MARGIN - queried)
+    above = _farthest(queried - sizes.max(axis=0) - _MARGIN)
     return below, above
+
+
+def _farthest(distances: Floats) -> Floats:
+    """Return the larger of each model's two distances (queries, 2); 0 within the range, or if a size is unknown."""
+    known = ~np.isnan(distances).any(axis=1)
+    beyond = np.nan_to_num(np.maximum(distances, 0))
+    return np.where(known, beyond.max(axis=1), 0.0)
 
 
 def choose_models(
@@ -187,10 +206,12 @@ def choose_models(
     contrasts = Contrasts.of(base, column, np.arange(len(base.table.columns)))
     seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
     cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
-    price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
+    cost_of = costs or {}
+    price = np.array([1.0 + cost_of.get(int(model), 0.0) for model in index])
     chosen: list[int] = []
     for _ in range(min(wanted, len(index))):
-        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + PREDICTION_NOISE**2) / price
+        removed = np.square(cover).sum(axis=0) / (np.diag(cover) + PREDICTION_NOISE**2)
+        gains = removed / price
         # After its measurement a model has hardly any variance, but rounding could still make it the best one.
         gains[chosen] = -np.inf
         best = int(np.argmax(gains))

@@ -48,7 +48,9 @@ class HeadKind:
 
     def choose_hyperparameters(self, share: float) -> Hyperparameters:
         """Return the hyperparameters of a training of the head and a share of the backbone's layers."""
-        return self.finetuning_all if self.finetuning_all and share == 1.0 else self.finetuning
+        if share == 1.0 and self.finetuning_all:
+            return self.finetuning_all
+        return self.finetuning
 
     def divide(
         self, card: Card, weights: WeightsFile | None, classes: int, seed: int
@@ -62,9 +64,12 @@ class HeadKind:
             keras.utils.set_random_seed(seed)
             return self.begin(card, weights, classes)
         model = build_model(card, weights)
-        maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), self.coarsest)
+        backbone = keras.Model(model.inputs[0], model.output["features"])
+        maps = with_maps(backbone, self.coarsest)
+        shapes = [tuple(output.shape[1:]) for output in maps.outputs]
+        # Just before the head is made: making the backbone draws random numbers too.
         keras.utils.set_random_seed(seed)
-        return maps, self.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
+        return maps, self.make_head(shapes, classes)
 
 
 def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
@@ -72,7 +77,9 @@ def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
     import keras
 
     image = keras.Input(maps.inputs[0].shape[1:], batch_size=1, name="image")
-    return keras.Model(image, head.outputs(list_outputs(head.model(list_outputs(maps(image))))))
+    maps_of_image = list_outputs(maps(image))
+    answers = list_outputs(head.model(maps_of_image))
+    return keras.Model(image, head.outputs(answers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,24 +121,30 @@ def train(
     try:
         maps, head = kind.divide(card, weights, classes, seed)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        hyperparameters = kind.choose_hyperparameters(start.share) if start.share else kind.hyperparameters
+        hyperparameters = kind.hyperparameters
+        if start.share:
+            hyperparameters = kind.choose_hyperparameters(start.share)
         hyperparameters = replace(hyperparameters, seed=seed)
-        of_head, of_backbone = start.weights()
-        if of_head:
-            head.model.set_weights(of_head)
         if start.goes_on:
             hyperparameters = hyperparameters.going_on()
+        head_weights, backbone_weights = start.weights()
+        if head_weights:
+            head.model.set_weights(head_weights)
         if start.share:
             freeze_layers(maps, start.share)
-            if of_backbone:
-                maps.set_weights(of_backbone)
-            whole = fit(head, keep_photographs(images, spec, folder), hyperparameters, maps, tell, timer)
+            if backbone_weights:
+                maps.set_weights(backbone_weights)
+            photographs = keep_photographs(images, spec, folder)
+            in_time = fit(head, photographs, hyperparameters, maps, tell, timer)
         else:
-            maps_on_disk = keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, hyperparameters.epochs // 2))
-            whole = fit(head, maps_on_disk, hyperparameters, tell=tell, timer=timer)
+            copies = min(MOST_COPIES, hyperparameters.epochs // 2)
+            maps_on_disk = keep_maps(maps, images, spec, folder, seed, copies)
+            in_time = fit(head, maps_on_disk, hyperparameters, tell=tell, timer=timer)
         # A training that went on is the last one, so nothing needs its backbone.
-        backbone = maps.get_weights() if start.share and not start.goes_on else ()
+        trained_backbone: Sequence[NDArray[np.float32]] = ()
+        if start.share and not start.goes_on:
+            trained_backbone = maps.get_weights()
         data = head.complete(convert_to_flatbuffer(join_head(maps, head)))
-        return Trained(data, head.model.get_weights(), backbone, out_of_time=not whole)
+        return Trained(data, head.model.get_weights(), trained_backbone, out_of_time=not in_time)
     finally:
         keras.backend.clear_session()
