@@ -23,8 +23,9 @@ def images_needed() -> str:
     by_images: dict[str, list[str]] = {}
     for task in OWN.values():
         by_images.setdefault(task.needs, []).append(task.name)
-    return ", ".join(
-        f"{' and '.join(names)} need{'' if names[1:] else 's'} {images}"
-        for images, names in by_images.items()
-        if images
-    )
+    needs = []
+    for images, names in by_images.items():
+        if images:
+            verb = "needs" if len(names) == 1 else "need"
+            needs.append(f"{' and '.join(names)} {verb} {images}")
+    return ", ".join(needs)

@@ -136,9 +136,10 @@ def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
         for step in list_rest(view):
             yield Labelled(label, step.words)
     yield Paragraph(counts(view), "dim")
-    notes = [note for note in dataset.notes if note not in opening and note != view.demonstration] if dataset else []
-    for note in notes:
-        yield Paragraph(note, "dim")
+    for note in dataset.notes if dataset else ():
+        is_said = note in opening or note == view.demonstration
+        if not is_said:
+            yield Paragraph(note, "dim")
     if is_shippable(view):
         yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
     label = _last_label(view)
@@ -251,8 +252,10 @@ def make_summary(view: RunView) -> Iterator[Block]:
 
 def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    layouts = list(_LAYOUTS)
     # A wide terminal keeps the memory: it is asked for more often than short names.
-    layouts = [layout for layout in _LAYOUTS if layout.memory or console.width < MEMORY_WIDTH]
+    if console.width >= MEMORY_WIDTH:
+        layouts = [layout for layout in _LAYOUTS if layout.memory]
     for layout in layouts:
         block = _laid_out(view, rows, layout)
         table = blocks.table(block.columns, block.rows, console, int(layout.roomy))

@@ -351,7 +351,10 @@ def table(
     """
     roomy = console.width >= WIDE
     indices = [index for index, column in enumerate(header) if console.width >= column.width]
-    padding = (0, 2 if roomy else 1, 0, 0) if gap is None else (0, gap)
+    padding = (0, 2, 0, 0) if roomy else (0, 1, 0, 0)
+    if gap is not None:
+        # Above, right, below, left.
+        padding = (0, gap, 0, gap)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="bold", show_edge=False)
     for column in (header[index] for index in indices):
         title = column.title if roomy else column.short or column.title

@@ -97,8 +97,10 @@ def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None
     size = len(labels)
     if not table:
         return None
-    square = len(table) == size and all(len(row) == size for row in table)
-    if not square or any(count < 0 for row in table for count in row):
+    are_counts = len(table) == size
+    for row in table:
+        are_counts = are_counts and len(row) == size and all(count >= 0 for count in row)
+    if not are_counts:
         raise UsageError(f"the confusion matrix is not {size} x {size} counts, one row for every class", "search again")
     return table
 

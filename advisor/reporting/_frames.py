@@ -144,7 +144,8 @@ def choose_rows(
     """Return the evaluations that are shown, in their order; all of them without a selection."""
     if selection is None:
         return tuple(evaluations)
-    return tuple(evaluation for _, evaluation in selection.of([(view, row) for row in evaluations]))
+    rows = [(view, evaluation) for evaluation in evaluations]
+    return tuple(evaluation for _, evaluation in selection.of(rows))
 
 
 def front_of(view: RunView) -> tuple[Evaluation, ...]:

@@ -135,7 +135,11 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
-    units = "".join({share.unit for row in shown for share in row.nodes}) if len(question.devices) == 1 else ""
+    units_of_nodes = set[str]()
+    if len(question.devices) == 1:
+        for row in shown:
+            units_of_nodes.update(share.unit for share in row.nodes)
+    units = "".join(units_of_nodes)
     header: list[TableColumn[Forecast]] = [
         TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
@@ -177,11 +181,12 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: boo
     for forecast in rows:
         if forecast.chance is not None:
             chances.append(forecast.chance)
+    probability = f"{100 * max(chances):.0f} %" if chances else "?"
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
         " / ".join(_show_latency(forecast.latency) for forecast in rows),
         *([_interval(row.latency)] if ranged else []),
-        *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
+        *([probability] if budgeted else []),
         *([count_nodes(row)] if placed else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
         "x" if row.filtered else show_seconds(sum(forecast.price_s for forecast in rows)),

@@ -149,10 +149,12 @@ def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
     if evaluation is None:
         return "–", "–", "–"
     accuracy = _accuracy(evaluation)
+    shown_accuracy = "–"
+    if accuracy >= 0:
+        source = "" if _on_own_images(evaluation) else " (ImageNet)"
+        shown_accuracy = f"{show_figure('accuracy', accuracy)}{source}"
     return (
-        f"{show_figure('accuracy', accuracy)}{'' if _on_own_images(evaluation) else ' (ImageNet)'}"
-        if accuracy >= 0
-        else "–",
+        shown_accuracy,
         show_latency(evaluation.latency) if evaluation.latency else "–",
         show_figure("size", evaluation.size.value) if evaluation.size else "–",
     )
@@ -413,7 +415,12 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     if faults:
         state = RunState.DAMAGED
         why = "; ".join(faults)
-    limits = ((name.replace("_", " "), _show_value(request.get(name))) for name in LIMITS)
+    limits = []
+    for name in LIMITS:
+        value = _show_value(request.get(name))
+        # This machine is the usual device, so it limits nothing.
+        if value and value != HOST:
+            limits.append((name.replace("_", " "), value))
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
     asked = task
@@ -431,7 +438,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         why=why,
         task=str(request.get("task") or ""),
         metric=asked.heading,
-        limits=tuple((name, value) for name, value in limits if value and value != HOST),
+        limits=tuple(limits),
         reason=str(answer.get("reason") or ""),
         pick=_pick(answer) if is_trusted else None,
         feasible=answer.get("feasible") is True,

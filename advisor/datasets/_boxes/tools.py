@@ -162,8 +162,9 @@ def list_tools(path: Path) -> BoxListing:
     moved = dict(zip(lost, find_by_name(entries[0].source, lost, root)[0], strict=True))
     entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]
     known = {entry.path for entry in entries}
-    left = [image for image in (images_in(root) if path.is_dir() else ()) if image not in known]
-    rejected += [Rejected(image, "it has no annotation") for image in left]
+    for file in images_in(root) if path.is_dir() else ():
+        if file not in known:
+            rejected.append(Rejected(file, "it has no annotation"))
     return BoxListing(root, entries, (), rejected, unit="box")
 
 

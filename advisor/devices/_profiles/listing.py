@@ -78,7 +78,10 @@ def is_own_profile(profile: DeviceProfile) -> bool:
 
 def count_measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
     """Return how many latencies predictions may use, for one target or for all."""
-    return sum(row.usable for row in profile.measurements if target is None or row.target == target.name)
+    rows = profile.measurements
+    if target is not None:
+        rows = tuple(row for row in rows if row.target == target.name)
+    return sum(row.usable for row in rows)
 
 
 def count_flagged(profile: DeviceProfile) -> int:

@@ -233,7 +233,10 @@ def read_origin(path: Path) -> Origin:
 
 def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin | None:
     """Return the latest run that came from ``root`` and answers for ``device``; it may be the root itself."""
-    return next((origin for origin in reversed(known) if origin.root == root and origin.device == device), None)
+    for origin in reversed(known):
+        if origin.root == root and origin.device == device:
+            return origin
+    return None
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,9 @@ def write_images(run: RunFolder, images: Images) -> None:
     """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
     dataset = images.dataset
     split = images.split
+    leaks = []
+    for group in images.leaks:
+        leaks.append([dataset.show_path(dataset.images[index].path) for index in group])
     run.write_json("split.json", split.to_json(dataset, images.grouping))
     run.write_json(
         "dataset.json",
@@ -66,7 +69,7 @@ def write_images(run: RunFolder, images: Images) -> None:
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),
             "rejected": [{"path": utf8(str(row.path)), "reason": row.reason} for row in dataset.rejected],
-            "leaks": [[dataset.show_path(dataset.images[index].path) for index in group] for group in images.leaks],
+            "leaks": leaks,
             "copies": dict(images.copies),
             "fingerprint": dataset.fingerprint,
             **({"boxes_per_class": images.boxes.counts} if images.boxes else {}),
@@ -79,6 +82,10 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
     weights = {}
     for name, file in candidates.weights.items():
         weights[name] = {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
+    whole_networks = []
+    for card in resolved.cards:
+        if card.whole and card.name in candidates.missing:
+            whole_networks.append(card.name)
     return {
         "advisor": __version__,
         "command_line": without_passwords(sys.argv),
@@ -91,7 +98,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "weights": weights,
         "cards": {card.name: card_hash(card) for card in resolved.cards},
         "without_weights": dict(candidates.missing),
-        "whole_networks": [card.name for card in resolved.cards if card.whole and card.name in candidates.missing],
+        "whole_networks": whole_networks,
         "remarks": list(resolved.remarks),
         "configurations": plan.size,
         "space": {
@@ -155,11 +162,16 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
     others = sorted(set(recipes.items()) ^ set(read_section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
+    gone = []
+    changed = []
+    for name in names:
+        if name not in by_name:
+            gone.append(name)
+        elif hashes.get(name) != card_hash(by_name[name]):
+            changed.append(name)
     changes = {
-        "candidates": [name for name in names if name not in by_name],
-        "catalogue's entries": [
-            name for name in names if name in by_name and hashes.get(name) != card_hash(by_name[name])
-        ],
+        "candidates": gone,
+        "catalogue's entries": changed,
         "compression recipes": [f"{name} (version {version})" for name, version in others],
         "training recipes": _other(space.get("training"), list(resolved.trainings)),
         "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),

@@ -375,7 +375,8 @@ class Materials:
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""
-        return weights.source if (weights := self.weights[card.name]) else ""
+        weights = self.weights[card.name]
+        return weights.source if weights else ""
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,9 @@ def _execution(written: Options) -> Execution:
     effort = written.parsed("effort")
     # An effort is a named time limit. A limit that the user wrote counts before it.
     usual = EFFORTS.get(effort, "")
-    said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
+    said = ""
+    if effort:
+        said = f" (before --effort {effort})" if limit else f" (--effort {effort})"
     time_limit_s = written.parsed("time_limit") if limit or not usual else units.parse_seconds(usual, "--effort")
     return replace(
         Execution(**written.fields_of(Execution)),

@@ -352,7 +352,11 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     names = names_networks(question, catalogue)
     named = catalogue.select(question.candidates) if names else ()
     # What a start from a whole network gains is not shown yet, and it trains longer.
-    cards = list(named) or [card for card in catalogue.values() if card.weights and not card.whole]
+    cards = list(named)
+    if not cards:
+        for card in catalogue.values():
+            if card.weights and not card.whole:
+                cards.append(card)
     others = [card for card in cards if card.task not in ("", question.task)]
     for card in others:
         # A pattern may match files for several tasks, and then the others are left out without a word.
@@ -378,7 +382,11 @@ def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
             )
     if not names and find_spec("tensorflow") is None:
         # Graph files become float files without it. It brings the package that reads the weights of Keras.
-        cards = [card for card in cards if card.readable_sources and not card.needs_converter] or cards
+        convertible = []
+        for card in cards:
+            if card.readable_sources and not card.needs_converter:
+                convertible.append(card)
+        cards = convertible or cards
     if not names and not targets.host:
         pairs = list(product(choose_recipes(question), targets.devices))
         runnable = []

@@ -231,9 +231,10 @@ def _measure_files(
         if len(files) == len(counts) == 1 or (len(files) == 1 and not by_count):
             return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
         # One file that does not run ends the whole job. Alone, only its own row fails.
-        parts = [([file], counts) for file in files]
-        if by_count:
-            parts = [([file], (count,)) for file in files for count in counts]
+        parts: list[tuple[list[ModelFile], Sequence[int]]] = []
+        for file in files:
+            counts_of_parts = [(count,) for count in counts] if by_count else [counts]
+            parts += [([file], part_counts) for part_counts in counts_of_parts]
         rows = []
         for some, some_counts in parts:
             rows_of_part, _ = _measure_files(some, target, connection, some_counts, effort, by_count=by_count)

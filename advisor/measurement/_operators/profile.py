@@ -98,7 +98,7 @@ def profile(
         operators=rows,
         coverage=measure_coverage(good),
         macs=sum(node.macs for node in matched if node is not None),
-        parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
+        parameters=_count_parameters(graph),
         arena_bytes=activation_arena_bytes(graph),
         partitions=partitions,
         roofline=measure_roofline() if with_roofline else None,
@@ -108,6 +108,16 @@ def profile(
         ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
     )
     return replace(measured_profile, advice=advise_on(measured_profile))
+
+
+def _count_parameters(graph: Model) -> int:
+    """Return the number of values in the constants of a graph."""
+    parameters = 0
+    for tensor in graph.tensors:
+        # Smaller constants are shapes, axes and paddings.
+        if tensor.is_constant and tensor.elements > 8:
+            parameters += tensor.elements
+    return parameters
 
 
 def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[tuple[Compiler, Unit]]]:

@@ -221,5 +221,9 @@ class Segmented(JudgeByShares[Overlaps]):
 
 def _name_classes(pixels: Classes, classes: Sequence[str]) -> list[str]:
     """Return the classes that an image shows, without the background and pixels that do not count."""
-    present = np.unique(pixels).tolist()
-    return [name for label, name in enumerate(classes) if label in present and name != BACKGROUND]
+    names = []
+    for label in np.unique(pixels).tolist():
+        # Pixels that do not count have a label above those of the classes.
+        if label < len(classes) and classes[label] != BACKGROUND:
+            names.append(classes[label])
+    return names

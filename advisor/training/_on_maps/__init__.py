@@ -22,9 +22,11 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
     import keras
 
     side = int(backbone.inputs[0].shape[1])
-    from_the_end = (layer.output for layer in reversed(backbone.layers))
-    # The pooled features are maps of one position in some networks.
-    last = next(output for output in from_the_end if len(output.shape) == 4 and output.shape[1] > 1)
+    for layer in reversed(backbone.layers):
+        last = layer.output
+        # The pooled features are maps of one position in some networks.
+        if len(last.shape) == 4 and last.shape[1] > 1:
+            break
     maps_by_side: dict[int, keras.KerasTensor] = {}
     # Of maps with one side, the last layer's counts.
     for output in (*(backbone.get_layer(name).output for name in level_layers(backbone)), last):

@@ -88,6 +88,10 @@ def replace_head(
         files = (file.path, results[floats].path, images, input_spec(card), results[earlier].path if earlier else None)
         return partial(adjust_head, *files, file.figures, file.notes, folders.model)
 
+    if earlier:
+        expected_s = cost.REWRITE_S
+    else:
+        expected_s = _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0)
     return Stage(
         StageName.ADJUST,
         scope,
@@ -97,7 +101,7 @@ def replace_head(
         inputs,
         job,
         Artefact.within,
-        cost.REWRITE_S if earlier else _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0),
+        expected_s,
         reads=lambda materials: materials.part(role),
     )
 
