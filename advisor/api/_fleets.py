@@ -16,7 +16,7 @@ NAME = "tiers"
 """The entry point of :class:`Fleets`."""
 
 
-class FleetChange(Protocol):
+class FleetComparison(Protocol):
     """What a new fleet, or new profiles, change of the answer of a run."""
 
     @property
@@ -39,7 +39,7 @@ class FleetChange(Protocol):
         """Return the change as plain JSON values, with the phones and the files that change."""
 
 
-class VerifiedFiles(Protocol):
+class FleetVerification(Protocol):
     """The files of a bundle on a device, and the one that the selector chooses there."""
 
     @property
@@ -60,10 +60,10 @@ class Fleets(Protocol):
     def read_fleet(self, text: str, profiles: Sequence[Path] = ()) -> object:
         """Read a table of phones, or raise a ``UsageError``."""
 
-    def reevaluate_fleet(self, run: Path, fleet: str) -> FleetChange:
+    def reevaluate_fleet(self, run: Path, fleet: str) -> FleetComparison:
         """Answer a run for another fleet in a new run."""
 
-    def verify_bundle(self, device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
+    def verify_bundle(self, device: str, bundle: Path, settings: ConnectionSettings | None) -> FleetVerification:
         """Run the test vectors of a bundle on a device, and time its files there."""
 
 
@@ -72,7 +72,7 @@ def require_fleet(text: str, profiles: Sequence[Path]) -> None:
     _find_fleets().read_fleet(text, profiles)
 
 
-def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
+def reevaluate_fleet(run: str | Path, fleet: str) -> FleetComparison:
     """Answer a run for a fleet that changed, or whose device profiles changed. Nothing is measured or trained.
 
     The new answer is a new run, whose bundle has the new files.
@@ -98,7 +98,7 @@ def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
     return change
 
 
-def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> VerifiedFiles:
+def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> FleetVerification:
     """Run the test vectors of a bundle with the files of a fleet on a device, and time each file there.
 
     Args:

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
     from advisor.reporting._risks import Risk, risks_of
     from advisor.reporting._row_selection import Rows, rows_of
-    from advisor.reporting._runs import RunRow, Runs, make_run_rows, print_runs
+    from advisor.reporting._run_rows import RunRow
+    from advisor.reporting._runs import Runs, make_run_rows, print_runs
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite
     from advisor.reporting._view import RunView, load_view, make_typed_path, summary_of, view_of

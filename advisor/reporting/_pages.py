@@ -22,7 +22,7 @@ from advisor.core import FLOAT, JudgedBox, JudgedImage, Mistake, OverlaidImage, 
 from advisor.datasets import Box, read_thumbnail
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block
-from advisor.reporting._runs import figures
+from advisor.reporting._run_rows import figures
 
 if TYPE_CHECKING:
     from advisor.engine import Disagreements

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from advisor.core import (
     AdvisorError,
     Evaluation,
     Metric,
-    Provenance,
     Status,
     UsageError,
     broken_rule,
@@ -30,15 +28,14 @@ from advisor.core import (
     nearest,
     parse,
     plural,
-    show_figure,
-    show_latency,
     to_json,
     units,
 )
 from advisor.datasets import DEMO_NOTE
-from advisor.engine import Snapshot, read_snapshot
+from advisor.engine import read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._row_selection import Rows
+from advisor.reporting._run_rows import RunColumn, RunRow, RunState, accuracy_of, figures, map_columns
 from advisor.store import (
     CHANGED,
     OLD,
@@ -70,144 +67,10 @@ _COLUMNS = (
 INDEX = f"{__version__}, 2"  # What makes rows; the number is raised when equal runs have another one
 
 
-class RunState(StrEnum):
-    """State of a run."""
-
-    RUNNING = "running"
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    DAMAGED = "damaged"
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """One run."""
-
-    name: str  #: name of its folder
-    state: RunState  #: its state
-    why: str = ""  #: why it was interrupted or is damaged
-    task: str = ""  #: its task
-    metric: str = "Accuracy"  #: what its accuracy is, as a heading begins
-    limits: tuple[tuple[str, str], ...] = ()  #: the options of its question with their values, as the user wrote them
-    reason: str = ""  #: the decision in words
-    pick: Evaluation | None = None  #: the recommended evaluation with its figures, without details; None without one
-    feasible: bool = False  #: the pick meets the limits
-    done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
-    configurations: int = 0  #: all configurations of the search; 0 if not known
-    latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
-    snapshot: Snapshot | None = None  #: what the search is doing, while it runs
-    changed: str = ""  #: date and time of the last result, with the time zone
-    report: bool = False  #: it has a ``report.html``
-    remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
-    opening: tuple[str, ...] = ()  #: the lines that every form of the answer begins with
-    machine: str = ""  #: the processor and the cores of the machine that searched; empty if not known
-
-    @property
-    def is_running(self) -> bool:
-        """True while its search works."""
-        return self.state is RunState.RUNNING
-
-    @property
-    def is_finished(self) -> bool:
-        """True if its search has ended and its files are whole."""
-        return self.state is RunState.FINISHED
-
-    @property
-    def evaluated(self) -> int:
-        """Number of configurations with a result."""
-        return sum(self.done.values())
-
-    @property
-    def model(self) -> str:
-        """Card and form of the pick; empty without one."""
-        configuration = self.pick.configuration if self.pick else None
-        return f"{configuration.card} {configuration.variant_name}" if configuration else ""
-
-    @property
-    def origins(self) -> tuple[str, str, str]:
-        """The origins of the pick's accuracy, latency (with its machine) and size; empty if not known."""
-        pick = self.pick
-        if pick is None:
-            return "", "", ""
-        target = pick.configuration.target
-        # The hold-out chose nothing, so its figure comes before that of validation.
-        accuracy = pick.holdout_accuracy or pick.accuracy
-        unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
-        place = (self.machine or "this machine") if target.device == HOST else target.device
-        images = ""
-        if accuracy and accuracy.n:
-            images = f" on {plural(accuracy.n, 'image')}"
-        return (
-            f"{accuracy.provenance}{images}" if accuracy else "",
-            f"{pick.latency.provenance}: {unit} of {place}" if pick.latency else "",
-            str(pick.size.provenance) if pick.size else "",
-        )
-
-
-def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
-    """Return accuracy, latency and size with their units; a dash for each that is not known."""
-    if evaluation is None:
-        return "–", "–", "–"
-    accuracy = _accuracy(evaluation)
-    shown_accuracy = "–"
-    if accuracy >= 0:
-        source = "" if _on_own_images(evaluation) else " (ImageNet)"
-        shown_accuracy = f"{show_figure('accuracy', accuracy)}{source}"
-    return (
-        shown_accuracy,
-        show_latency(evaluation.latency) if evaluation.latency else "–",
-        show_figure("size", evaluation.size.value) if evaluation.size else "–",
-    )
-
-
-def _accuracy(evaluation: Evaluation) -> float:
-    """Return the accuracy to expect in %: that on the hold-out if it is known; -1 if none is."""
-    known = evaluation.holdout_accuracy or evaluation.accuracy
-    return known.value if known else -1.0
-
-
-def _on_own_images(evaluation: Evaluation) -> bool:
-    """Return whether the accuracy is one on the user's images; otherwise it is that of ImageNet."""
-    known = evaluation.holdout_accuracy or evaluation.accuracy
-    return known is not None and known.provenance is Provenance.MEASURED
-
-
-def _by_accuracy(evaluation: Evaluation) -> tuple[bool, float]:
-    """Return what runs are sorted by: those on the user's images come first."""
-    return _on_own_images(evaluation), _accuracy(evaluation)
-
-
-def _of_pick(figure: Callable[[Evaluation], Any], none: object) -> Callable[[RunRow], Any]:
-    return lambda row: figure(row.pick) if row.pick else none
-
-
-@dataclass(frozen=True)
-class RunColumn:
-    """A column of the list that runs can be sorted by."""
-
-    title: str  #: its heading
-    key: Callable[[RunRow], Any]  #: what is compared
-    falls: bool  #: True if the largest comes first
-
-
-@cache
-def map_columns() -> Mapping[str, RunColumn]:
-    """Return the columns of the list by name."""
-    return {
-        "name": RunColumn("Run", lambda row: row.name, True),
-        "state": RunColumn("Status", lambda row: row.state, False),
-        "question": RunColumn("Question", lambda row: row.limits, False),
-        "pick": RunColumn("Pick", lambda row: row.model, False),
-        "accuracy": RunColumn("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
-        "latency": RunColumn("Latency", _of_pick(lambda evaluation: evaluation.latency_ms, float("inf")), False),
-        "size": RunColumn("Size", _of_pick(lambda evaluation: evaluation.size_bytes, float("inf")), False),
-    }
-
-
 def _values(row: RunRow) -> dict[str, object]:
     """Return the values of a run by column."""
     pick = row.pick
-    accuracy = _accuracy(pick) if pick else -1.0
+    accuracy = accuracy_of(pick) if pick else -1.0
     return {
         "run": row.name,
         "state": row.state.value,
@@ -415,12 +278,6 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     if faults:
         state = RunState.DAMAGED
         why = "; ".join(faults)
-    limits = []
-    for name in LIMITS:
-        value = _show_value(request.get(name))
-        # This machine is the usual device, so it limits nothing.
-        if value and value != HOST:
-            limits.append((name.replace("_", " "), value))
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
     asked = task
@@ -438,7 +295,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         why=why,
         task=str(request.get("task") or ""),
         metric=asked.heading,
-        limits=tuple(limits),
+        limits=tuple(_list_limits(request)),
         reason=str(answer.get("reason") or ""),
         pick=_pick(answer) if is_trusted else None,
         feasible=answer.get("feasible") is True,
@@ -451,6 +308,15 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         opening=_opening(answer) if is_trusted else (),
         machine=_machine(manifest),
     )
+
+
+def _list_limits(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a question that limit its answer, as the user wrote them."""
+    for name in LIMITS:
+        value = _show_value(request.get(name))
+        # This machine is the usual device, so it limits nothing.
+        if value and value != HOST:
+            yield name.replace("_", " "), value
 
 
 def _opening(answer: Mapping[str, Any]) -> tuple[str, ...]:

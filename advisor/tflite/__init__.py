@@ -16,13 +16,21 @@ if TYPE_CHECKING:
     from advisor.tflite._input_scale import scale_of_input
     from advisor.tflite._layout import (
         count_transposes,
-        share_of_transposes,
         simplify_file,
         with_channels_last,
         without_transposes,
     )
     from advisor.tflite._levels import FEATURES, LARGEST_SHARE, LEVELS_VERSION, attach_head, last_width, with_levels
-    from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, count_graph_works, form_of
+    from advisor.tflite._macs import (
+        CLAMPS,
+        SIZES,
+        OperatorCost,
+        Works,
+        count,
+        count_graph_works,
+        form_of,
+        share_of_transposes,
+    )
     from advisor.tflite._metadata import (
         Metadata,
         one_line,

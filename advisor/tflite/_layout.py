@@ -65,22 +65,6 @@ def count_transposes(model: Model) -> int:
     return sum(operator.name == TRANSPOSE for operator in model.operators)
 
 
-def share_of_transposes(model: Model) -> float:
-    """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
-    moved = 0
-    moved_by_transposes = 0
-    for operator in model.operators:
-        indices = []
-        for index in (*operator.inputs, *operator.outputs):
-            if index >= 0:
-                indices.append(index)
-        values = sum(model.tensors[index].elements for index in indices)
-        moved += values
-        if operator.name == TRANSPOSE:
-            moved_by_transposes += values
-    return moved_by_transposes / max(moved, 1)
-
-
 def without_transposes(data: bytes, name: str = "the model") -> bytes:
     """Return the file with as few transposes as this module can reach, and its image input in NHWC."""
     model = unpack(data, name)

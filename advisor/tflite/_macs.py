@@ -177,6 +177,22 @@ def count_works(works: Iterable[Work]) -> Works:
     return tuple(sorted(Counter(works).items()))
 
 
+def share_of_transposes(model: Model) -> float:
+    """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
+    moved = 0
+    moved_by_transposes = 0
+    for operator in model.operators:
+        indices = []
+        for index in (*operator.inputs, *operator.outputs):
+            if index >= 0:
+                indices.append(index)
+        values = sum(model.tensors[index].elements for index in indices)
+        moved += values
+        if operator.name == "TRANSPOSE":
+            moved_by_transposes += values
+    return moved_by_transposes / max(moved, 1)
+
+
 def count_graph_works(model: Model) -> Works:
     """Return each different operator of the main graph that takes time with its number, see :func:`works_of`."""
     return count_works(works_of(model))

@@ -21,8 +21,7 @@ from ai_edge_litert.interpreter import Interpreter
 import advisor
 from advisor.core import UsageError
 from advisor.devices import ConnectionSettings, MeasurementJob
-from advisor.integrations.fleet import VerifiedFiles
-from advisor.integrations.fleet._verify import VerifiedTier
+from advisor.integrations.fleet._verify import VerifiedFiles, VerifiedTier
 from advisor.integrations.fleet.selector import TierSelector
 from advisor.store import RunFolder
 from tests.builders import must_fail

@@ -4,8 +4,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.devices import clusters_of, find_shipped_fleets
-from advisor.integrations.fleet import read_fleet
-from advisor.integrations.fleet._phones import index_socs
+from advisor.integrations.fleet._phones import index_socs, read_fleet
 from tests.builders import must_fail
 from tests.tables import with_cases
 

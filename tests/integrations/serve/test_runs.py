@@ -14,8 +14,8 @@ import pytest
 from advisor.core import UsageError
 from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
-from advisor.reporting import RunRow, Runs, load_view, print_runs, write_all
-from advisor.reporting._runs import RunState, figures, map_columns
+from advisor.reporting import Runs, load_view, print_runs, write_all
+from advisor.reporting._run_rows import RunRow, RunState, figures, map_columns
 from advisor.store import cache_root
 from tests.builders import evaluation, must_fail
 from tests.integrations.serve.shown import ENDED
@@ -70,8 +70,7 @@ def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], m
 @with_cases
 def test_a_run_without_an_end_was_interrupted(runs: Path, stopped: dict[str, object], why: str) -> None:
     row = Runs(runs).row(write_run(runs, manifest={"configurations": 5, **stopped}).path.name)
-    assert (row.state, row.evaluated, row.configurations, row.pick) == (RunState.INTERRUPTED, 3, 5, None)
-    assert row.why == why
+    assert (row.state, row.evaluated, row.configurations, row.pick, row.why) == (RunState.INTERRUPTED, 3, 5, None, why)
 
 
 def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
@@ -147,8 +146,7 @@ def test_an_accuracy_of_imagenet_is_named_and_sorted_behind_those_of_own_images(
     nothing = RunRow("n", RunState.FINISHED)
     column = map_columns()["accuracy"]
     assert sorted([published, nothing, own], key=column.key, reverse=column.falls) == [own, published, nothing]
-    assert figures(published.pick)[0] == "90.0 % (ImageNet)"
-    assert figures(own.pick)[0] == "70.0 %"
+    assert [figures(row.pick)[0] for row in (published, own)] == ["90.0 % (ImageNet)", "70.0 %"]
 
 
 def other_metric(run: Path) -> None:

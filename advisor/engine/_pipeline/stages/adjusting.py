@@ -88,10 +88,7 @@ def replace_head(
         files = (file.path, results[floats].path, images, input_spec(card), results[earlier].path if earlier else None)
         return partial(adjust_head, *files, file.figures, file.notes, folders.model)
 
-    if earlier:
-        expected_s = cost.REWRITE_S
-    else:
-        expected_s = _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0)
+    refitted = workload.images[Role.LEARNT] if refits else 0
     return Stage(
         StageName.ADJUST,
         scope,
@@ -101,7 +98,7 @@ def replace_head(
         inputs,
         job,
         Artefact.within,
-        expected_s,
+        _seconds(card, scope.compression, refitted, rewrites=earlier is not None),
         reads=lambda materials: materials.part(role),
     )
 
@@ -132,8 +129,13 @@ def _images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
     return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)
 
 
-def _seconds(card: Card, compression: str, refitted: int) -> float:
-    """Return the seconds of one pass of the quantized file, or of both files over some images, and of the fit."""
+def _seconds(card: Card, compression: str, refitted: int, rewrites: bool) -> float:
+    """Return the seconds of one pass of the quantized file, or of both files over some images, and of the fit.
+
+    ``rewrites``: the head is known, and is written into the file alone.
+    """
+    if rewrites:
+        return cost.REWRITE_S
     if refitted:
         return cost.ADJUST_S + cost.scoring_s(card, compression, refitted)
     return sum(cost.scoring_s(card, form, MATCHED_IMAGES) for form in (compression, "float32"))
