@@ -31,6 +31,9 @@ PHOTOGRAPHS = {"astronaut": data.astronaut, "chelsea": data.chelsea, "rocket": d
 CROPS = 12
 """Images of each class of the search."""
 
+IF_TIME = ("labels",)
+"""Stages that a search runs only if they cost a small share of the seconds that it took."""
+
 MEASURED = {"latency", "memory", "load", "host", "p90", "seconds", "when"}
 """Words of the entries that differ between two runs on one machine."""
 
@@ -115,7 +118,8 @@ def run_search(root: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     folder = next(path for path in sorted(run.iterdir()) if path.is_dir() and not path.is_symlink())
     bundle = root / "bundle"
     run_advisor(("export", str(folder), "--to", str(bundle)), environment)
-    keys = sorted(path.parent.name for path in (root / "cache").rglob("artifacts/*/*/") if path.is_dir())
+    results = [path for path in (root / "cache" / "artifacts").glob("*/*") if path.is_dir()]
+    keys = sorted(path.parent.name for path in results if not path.parent.name.startswith(IF_TIME))
     rows = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()]
     answer = json.loads((folder / "recommendation.json").read_text(encoding="utf-8"))
     files = sorted((path.relative_to(bundle).as_posix(), path) for path in bundle.rglob("*") if path.is_file())
@@ -141,8 +145,10 @@ def write_photos(folder: Path) -> Path:
 
 
 def stable_keys(cache: Path) -> Iterator[str]:
-    """Yield stage and key of each cached result whose inputs do not depend on a measurement."""
+    """Yield stage and key of each cached result that every search makes, on any day."""
     for stage in sorted((cache / "artifacts").iterdir()):
+        if stage.name.startswith(IF_TIME):
+            continue
         yield from (f"{stage.name}/{path.name}" for path in stage.iterdir() if path.is_dir())
 
 

@@ -19,14 +19,15 @@ from advisor.core import (
     units,
 )
 
-Tell = Callable[[str], None]
-
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow
     from advisor.compression import Diagnosis
     from advisor.devices import DeviceProfile, DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
     from advisor.measurement import Accelerator, Benchmark, DeviceBenchmark, Profile
+
+Tell = Callable[[str], None]
+"""Called with a line about each step."""
 
 
 @takes_options(CompressKeywords, stated=True)

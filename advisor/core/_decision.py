@@ -12,7 +12,7 @@ from advisor.core._posterior import Answers, Posterior, not_known
 from advisor.core._preference import Preference
 from advisor.core._preferences import BALANCED, PREFERENCES
 from advisor.core._quantity import Provenance
-from advisor.core._reasons import compare_with_pick, not_the_faster, reason
+from advisor.core._reasons import compare_with_pick, describe_difference, not_the_faster, reason
 from advisor.core._relaxation import (
     Relaxation,
     excess_texts,
@@ -76,6 +76,13 @@ class Decision:
     noise_points: float | None = None
     #: the evaluation that would be the pick if it had run on the hold-out as the pick did; None for none.
     unjudged: Evaluation | None = None
+
+    @property
+    def runner_up_difference(self) -> str:
+        """How the figures of the runner-up differ from those of the pick, without them; empty without a runner-up."""
+        if self.pick is None or self.runner_up is None:
+            return ""
+        return describe_difference(self.runner_up, self.pick)
 
     def __repr__(self) -> str:
         pick = self.pick.configuration.key if self.pick is not None else "no pick"

@@ -118,10 +118,15 @@ def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:
+    """Return the figures of another evaluation, and how they differ from those of the pick."""
+    return f"{other.describe_figures(with_p90)}: {describe_difference(other, pick)}"
+
+
+def describe_difference(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(other.accuracy_percent - pick.accuracy_percent, 1)
     right = f"{points:+.1f} points" if points else "as accurate"
-    return f"{other.describe_figures(with_p90)}: {right}, {_compare_speed(pick, other)}, {_compare_size(pick, other)}"
+    return f"{right}, {_compare_speed(pick, other)}, {_compare_size(pick, other)}"
 
 
 def not_the_faster(choice: Choice, preference: Preference) -> str:

@@ -11,8 +11,8 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.datasets._boxes import formats_of
+    from advisor.datasets._boxes.entries import ONE_CLASS, Box, folder_in
     from advisor.datasets._boxes.reading import BoxSurvey, survey_boxes
-    from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in
     from advisor.datasets._capture import (
         CAPTURE_VERSION,
         STAYING,

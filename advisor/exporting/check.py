@@ -186,9 +186,9 @@ def outputs(interpreter: Any, pixels: Any, mean: float, std: float) -> list[Any]
     return [interpreter.get_tensor(output["index"])[0] for output in interpreter.get_output_details()]
 
 
-def boxes_of(outputs: list[Any], least: float) -> list[dict[str, Any]]:
+def boxes_of(found: list[Any], least: float) -> list[dict[str, Any]]:
     """Return the boxes of a detector's outputs from a score on: top, left, bottom and right in shares of the image."""
-    boxes, labels, scores, count = outputs
+    boxes, labels, scores, count = found
     return [
         {"label": int(labels[place]), "score": float(scores[place]), "box": boxes[place].tolist()}
         for place in range(int(count))
@@ -196,9 +196,9 @@ def boxes_of(outputs: list[Any], least: float) -> list[dict[str, Any]]:
     ]
 
 
-def other_probabilities(outputs: list[Any], row: dict[str, Any], tolerance: float) -> str:
+def other_probabilities(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return how the probabilities differ from those of a test vector; empty if they do not."""
-    (answer,) = outputs
+    (answer,) = found
     difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())
     behind = float(answer.max() - answer[row["label"]])  # another label may be first by less than the tolerance
     if max(difference, behind) <= tolerance:
@@ -206,9 +206,9 @@ def other_probabilities(outputs: list[Any], row: dict[str, Any], tolerance: floa
     return f"label {np.argmax(answer)} instead of {row['label']}, off by {difference:.4f}"
 
 
-def other_scores(outputs: list[Any], row: dict[str, Any], tolerance: float) -> str:
+def other_scores(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return how the scores of a map differ from those of a test vector; empty if they do not."""
-    answer = outputs[0]
+    answer = found[0]
     differences = np.abs(answer - np.array(row["scores"], np.float32).reshape(answer.shape))
     place = np.unravel_index(differences.argmax(), differences.shape)
     if differences[place] <= tolerance:
@@ -216,19 +216,19 @@ def other_scores(outputs: list[Any], row: dict[str, Any], tolerance: float) -> s
     return f"a score of label {place[2]} in row {place[0]}, column {place[1]} is off by {differences[place]:.4f}"
 
 
-def other_mask(outputs: list[Any], row: dict[str, Any], tolerance: float) -> str:
+def other_mask(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return in how many pixels the highest score is another class; empty if in no more than the tolerance allows.
 
     The mask of a test vector is written as pairs of a class and how many pixels in a row have it.
     """
     labels, counts = np.array(row["mask"], np.int64).reshape(-1, 2).T
-    share = float(np.mean(outputs[0].argmax(axis=-1).reshape(-1) != np.repeat(labels, counts)))
+    share = float(np.mean(found[0].argmax(axis=-1).reshape(-1) != np.repeat(labels, counts)))
     return f"{100 * share:.2f} % of the pixels have another class" if share > tolerance else ""
 
 
-def other_boxes(outputs: list[Any], row: dict[str, Any], tolerance: float) -> str:
+def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return how the boxes differ; empty if they do not. One that is hardly above the least score may be missing."""
-    seen = boxes_of(outputs, row["least"] - tolerance)
+    seen = boxes_of(found, row["least"] - tolerance)
     expected = row["boxes"]
     for what, boxes, others in (("no box", expected, seen), ("an unexpected box", seen, expected)):
         for one in boxes:

@@ -1,6 +1,7 @@
 """ONNX Runtime on this machine's CPU, and the ONNX exports of files, made with tf2onnx and compared with their files.
 
-Other runtimes may run the exports too.
+Other runtimes may run the exports too. The entry points ``advisor.runtimes`` and ``advisor.exporters`` name this
+module; ``devices/_connections/protocol.py`` declares what a maker of exports must offer.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from advisor.compression._diagnosis.pairs import (
     widest_kernel,
     working_operators,
 )
+from advisor.compression._diagnosis.result import DiagnosedLayer, Diagnosis, explain_loss, sum_up, to_decibel
 from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, isolate_operators
-from advisor.compression._diagnosis.values import DiagnosedLayer, Diagnosis, explain_loss, sum_up, to_decibel
 from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch

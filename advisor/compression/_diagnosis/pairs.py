@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._diagnosis.values import Outlier, find_widest
+from advisor.compression._diagnosis.result import Outlier, find_widest
 from advisor.tflite import Model, Tensor, real_values
 
 Factors = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
-from advisor.compression._diagnosis.values import Channels, Outlier, find_widest
+from advisor.compression._diagnosis.result import Channels, Outlier, find_widest
 from advisor.core import StageError
 from advisor.isolation import agent
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack

@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, parse_known
-from advisor.datasets._boxes.inside import files_inside, list_inside
-from advisor.datasets._boxes.marks import read_number, read_stated_size
-from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
-from advisor.datasets._boxes.values import (
+from advisor.datasets._boxes.entries import (
     Box,
     BoxEntry,
     BoxFault,
@@ -30,6 +27,9 @@ from advisor.datasets._boxes.values import (
     part_of,
     screen_boxes,
 )
+from advisor.datasets._boxes.inside import files_inside, list_inside
+from advisor.datasets._boxes.marks import read_number, read_stated_size
+from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.voc import is_voc, list_voc
 from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, strict_names_file
 from advisor.datasets._category_files import key_of, read_lists

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.datasets._archives import RECORDS, archives_in, part_in_name
+from advisor.datasets._boxes.entries import BoxEntry, BoxListing, are_corners, box_of, of_coco
 from advisor.datasets._boxes.marks import read_stated_size
-from advisor.datasets._boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import BoxedArchive

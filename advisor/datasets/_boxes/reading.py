@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.datasets._boxes import HINT, list_boxes
-from advisor.datasets._boxes.values import Box, BoxEntry, BoxFault, BoxListing
+from advisor.datasets._boxes.entries import Box, BoxEntry, BoxFault, BoxListing
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._survey import Progress, Survey, choose_spellings, group_spellings, survey
 from advisor.store import sha256_json

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from advisor.datasets._boxes.entries import BoxEntry, are_corners, box_of
 from advisor.datasets._boxes.marks import (
     NO_EDGES,
     MarkedImage,
@@ -27,7 +28,6 @@ from advisor.datasets._boxes.marks import (
     read_number,
     read_stated_size,
 )
-from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of
 from advisor.datasets._category_files import class_names_beside, key_of
 from advisor.datasets._sources.base import objects_of
 

@@ -21,6 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError
+from advisor.datasets._boxes.entries import (
+    Box,
+    BoxEntry,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    part_folders,
+    part_of,
+)
 from advisor.datasets._boxes.marks import (
     NO_EDGES,
     MarkedImage,
@@ -33,7 +43,6 @@ from advisor.datasets._boxes.marks import (
     read_stated_size,
 )
 from advisor.datasets._boxes.services import line_forms, service_forms
-from advisor.datasets._boxes.values import Box, BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, part_of
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._category_files import class_names_beside
 from advisor.datasets._dataset import Rejected

@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError, plain, plural
-from advisor.datasets._boxes.label_files import (
-    TEXT,
-    find_label_files,
-    is_label_name,
-    label_files_in,
-    label_folders,
-)
-from advisor.datasets._boxes.marks import read_number
-from advisor.datasets._boxes.values import (
+from advisor.datasets._boxes.entries import (
     Box,
     BoxEntry,
     BoxFault,
@@ -35,6 +27,14 @@ from advisor.datasets._boxes.values import (
     part_of,
     text_of,
 )
+from advisor.datasets._boxes.label_files import (
+    TEXT,
+    find_label_files,
+    is_label_name,
+    label_files_in,
+    label_folders,
+)
+from advisor.datasets._boxes.marks import read_number
 from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of

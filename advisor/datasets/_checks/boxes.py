@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from advisor.core import UsageError, listed
+from advisor.datasets._boxes.entries import Box
 from advisor.datasets._boxes.reading import BoxSurvey
 from advisor.datasets._boxes.table_forms import EDGES
-from advisor.datasets._boxes.values import Box
 from advisor.datasets._checks import (
     GOOD_CLASS,
     MAX_UNREADABLE_SHARE,

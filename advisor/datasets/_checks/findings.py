@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.values import Box
+from advisor.datasets._boxes.entries import Box
 from advisor.datasets._dataset import Dataset, LabelledImage
 from advisor.datasets._table_rows import CSV
 

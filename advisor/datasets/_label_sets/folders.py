@@ -8,7 +8,7 @@ from pathlib import Path
 from advisor.core import listed
 from advisor.datasets._checks.findings import phrase_count
 from advisor.datasets._dataset import Entry, Rejected
-from advisor.datasets._label_sets.values import LabelSetEntry, LabelSetListing
+from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._layouts import list_files
 from advisor.store import sha256_file
 

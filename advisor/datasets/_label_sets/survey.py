@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from advisor.core import UsageError, listed
 from advisor.datasets._boxes import formats_of
+from advisor.datasets._boxes.entries import ONE_CLASS
 from advisor.datasets._boxes.reading import survey_boxes
-from advisor.datasets._boxes.values import ONE_CLASS
 from advisor.datasets._checks.findings import (
     Finding,
     list_left_out,

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._boxes.values import part_folders, part_of
+from advisor.datasets._boxes.entries import part_folders, part_of
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
+from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._label_sets.folders import list_class_folders
-from advisor.datasets._label_sets.values import LabelSetEntry, LabelSetListing
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.core import UsageError, require_extra
 from advisor.datasets._boxes import base_of, coco_files, images_of, lists_of
-from advisor.datasets._boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
+from advisor.datasets._boxes.entries import ONE_CLASS, folder_in, part_folders, part_of, text_of
 from advisor.datasets._category_files import key_of, require_beside
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns

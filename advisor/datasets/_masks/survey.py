@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import ContentError, UsageError, listed
-from advisor.datasets._boxes.values import ONE_CLASS
+from advisor.datasets._boxes.entries import ONE_CLASS
 from advisor.datasets._checks.findings import Finding, list_left_out, more_columns, row_of, write_rows
 from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._images import describe_read_error, read_bytes

@@ -13,8 +13,7 @@ from advisor.compression import PHOTOGRAPHS_VERSION, CalibrationImages, Needs, R
 from advisor.core import FLOAT, AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets import InputSpec, sha256_of
 from advisor.engine._compress.question import CompressionQuestion
-from advisor.engine._compress.samples import ALIKE_DB, Samples, compare_on_samples
-from advisor.engine._compress.values import (
+from advisor.engine._compress.results import (
     ANY_TASK,
     Compression,
     DelegatedPart,
@@ -23,6 +22,7 @@ from advisor.engine._compress.values import (
     Speed,
     answer,
 )
+from advisor.engine._compress.samples import ALIKE_DB, Samples, compare_on_samples
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted

@@ -33,8 +33,8 @@ from advisor.core import (
     require_training,
 )
 from advisor.datasets import InputSpec, class_order, split_halves
+from advisor.engine._compress.results import Classifiers, Detectors, map_file_kinds
 from advisor.engine._compress.samples import SampleParts, read_samples
-from advisor.engine._compress.values import Classifiers, Detectors, map_file_kinds
 from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images

@@ -24,7 +24,7 @@ from advisor.core import (
     nearest,
     show_bytes,
 )
-from advisor.engine._compress.values import FileAgreement
+from advisor.engine._compress.results import FileAgreement
 from advisor.isolation import agent
 from advisor.store import open_file
 from advisor.tflite import Model, Tensor, dequantize, quantize

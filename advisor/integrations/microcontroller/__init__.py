@@ -1,7 +1,8 @@
 """Microcontrollers: the interpreter of TensorFlow Lite Micro (TFLM), a compiler for Ethos-U, the sources for firmware.
 
 A file runs in a child process, which finds its smallest arena and compares its outputs with LiteRT's: TFLM ends the
-process on some damaged files.
+process on some damaged files. The entry point ``advisor.interpreters`` names this module; what it must offer is
+declared in ``measurement/_microcontrollers.py``.
 """
 
 import os

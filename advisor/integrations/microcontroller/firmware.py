@@ -1,4 +1,8 @@
-"""Sources for the firmware of a microcontroller: the model as a C array, its arena, and its operators."""
+"""Sources for the firmware of a microcontroller: the model as a C array, its arena, and its operators.
+
+A part of a bundle: the entry point ``advisor.bundle_parts`` names this module, and ``BundlePart``
+(``exporting/_shipping.py``) says what it must offer.
+"""
 
 import re
 import tempfile

@@ -8,7 +8,7 @@ import pytest
 from advisor.compression import Diagnosis, recipe
 from advisor.compression._diagnosis.diagnose import compare_layers
 from advisor.compression._diagnosis.pairs import fit_factors, pair_operators, short_name
-from advisor.compression._diagnosis.values import explain_loss
+from advisor.compression._diagnosis.result import explain_loss
 from advisor.core import UsageError
 from advisor.tflite import Model, cut_postprocess, pack, read, unpack
 from tests.builders import must_fail, present

@@ -11,7 +11,7 @@ from advisor.compression._recipes import Sizes
 from advisor.core import Interval
 from advisor.engine import Compression, FileAgreement, RecipeResult, ask, compress
 from advisor.engine._compress.compress import _score_forms
-from advisor.engine._compress.values import Classifiers, DelegatedPart, Speed
+from advisor.engine._compress.results import Classifiers, DelegatedPart, Speed
 from advisor.isolation import ChildPool
 from advisor.reporting import print_compression
 from advisor.tflite import read_metadata

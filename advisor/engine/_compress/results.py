@@ -1,4 +1,4 @@
-"""What the files of each task answer, how answers compare with those of the float file, and the result as values."""
+"""The results of compressing a file: what the files of each task answer, and how far that is from the float file."""
 
 from __future__ import annotations
 
