@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from advisor.engine import _data_check as data_check
     from advisor.engine._compress.compress import compress, judge_float
     from advisor.engine._compress.question import ask
-    from advisor.engine._compress.results import ANY_TASK, Compression, FileAgreement, RecipeResult, notes_text
+    from advisor.engine._compress.results import Compression, FileAgreement, RecipeResult, notes_text
     from advisor.engine._data_check import (
         DataCheck,
         Drawing,
@@ -88,7 +88,6 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "ANY_TASK",
     "KEPT_SHARE",
     "PROBABILITIES",
     "STARTING",

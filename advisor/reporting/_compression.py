@@ -9,7 +9,7 @@ from rich.console import Console
 
 from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.core import plural
-from advisor.engine import ANY_TASK, Compression, RecipeResult, notes_text
+from advisor.engine import Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
 from advisor.reporting._pages import render
@@ -190,7 +190,7 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
             if form.agreement:
                 scored.append((form.agreement.share.value, form.path))
         # The file that differs most from float.
-        if scored and compression.task != ANY_TASK:
+        if scored and compression.metric:
             _, worst = min(scored, key=lambda pair: pair[0])
             yield next_command(f"advisor profile {worst} --against {compression.model}")
 

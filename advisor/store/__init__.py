@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     )
     from advisor.store._jsonfile import (
         MAX_BYTES,
-        NUMBERS,
         ColumnType,
         build_frame,
         parse_json,
@@ -66,7 +65,6 @@ else:
 __all__ = [
     "CHANGED",
     "MAX_BYTES",
-    "NUMBERS",
     "OLD",
     "ROWS",
     "SEAL",

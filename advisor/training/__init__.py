@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
     from advisor.training._finetune.network import convert_to_flatbuffer
-    from advisor.training._flatgraph import Change, Graph, read_graph
+    from advisor.training._flatgraph import Change, Graph
     from advisor.training._flatgraph.retraining import (
         Masked,
         Rounded,
         Schedule,
         Shared,
-        TrainingSummary,
         Weight,
         refit_kernels,
         round_activation,
@@ -74,7 +73,6 @@ __all__ = [
     "Suspect",
     "TrainableHead",
     "TrainingStart",
-    "TrainingSummary",
     "TrainingTime",
     "Trials",
     "TuningImages",
@@ -96,7 +94,6 @@ __all__ = [
     "list_outputs",
     "match_logits",
     "objects_of",
-    "read_graph",
     "refit_head",
     "refit_kernels",
     "round_activation",

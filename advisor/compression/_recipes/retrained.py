@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +23,7 @@ from advisor.compression._quantization.quantizer import (
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.tflite import count, read
-from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit_kernels, round_activation
-
-if TYPE_CHECKING:
-    from advisor.training import TrainingSummary
-
+from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, refit_kernels, round_activation
 
 MOST_MACS = 5e12
 """Multiply-accumulates of the training images in one run of the float model: about ten minutes, as 203 steps of
@@ -51,15 +47,20 @@ class Retrained(Recipe):
         An operator that cannot be trained here is an UnsupportedRecipe; training that diverges is a StageError.
         """
         trained, summary = self._learn(model, inputs)
-        return Compressed(trained, {"learning": asdict(summary), **self._notes(trained)})
+        return Compressed(trained, {"learning": summary, **self._notes(trained)})
 
-    def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
-        """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
+    def _learn(
+        self, model: bytes, inputs: RecipeInputs, change: Change | None = None
+    ) -> tuple[bytes, Mapping[str, Any]]:
+        """Train the kernels and the biases on the training part; ``change`` applies to the activations.
+
+        Return the file, and the course of the training as notes.
+        """
         from advisor.training import Schedule, train_weights
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
-        graph = read_graph(model)
+        graph = Graph.read(model)
         weights = {index: Weight(graph.constants[index]) for index in graph.biases}
         # A recipe may let a bias start from another value.
         weights |= self._weights(graph, images)
@@ -69,7 +70,7 @@ class Retrained(Recipe):
         schedule = replace(schedule, most_steps=most_steps)
         summary = train_weights(graph, weights, images.paths, images.spec, schedule, change)
         values = {index: np.asarray(weight.value(), np.float32) for index, weight in weights.items()}
-        return graph.with_weights(values), summary
+        return graph.with_weights(values), asdict(summary)
 
     @abstractmethod
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
@@ -107,7 +108,7 @@ class Pruned(Retrained):
         return {**kernels, **refitted_biases}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
-        graph = read_graph(trained)
+        graph = Graph.read(trained)
         kernels = [graph.constants[index] for index in graph.kernels]
         zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
         return {"zero_share": round(zeros / sum(kernel.size for kernel in kernels), 4)}
@@ -161,7 +162,7 @@ class QuantizationAware(Retrained):
 
         trained, summary = self._learn(model, inputs, as_integers)
         on_grid = correct_model(trained, BYTES, observation, shifted=False)
-        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": asdict(summary)})
+        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": summary})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         return {index: Rounded(graph.constants[index], name) for index, name in graph.kernels.items()}

@@ -52,6 +52,28 @@ class Graph:
     outputs: tuple[int, ...]  # tensor indices of its outputs
     tables: schema.ModelT  # the file's tables, to write it again
 
+    @classmethod
+    def read(cls, data: bytes) -> Graph:
+        """Return the graph of a float ``.tflite``.
+
+        Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be trained.
+        """
+        model = read(data)
+        tables = unpack(data)
+        nodes = []
+        for operator, table in zip(model.operators, tables.subgraphs[0].operators, strict=True):
+            if operator.name not in SUPPORTED or len(operator.outputs) != 1:
+                raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
+            inputs = tuple(index for index in operator.inputs if index >= 0)
+            nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
+        graph = model.subgraphs[0]
+        kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
+        constants = {}
+        for index, tensor in enumerate(model.tensors):
+            if tensor.is_constant and tensor.dtype in kinds:
+                constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
+        return cls(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
+
     @property
     def kernels(self) -> Mapping[int, str]:
         """The operator's name of each float kernel, by tensor index."""
@@ -138,28 +160,6 @@ class Graph:
             self.tables.subgraphs[0].tensors[index].buffer = add_buffer(self.tables, content)
         drop_unused_buffers(self.tables)
         return pack(self.tables)
-
-
-def read_graph(data: bytes) -> Graph:
-    """Return the graph of a float ``.tflite``.
-
-    Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be trained.
-    """
-    model = read(data)
-    tables = unpack(data)
-    nodes = []
-    for operator, table in zip(model.operators, tables.subgraphs[0].operators, strict=True):
-        if operator.name not in SUPPORTED or len(operator.outputs) != 1:
-            raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
-        inputs = tuple(index for index in operator.inputs if index >= 0)
-        nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
-    graph = model.subgraphs[0]
-    kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
-    constants = {}
-    for index, tensor in enumerate(model.tensors):
-        if tensor.is_constant and tensor.dtype in kinds:
-            constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
-    return Graph(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
 
 
 def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Tensor:

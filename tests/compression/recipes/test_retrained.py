@@ -12,7 +12,7 @@ from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.measurement import predict
 from advisor.tflite import read
-from advisor.training import read_graph
+from advisor.training import Graph
 from tests.builders import must_fail
 from tests.measurement.small_models import two_levels
 
@@ -77,7 +77,7 @@ def test_pruned_weights_are_zero_and_small_and_others_learn(float_model: bytes, 
 
 
 def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
-    graph = read_graph(two_levels(VIEW.size))
+    graph = Graph.read(two_levels(VIEW.size))
     assert _find_inner(graph) == [graph.nodes[1].inputs[1]]
 
 

@@ -4,7 +4,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import run
 from advisor.core import UnsupportedRecipe
-from advisor.training import read_graph
+from advisor.training import Graph
 from tests.builders import must_fail
 from tests.measurement.small_models import OPERATORS, Builder, classifier, two_levels
 
@@ -80,13 +80,13 @@ def _of_maps() -> bytes:
 @pytest.mark.parametrize("make", [lambda: classifier(SIDE), _branching, _shuffled, _of_maps])
 def test_it_answers_as_the_runtime_does(make: object) -> None:
     data = make()  # type: ignore[operator]
-    graph = read_graph(data)
+    graph = Graph.read(data)
     images = np.random.default_rng(0).uniform(-1, 1, (5, SIDE, SIDE, 3)).astype(np.float32)
     np.testing.assert_allclose(graph.run(images, {})[graph.outputs[0]].numpy(), _answers(data, images), atol=1e-5)
 
 
 def test_kernels_biases_and_the_head_are_found() -> None:
-    graph = read_graph(classifier(SIDE))
+    graph = Graph.read(classifier(SIDE))
     assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
     assert len(graph.biases) == 4
     assert graph.nodes[-2].output == graph.logits
@@ -94,17 +94,17 @@ def test_kernels_biases_and_the_head_are_found() -> None:
 
 
 def test_outputs_of_maps_have_no_probabilities_and_a_last_layer_each() -> None:
-    graph = read_graph(_of_maps())
+    graph = Graph.read(_of_maps())
     assert graph.logits is None
     assert len(graph.outputs) == len(graph.features) == 2
 
 
 def test_weights_written_back_are_those_of_the_file() -> None:
     data = classifier(SIDE)
-    graph = read_graph(data)
+    graph = Graph.read(data)
     index = next(iter(graph.kernels))
     doubled = 2 * graph.constants[index]
-    changed = read_graph(graph.with_weights({index: doubled}))
+    changed = Graph.read(graph.with_weights({index: doubled}))
     np.testing.assert_array_equal(changed.constants[index], doubled)
     others = set(graph.constants) - {index}
     assert all(np.array_equal(changed.constants[at], graph.constants[at]) for at in others)
@@ -115,11 +115,11 @@ def test_an_operator_that_cannot_be_trained_is_named() -> None:
     image = build.input(SIDE)
     floor = build.operator(OPERATORS.FLOOR, [build.convolution(image, 4)], (1, SIDE, SIDE, 4))
     data = build.finish({"image": image}, {"probabilities": build.head(build.mean(floor), 3)})
-    must_fail(UnsupportedRecipe, "FLOOR", read_graph, data)
+    must_fail(UnsupportedRecipe, "FLOOR", Graph.read, data)
 
 
 def test_the_layers_next_to_image_and_answer_are_found_through_what_has_no_weights() -> None:
-    graph = read_graph(two_levels(SIDE))
+    graph = Graph.read(two_levels(SIDE))
     assert [step.name for step in graph.first] == ["CONV_2D"]
     assert [step.name for step in graph.last] == ["FULLY_CONNECTED", "FULLY_CONNECTED"]
     assert [step.inputs[0] for step in graph.last] == list(graph.features)

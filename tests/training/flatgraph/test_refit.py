@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from advisor.training import Graph, Masked, Rounded, Shared, Weight, read_graph, refit_kernels, round_activation
+from advisor.training import Graph, Masked, Rounded, Shared, Weight, refit_kernels, round_activation
 from advisor.training._flatgraph.retraining import DEPTHWISE, Refitted
 from tests.measurement.small_models import Builder
 
@@ -21,7 +21,7 @@ def graph() -> Graph:
     build = Builder()
     image = build.input(SIDE)
     last = build.convolution(build.convolution(build.convolution(image, 24, 3, 2), 32, 3), 40)
-    return read_graph(build.finish({"image": image}, {"probabilities": build.head(build.mean(last), 4)}))
+    return Graph.read(build.finish({"image": image}, {"probabilities": build.head(build.mean(last), 4)}))
 
 
 def _features(graph: Graph, found: dict[int, Refitted], fitted: bool) -> np.ndarray:
