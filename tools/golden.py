@@ -126,7 +126,7 @@ def run_search(root: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     return {
         "stages": keys,
         "cache keys": sorted(stable_keys(root / "cache")),
-        "evaluations": [without_measured(row) for row in rows],
+        "evaluations": [without_measured(row) for row in sorted(rows, key=lambda row: row["key"])],
         "pick": (answer.get("pick") or {}).get("configuration"),
         "bundle": {name: hash_text(stable_text(path)) for name, path in files if not name.startswith("SHA256")},
     }

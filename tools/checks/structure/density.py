@@ -38,6 +38,7 @@ def measure_density(modules: Sequence[Module]) -> dict[str, Figure]:
         **_measure_names(modules),
         "constants behind the first function or class": Figure.count(_list_all(modules, _list_late_constants)),
         "attributes assigned in one tuple": Figure.count(_list_all(modules, _list_joint_attributes)),
+        "expressions that do several things": Figure.count(_list_all(modules, _list_packed)),
         "fmt: skip": Figure.count(_list_all(modules, _list_skips)),
         "lines of the longest function": Figure(max(lengths.values())),
         f"functions of more than {LONGEST_FUNCTION} lines": Figure.count(
@@ -114,6 +115,31 @@ def _list_assigned_names(node: ast.stmt) -> list[str]:
         targets = [node.target]
     elements = [element for target in targets for element in getattr(target, "elts", [target])]
     return [element.id for element in elements if isinstance(element, ast.Name)]
+
+
+def _list_packed(module: Module) -> Iterator[str]:
+    """Yield the comprehensions with two loops or two conditions, chained conditionals, and values named in a call."""
+    named_in_tests = set[ast.AST]()
+    for node in module.nodes:
+        if isinstance(node, ast.If | ast.While):
+            named_in_tests.update(part for part in ast.walk(node.test) if isinstance(part, ast.NamedExpr))
+    for node in module.nodes:
+        if isinstance(node, COMPREHENSIONS) and _is_packed(node):
+            yield module.place(node.lineno)
+        if isinstance(node, ast.IfExp) and _has_inside(node, (ast.IfExp,)):
+            yield module.place(node.lineno)
+        if isinstance(node, ast.NamedExpr) and node not in named_in_tests:
+            yield module.place(node.lineno)
+
+
+def _is_packed(comprehension: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> bool:
+    first, *others = comprehension.generators
+    has_two_conditions = len(first.ifs) > 1 or any(isinstance(test, ast.BoolOp) for test in first.ifs)
+    return bool(others) or has_two_conditions or _has_inside(comprehension, COMPREHENSIONS)
+
+
+def _has_inside(outer: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
+    return any(isinstance(node, kinds) for node in ast.walk(outer) if node is not outer)
 
 
 def _list_joint_attributes(module: Module) -> Iterator[str]:
