@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.reporting import Runs, RunState
+from advisor.reporting import Runs
 from advisor.store import RunFolder
 from benchmarks.changed_runs import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
 from tests.makers.commands import Advisor, ended, refused
@@ -125,7 +125,7 @@ def test_the_list_of_runs_shows_no_pick_of_an_answer_that_was_changed(advisor: A
     assert [row.model for row in Runs(run.parent).rows()] == ["best int8"]
     file = run / "recommendation.json"
     file.write_text(file.read_text().replace('"value": 92', '"value": 99'))
-    assert [(row.model, row.state) for row in Runs(run.parent).rows()] == [("", RunState.DAMAGED)]
+    assert [(row.model, row.state) for row in Runs(run.parent).rows()] == [("", "damaged")]
 
 
 def test_a_run_without_hashes_opens_with_a_line(advisor: Advisor, run: Path) -> None:

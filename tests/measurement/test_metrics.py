@@ -17,11 +17,11 @@ from advisor.measurement import (
     Detector,
     least_cpu_ms,
     measure,
-    of_other_images,
     predict,
     predict_arrays,
     predict_pixels,
 )
+from advisor.measurement._accuracy import of_other_images
 from advisor.measurement._metrics import Judged, map_scores, scores
 from advisor.measurement._processes import existing_model
 from tests.builders import must_fail, present
