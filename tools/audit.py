@@ -29,12 +29,12 @@ def main(arguments: list[str], pinned: Path = PINNED) -> int:
             return 0
         print(f"audit: pip-audit failed: {reason}", file=sys.stderr)
         return 1
-    found = [(each, known) for each in dependencies for known in each.get("vulns", ())]
-    for each, known in found:
+    vulnerabilities = [(dependency, known) for dependency in dependencies for known in dependency.get("vulns", ())]
+    for dependency, known in vulnerabilities:
         fixed = f"fixed in {', '.join(known['fix_versions'])}" if known["fix_versions"] else "no fix yet"
-        print(f"{each['name']} {each['version']}: {known['id']} ({fixed})", file=sys.stderr)
-    print(f"audit: {len(dependencies)} dependencies, known vulnerabilities: {len(found)}")
-    return int(bool(found))
+        print(f"{dependency['name']} {dependency['version']}: {known['id']} ({fixed})", file=sys.stderr)
+    print(f"audit: {len(dependencies)} dependencies, known vulnerabilities: {len(vulnerabilities)}")
+    return int(bool(vulnerabilities))
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ async def converse(folder: Path) -> None:
             more = [f"... {len(said) - SHOWN} more"] if len(said) > SHOWN else []
             # An answer without its entries is an error, which a reader must see.
             shown = entries if set(entries) <= answer.keys() else ()
-            told = [f"< {name}: {answer[name]}" for name in shown or ("error",)]
-            for line in (*(f"  progress: {text}" for text in (*said[:SHOWN], *more)), *told):
+            answers = [f"< {name}: {answer[name]}" for name in shown or ("error",)]
+            for line in (*(f"  progress: {text}" for text in (*said[:SHOWN], *more)), *answers):
                 print(fill(line.replace(str(folder), "models"), WIDTH, subsequent_indent="    "))
             print()
 

@@ -20,28 +20,28 @@ SOURCES = PROJECT.parent / "shared" / "data" / "measurements"
 
 def problems() -> Iterator[str]:
     """Yield one line for each file that its generator would write otherwise, with the command that renews it."""
-    kept = json.loads((RESULTS / "latency_prediction.json").read_text(encoding="utf-8"))
-    yield from _other_measurements(kept)
-    if _prediction_page(kept) != (RESULTS / "latency_prediction.md").read_text(encoding="utf-8"):
+    results = json.loads((RESULTS / "latency_prediction.json").read_text(encoding="utf-8"))
+    yield from _other_measurements(results)
+    if _prediction_page(results) != (RESULTS / "latency_prediction.md").read_text(encoding="utf-8"):
         yield _stale(RESULTS / "latency_prediction.md", "make bench ARGS=latency_prediction")
     yield from _other_profiles()
     yield from _unmade_schemas()
 
 
-def _other_measurements(kept: Any) -> Iterator[str]:
+def _other_measurements(results: Any) -> Iterator[str]:
     measurements = build_table(load_profiles().values(), load_features()).fingerprint()
-    if kept["data"] != measurements:
+    if results["data"] != measurements:
         yield _stale(RESULTS / "latency_prediction.json", "make bench ARGS=latency_prediction")
     calibration = PROFILES / "prediction_calibration.json"
     if json.loads(calibration.read_text(encoding="utf-8"))["data_hash"] != measurements:
         yield _stale(calibration, "make bench ARGS=latency_prediction")
 
 
-def _prediction_page(kept: Any) -> str:
+def _prediction_page(results: Any) -> str:
     from benchmarks.latency_prediction import PARTS
     from benchmarks.latency_protocols.page import markdown
 
-    return markdown([row for part in PARTS for row in kept[part].get("rows", ())], kept)
+    return markdown([row for part in PARTS for row in results[part].get("rows", ())], results)
 
 
 def _other_profiles() -> Iterator[str]:

@@ -31,7 +31,7 @@ def problems_of(profiles: Iterable[DeviceProfile], known: dict[str, int]) -> Ite
         for row in profile.measurements:
             yield from (f"{profile.name}.csv: {row.target} {row.model}: {fault}" for fault in _faults(row, known))
             placed.append(Placed(profile.name, targets[row.target].accelerator, targets[row.target].runtime, row))
-    for bad in sorted(f"{each.device}.csv: {each.figure.target} {each.figure.model}" for each in unexplained(placed)):
+    for bad in sorted(f"{row.device}.csv: {row.figure.target} {row.figure.model}" for row in unexplained(placed)):
         yield f"{bad}: differs from the other devices; explain it, or flag it as unexplained"
     for model, factor in sorted(slower_releases(placed).items()):
         yield f"{model}: {factor:.1f} times slower in the later release of AI Hub; check its input side in both"

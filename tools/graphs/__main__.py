@@ -68,9 +68,9 @@ def make(file: Path) -> None:
     for image, wanted in zip(images, answers[0], strict=True):
         shares = np.exp(wanted - wanted.max())
         shares = shares / shares.sum()
-        found = run(filled, image[None])[PROBABILITIES].reshape(-1)
-        differences.append(float(np.abs(found - shares).max() / shares.max()))
-        agree += int(found.argmax() == shares.argmax())
+        actual = run(filled, image[None])[PROBABILITIES].reshape(-1)
+        differences.append(float(np.abs(actual - shares).max() / shares.max()))
+        agree += int(actual.argmax() == shares.argmax())
     target = GRAPHS / f"{file.stem}.graph"
     if max(differences) > MOST:
         raise ValueError(f"its answers differ by {max(differences):.2g}")
@@ -199,8 +199,10 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
     kernel, bias, gone = list[Term](), list[Term](), [both, heads[1], half]
     source = heads[0].inputs[0]
     for head in heads:
-        (weights,), (own,) = (finder.terms(values_of(model, graph.tensors[place])) or () for place in head.inputs[1:3])
-        bias.append({**own, "times": [[0.5, 0]]})
+        (weights,), (bias_term,) = (
+            finder.terms(values_of(model, graph.tensors[place])) or () for place in head.inputs[1:3]
+        )
+        bias.append({**bias_term, "times": [[0.5, 0]]})
         shift = made[int(head.inputs[0])]
         if _kind(model, shift) != "ADD":
             kernel.append({**weights, "times": [[0.5, 0]]})
@@ -216,7 +218,7 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
     for place, terms in ((first.inputs[1], kernel), (first.inputs[2], bias)):
         value = finder.sum_of(terms)
         model.buffers[graph.tensors[place].buffer].data = np.frombuffer(value.tobytes(), np.uint8)
-    graph.operators = [operator for operator in graph.operators if all(operator is not each for each in gone)]
+    graph.operators = [operator for operator in graph.operators if all(operator is not other for other in gone)]
     return pack(model)
 
 
@@ -370,21 +372,21 @@ class Finder:
         if np.allclose(wanted, wanted[0], **CLOSE):
             yield [[self._factor(wanted[0]), axis]]
         alike = list(self._of_size(wanted.size))
-        for name, each in alike:
-            left = wanted / each
+        for name, vector in alike:
+            left = wanted / vector
             if np.allclose(left, left[0], **CLOSE):
                 alone = np.isclose(left[0], 1.0, **CLOSE)
                 yield [[name, axis]] if alone else [[name, axis], [self._factor(left[0]), axis]]
-        for name, each in alike:
+        for name, vector in alike:
             for other, more in alike:
-                if np.allclose(each * more, wanted, **CLOSE):
+                if np.allclose(vector * more, wanted, **CLOSE):
                     yield [[name, axis], [other, axis]]
 
     def _shifts(self, value: Array) -> Iterator[Term]:
         """Yield what a BatchNorm adds, after a bias, or multiplies by; or a bias with factors."""
         flat = value.reshape(-1)
         norms = [norm for norm, scale in self._scales.items() if scale.size == flat.size]
-        biases = [name for name, each in self._vectors.items() if each.size == flat.size]
+        biases = [name for name, vector in self._vectors.items() if vector.size == flat.size]
         for norm in norms:
             if np.allclose(self._scales[norm], flat, **CLOSE):
                 yield {"scale": norm}
@@ -413,14 +415,14 @@ class Finder:
     def _through(self, value: Array) -> Iterator[list[Term]]:
         """Yield a bias and what a linear layer makes of an offset before it."""
         flat = value.reshape(-1)
-        plain = [self._plain(name) for name, each in self._vectors.items() if each.size == flat.size]
+        plain = [self._plain(name) for name, vector in self._vectors.items() if vector.size == flat.size]
         norms = [{"shift": norm} for norm, scale in self._scales.items() if scale.size == flat.size]
         pairs = [
             {"matrix": matrix, "by": vector}
             for matrix, tensor in self._tensors.items()
             if tensor.ndim > 1 and len(tensor) == flat.size
             for vector, size in (
-                *((name, each.size) for name, each in self._vectors.items() if not name.endswith("weight")),
+                *((name, vector.size) for name, vector in self._vectors.items() if not name.endswith("weight")),
                 *((norm, scale.size) for norm, scale in self._scales.items()),
             )
             if size in (1, tensor.size // len(tensor))

@@ -44,8 +44,8 @@ class Branches:
             fused = self._fused[name]
             path = self._path(name)
             make = self._kernels if fused.ndim == 4 else self._biases
-            found = (_solved(fused, self._graph, self._tensors, terms) for terms in make(path, fused.shape))
-            self._known[name] = next((terms for terms in found if terms), [])
+            solutions = (_solved(fused, self._graph, self._tensors, terms) for terms in make(path, fused.shape))
+            self._known[name] = next((terms for terms in solutions if terms), [])
         return self._known[name]
 
     def _path(self, name: str) -> str:
@@ -67,9 +67,11 @@ class Branches:
         ]
         norms = self._norms(path, size)
         yield []
-        yield from ([each] for each in (*norms, *scales))
+        yield from ([factor] for factor in (*norms, *scales))
         if together > 1:
-            yield from ([each, other] for place, each in enumerate(norms) for other in (*norms[place + 1 :], *scales))
+            yield from (
+                [factor, other] for place, factor in enumerate(norms) for other in (*norms[place + 1 :], *scales)
+            )
 
     def _kernels(self, path: str, shape: Sequence[int]) -> Iterator[list[Term]]:
         *channels, height, width = shape
@@ -79,7 +81,7 @@ class Branches:
             if name.startswith(path) and value.ndim == 4 and [*value.shape[:2]] == channels and value.shape[2] <= height
         ]
         for together in (1, 2):
-            factors = [[[name, 0] for name in each] for each in self._factors(path, shape[0], together)]
+            factors = [[[name, 0] for name in names] for names in self._factors(path, shape[0], together)]
             yield [
                 {**term, "axes": [0, 1, 2, 3], "times": times}
                 for term, times in product([*kernels, {"identity": [*shape]}], factors)
@@ -94,11 +96,11 @@ class Branches:
             if name.startswith(path) and name.endswith("bias") and value.size == size
             and name.removesuffix(".bias") not in norms
         ]  # fmt: skip
-        each: list[Term] = [*({"from": name, "axes": [0]} for name in biases), *({"shift": norm} for norm in norms)]
-        yield each
+        sources: list[Term] = [*({"from": name, "axes": [0]} for name in biases), *({"shift": norm} for norm in norms)]
+        yield sources
         yield [
             {**term, "times": [[factor, 0] for factor in times]}
-            for term, times in product(each, self._factors(path, size, 1))
+            for term, times in product(sources, self._factors(path, size, 1))
         ]
 
 
@@ -111,13 +113,12 @@ def _solved(wanted: Array, graph: GraphFile, tensors: Mapping[str, Array], terms
     rows = np.union1d(rows, more)
     table = np.stack([value[rows] for value in values], axis=1)
     factors = np.linalg.lstsq(table, flat[rows], rcond=None)[0].round(2)
-    found = [(term, value, factor) for term, value, factor in zip(terms, values, factors, strict=True) if factor]
-    total = sum((value * factor for _, value, factor in found), np.zeros(flat.size))
+    used = [(term, value, factor) for term, value, factor in zip(terms, values, factors, strict=True) if factor]
+    total = sum((value * factor for _, value, factor in used), np.zeros(flat.size))
     if not np.allclose(total, flat, rtol=1e-4, atol=1e-5 * np.abs(flat).max()):
         return []
     return [
-        {**term, "times": [*term.get("times", ()), *([[factor, 0]] if factor != 1 else ())]}
-        for term, _, factor in found
+        {**term, "times": [*term.get("times", ()), *([[factor, 0]] if factor != 1 else ())]} for term, _, factor in used
     ]
 
 

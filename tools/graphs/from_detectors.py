@@ -169,10 +169,12 @@ def shapes_of(detector: Detector) -> list[dict[str, Any]]:
     levels = []
     start = 0
     places = sum(rows * columns for rows, columns in detector.cells)
-    each = len(detector.anchors) // places
+    anchors_of_place = len(detector.anchors) // places
     for rows, columns in detector.cells:
-        table = detector.anchors[start : start + rows * columns * each].reshape(rows, columns, each, 4)
-        start += rows * columns * each
+        table = detector.anchors[start : start + rows * columns * anchors_of_place].reshape(
+            rows, columns, anchors_of_place, 4
+        )
+        start += rows * columns * anchors_of_place
         y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
         middle = np.stack([y, x], axis=-1)[:, :, None]
         far = max(abs(table[..., :2] - middle).max(), abs(table[..., 2:] - table[0, 0, :, 2:]).max())

@@ -88,10 +88,10 @@ def note(card: Card, target: Path, difference: float) -> None:
     entry = "    graph:\n" + "".join(f"      {key}: {value}\n" for key, value in values.items())
     for path in GRAPHS.parent.glob("*.yaml"):
         text = path.read_text(encoding="utf-8")
-        found = re.search(ENTRY.format(name=re.escape(card.name)), text)
-        if found:
-            rest = text[found.end() + len(found["graph"] or "") :]
-            path.write_text(text[: found.end()] + entry + rest, encoding="utf-8")
+        entry_before = re.search(ENTRY.format(name=re.escape(card.name)), text)
+        if entry_before:
+            rest = text[entry_before.end() + len(entry_before["graph"] or "") :]
+            path.write_text(text[: entry_before.end()] + entry + rest, encoding="utf-8")
 
 
 def settle(model: keras.Model, layers: tuple[LayerSpec, ...], seed: int) -> dict[str, Array]:
@@ -130,9 +130,9 @@ def constants_difference(one: bytes, other: bytes) -> float:
     worst = 0.0
     for tensors in zip(*(model.subgraphs[0].tensors for model in models), strict=True):
         if tensors[0].type == TensorType.FLOAT32 and has_values(models[0], tensors[0]):
-            found, expected = (values_of(model, tensor) for model, tensor in zip(models, tensors, strict=True))
+            actual, expected = (values_of(model, tensor) for model, tensor in zip(models, tensors, strict=True))
             largest = np.abs(expected).max()
-            worst = max(worst, float(np.abs(found - expected).max() / largest) if largest else 0.0)
+            worst = max(worst, float(np.abs(actual - expected).max() / largest) if largest else 0.0)
     return worst
 
 
@@ -146,9 +146,9 @@ def largest_difference(one: Answers, other: Answers, images: Array) -> float:
     """Return the largest difference of an output for an image, as a share of its largest value."""
     worst = 0.0
     for image in images:
-        found, expected = one(image), other(image)
+        actual, expected = one(image), other(image)
         for name in OUTPUTS:
-            share = np.abs(expected[name] - found[name]).max() / np.abs(expected[name]).max()
+            share = np.abs(expected[name] - actual[name]).max() / np.abs(expected[name]).max()
             worst = max(worst, float(share))
     return worst
 

@@ -89,7 +89,9 @@ def write(folder: Path, name: str) -> None:
     fused = {key: value.numpy().copy() for key, value in model.state_dict().items() if key not in sets[0]}
     given = litert_torch.to_channel_last_io(model, args=[0]).eval()
     litert_torch.convert(given, (torch.from_numpy(images[:1]),)).export(str(folder / f"{name}.tflite"))
-    arrays = {f"{number}/{key}": value for number, each in enumerate(sets) for key, value in each.items()}
+    arrays = {
+        f"{number}/{key}": value for number, arrays_of_set in enumerate(sets) for key, value in arrays_of_set.items()
+    }
     arrays |= {f"fused/{key}": value for key, value in fused.items()}
     with (folder / f"{name}.npz").open("wb") as file:
         np.savez(file, **arrays, images=images, answers=answers, about=np.array(json.dumps(about)))

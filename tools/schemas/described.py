@@ -61,9 +61,9 @@ def schema_of(
 
         def model_schema(self, schema: Any) -> dict[str, Any]:
             kind, made = schema["cls"], super().model_schema(schema)
-            told = {**_parsed(values.get(kind, kind))[1], **_parsed(kind)[1]}
+            descriptions = {**_parsed(values.get(kind, kind))[1], **_parsed(kind)[1]}
             for name, entry in made["properties"].items():
-                entry["description"] = _plain(_required(told.get(name) or entry.get("description"), kind, name))
+                entry["description"] = _plain(_required(descriptions.get(name) or entry.get("description"), kind, name))
             return made | {"description": _plain(_parsed(kind)[0])}
 
         def call_schema(self, schema: Any) -> dict[str, Any]:  # a named tuple
@@ -107,7 +107,7 @@ def _value(kind: Any, path: str) -> tuple[Any, str]:
         value, text = types_of(kind)[name], _parsed(kind)[1].get(name, "")
     if rest:
         arguments = get_args(value)
-        inner = next(each for each in (*arguments, value) if is_dataclass(each))
+        inner = next(argument for argument in (*arguments, value) if is_dataclass(argument))
         value, below = _value(inner, rest)
         if Ellipsis in arguments:
             value = GenericAlias(tuple, (value, ...))
@@ -125,21 +125,21 @@ def _parsed(of: Any) -> tuple[str, Mapping[str, str]]:
     named = [section.value for section in sections if section.kind is griffe.DocstringSectionKind.attributes]
     first = texts[0].partition("\n\n")[0] if texts else ""
     commented = field_comments(inspect.getsource(of)) if isinstance(of, type) else {}
-    return first, {each.name: each.description for each in (named[0] if named else ())} | commented
+    return first, {attribute.name: attribute.description for attribute in (named[0] if named else ())} | commented
 
 
 def field_comments(source: str) -> dict[str, str]:
     """Return the comments ``#:`` of the fields of a class: in the lines above a field, or behind it."""
-    found, texts = dict[str, str](), list[str]()
+    comments, texts = dict[str, str](), list[str]()
     for line in source.splitlines():
         code, _, text = line.partition("#: ")
         texts += [text] if text else []
         if code.strip():
             field = re.match(r" +(\w+): ", code)
             said = " ".join(texts)
-            found |= {field[1]: said if said.endswith(".") else f"{said}."} if field and texts else {}
+            comments |= {field[1]: said if said.endswith(".") else f"{said}."} if field and texts else {}
             texts = []
-    return found
+    return comments
 
 
 def _plain(text: str) -> str:

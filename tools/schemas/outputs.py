@@ -40,10 +40,10 @@ def _facts(kind: Any, path: str = "") -> dict[str, str]:
 
 def _details() -> dict[str, str]:
     """Return the entries of ``details``; each may be missing."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for name, entry in DETAILS.items():
-        found |= {f"{entry}?": name} if entry else _facts(merged_facts()[name], f"{name}.")
-    return found | {"latency_quantiles?": "latency_distribution.milliseconds"}
+        entries |= {f"{entry}?": name} if entry else _facts(merged_facts()[name], f"{name}.")
+    return entries | {"latency_quantiles?": "latency_distribution.milliseconds"}
 
 
 def _named(*names: str) -> dict[str, str]:

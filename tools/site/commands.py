@@ -16,8 +16,8 @@ def page() -> str:
     lines = ["# Commands", "", f"{root.help}", "", f"{root.epilog}", ""]
     for name, command in root.commands.items():
         lines += _command(f"advisor {name}", command)
-        for inner, each in getattr(command, "commands", {}).items():
-            lines += _command(f"advisor {name} {inner}", each)
+        for inner, inner_command in getattr(command, "commands", {}).items():
+            lines += _command(f"advisor {name} {inner}", inner_command)
     return "\n".join(lines) + "\n"
 
 
@@ -28,17 +28,17 @@ def _command(name: str, command: Any) -> Iterator[str]:
     for paragraph in _plain(command.help).split("\n\n"):
         text = " ".join(paragraph.split())
         yield from (f"`{text}`" if text.startswith("advisor ") else _example(text), "")
-    parts = [each for each in command.get_params(context) if each.name not in ("help", "help_all")]
+    parts = [parameter for parameter in command.get_params(context) if parameter.name not in ("help", "help_all")]
     if not isinstance(command, GroupedCommand):
         yield from _table(parts, context)
         return
     for panel in GROUPS:
-        named = [each for each in parts if (getattr(each, "rich_help_panel", None) or OUTPUT) == panel]
+        named = [parameter for parameter in parts if (getattr(parameter, "rich_help_panel", None) or OUTPUT) == panel]
         yield from _table(named, context, f"**{panel}**")
 
 
 def _table(parts: list[Any], context: Any, *heading: str) -> Iterator[str]:
-    rows = [row for each in parts if (row := _row(each, context))]
+    rows = [row for parameter in parts if (row := _row(parameter, context))]
     if rows:
         yield from (*heading, "", "| option | meaning |", "| --- | --- |", *rows, "")
 
@@ -50,8 +50,8 @@ def _row(part: Any, context: Any) -> str:
 
 
 def _example(text: str) -> str:
-    head, found, command = text.partition("Example: ")
-    return f"{head}Example: `{command}`" if found else text
+    head, separator, command = text.partition("Example: ")
+    return f"{head}Example: `{command}`" if separator else text
 
 
 def _plain(text: str | None) -> str:

@@ -25,13 +25,15 @@ class Markdown(griffe.Extension):
     def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Rewrite the docstring of one object."""
         if obj.docstring:
-            if isinstance(obj, griffe.Function) and any("takes_options" in str(each.value) for each in obj.decorators):
+            if isinstance(obj, griffe.Function) and any(
+                "takes_options" in str(decorator.value) for decorator in obj.decorators
+            ):
                 _declare_options(obj, obj.docstring)
             if isinstance(obj, griffe.Class) and (known := field_comments(obj.source)):
                 lines = "".join(f"\n    {name}: {text}" for name, text in known.items())
                 obj.docstring.value += f"\n\nAttributes:{lines}"
             text = _ROLE.sub(r"``\1``", obj.docstring.value)
-            obj.docstring.value = _LITERAL.sub(lambda found: found[1] + found[2] + (":" if found[2] else ""), text)
+            obj.docstring.value = _LITERAL.sub(lambda match: match[1] + match[2] + (":" if match[2] else ""), text)
 
 
 def _declare_options(function: griffe.Function, docstring: griffe.Docstring) -> None:
@@ -40,11 +42,11 @@ def _declare_options(function: griffe.Function, docstring: griffe.Docstring) -> 
         *(
             griffe.Parameter(
                 name,
-                annotation=_shown(each.annotation),
-                kind=_KINDS[each.kind],
-                default="None" if each.default is None else repr(each.default),
+                annotation=_shown(parameter.annotation),
+                kind=_KINDS[parameter.kind],
+                default="None" if parameter.default is None else repr(parameter.default),
             )
-            for name, each in inspect.signature(declared).parameters.items()
+            for name, parameter in inspect.signature(declared).parameters.items()
         )
     )
     docstring.value = inspect.getdoc(declared) or ""

@@ -35,26 +35,26 @@ def mended(markdown: str, place: str, known: Callable[[str], bool]) -> str:
     """
     code: list[str] = []
 
-    def hide(found: re.Match[str]) -> str:
-        name = found[0].strip("`")
+    def hide(match: re.Match[str]) -> str:
+        name = match[0].strip("`")
         if name.endswith(".schema.json") and known(f"{SCHEMAS}/{name}"):
             return f"[{name}]({posixpath.relpath(f'docs/{SCHEMAS}/{name}', posixpath.dirname(source) or '.')})"
-        code.append(found[0])
+        code.append(match[0])
         return f"\0{len(code) - 1}\0"
 
-    def link(found: re.Match[str]) -> str:
-        target, _, anchor = found["target"].partition("#")
+    def link(match: re.Match[str]) -> str:
+        target, _, anchor = match["target"].partition("#")
         if not target or "://" in target or target.startswith("mailto:"):
-            return found[0]
+            return match[0]
         there = placed(posixpath.normpath(posixpath.join(posixpath.dirname(source), target)))
         if not known(there):
-            return found["text"][1:-1]
+            return match["text"][1:-1]
         new = posixpath.relpath(there, posixpath.dirname(place) or ".")
-        return f"{found['text']}({new}{'#' + anchor if anchor else ''})"
+        return f"{match['text']}({new}{'#' + anchor if anchor else ''})"
 
     source = _source(place)
     changed = _LINK.sub(link, _CODE.sub(hide, markdown))
-    return re.sub("\0(\\d+)\0", lambda found: code[int(found[1])], changed)
+    return re.sub("\0(\\d+)\0", lambda match: code[int(match[1])], changed)
 
 
 def _source(place: str) -> str:
