@@ -236,16 +236,16 @@ def choose_vectors(
     images: Crops,
     read: Callable[[list[Any]], NDArray[Any]],
     apart: Callable[[NDArray[Any], NDArray[Any]], float],
-    worth: Callable[[NDArray[Any]], float],
+    rank: Callable[[NDArray[Any]], float],
 ) -> tuple[float, list[tuple[int, NDArray[Any]]]]:
-    """Return a tolerance, and the places and answers of at most ``COUNT`` images, those that are ``worth`` most first.
+    """Return a tolerance, and places and answers of at most ``COUNT`` images, those with the highest ``rank`` first.
 
     ``read`` takes the outputs. The tolerance is the smallest one of which half contains the difference (``apart``)
     between two kernels in enough of :data:`LOOKED_AT` images.
     """
     runner, other = make_runners(model, images)
     answers = [read(runner(place)) for place in range(len(images))]
-    order = sorted(range(len(images)), key=lambda place: -worth(answers[place]))[:LOOKED_AT]
+    order = sorted(range(len(images)), key=lambda place: -rank(answers[place]))[:LOOKED_AT]
     differences = {place: apart(answers[place], read(other(place))) for place in order}
     for tolerance in TOLERANCES:
         # If even the largest tolerance leaves fewer images, the loop ends with them: few vectors are better than none.

@@ -112,7 +112,7 @@ def mean_recall(judged: Judged) -> Score:
     value = float(recall[there].mean())
     # The influence of an image: its class's recall changes by (right - recall) / size.
     shares = value + len(labels) / (there.sum() * sizes[labels]) * (right - recall[labels])
-    return Score(_of_share(value, shares, _worth(sizes[there])), shares)
+    return Score(_of_share(value, shares, _count_effective_images(sizes[there])), shares)
 
 
 def macro_f1(judged: Judged) -> Score:
@@ -132,7 +132,7 @@ def macro_f1(judged: Judged) -> Score:
     # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share true + share found).
     scale = np.where(there, len(labels) / np.maximum(sizes + table[:, 1], 1), 0.0) / there.sum()
     shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
-    return Score(_of_share(value, shares, _worth(sizes[there])), shares)
+    return Score(_of_share(value, shares, _count_effective_images(sizes[there])), shares)
 
 
 def mean_probability(judged: Judged) -> Score:
@@ -219,7 +219,7 @@ def _of_flags(right: NDArray[np.bool_]) -> Score:
     return Score(Interval.wilson(int(right.sum()), len(right)), right.astype(float))
 
 
-def _worth(sizes: Labels) -> float:
+def _count_effective_images(sizes: Labels) -> float:
     """Return how many images of equal weight are worth images of classes that weigh the same, by the classes' sizes.
 
     Source: L. Kish, "Survey Sampling" (1965): the squared sum of the weights over the sum of their squares.
@@ -227,16 +227,16 @@ def _worth(sizes: Labels) -> float:
     return float(len(sizes) ** 2 / (1 / sizes).sum())
 
 
-def _of_share(value: float, shares: Floats, worth: float) -> Interval:
+def _of_share(value: float, shares: Floats, effective_images: float) -> Interval:
     """Return Wilson's interval of a share that so many images of equal weight would have.
 
-    The number is the smaller one of ``worth`` and of what the spread of the shares tells.
+    The number is the smaller one of ``effective_images`` and of what the spread of the shares tells.
     """
     error = _standard_error(shares)
-    trials = worth
+    trials = effective_images
     if error > 0 and 0 < value < 1:
         # The variance of a share is p (1 - p) / n: solved for n, the number of images that the spread is worth.
-        trials = min(worth, value * (1 - value) / error**2)
+        trials = min(effective_images, value * (1 - value) / error**2)
     wilson_interval = Interval.wilson(min(trials, value * trials), trials)
     return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))
 

@@ -176,7 +176,7 @@ class Matrix:
         return np.array([file.accuracy_percent for file in self.files])
 
     @cached_property
-    def worths(self) -> Floats:
+    def net_points(self) -> Floats:
         """Points of accuracy of each file, less its size."""
         sizes = np.array([file.size_bytes / BYTES_A_POINT for file in self.files])
         return np.asarray(self.accuracies - sizes)
@@ -198,8 +198,8 @@ class Matrix:
 
     def values(self, scale: float = 1.0) -> Floats:
         """Return the points that each phone gets from each file, weighted by its share."""
-        worth = np.where(self.sure(scale) > 0, self.worths, HARDLY * self.chances(scale))
-        return np.asarray(self.shares[:, None] * worth)
+        points = np.where(self.sure(scale) > 0, self.net_points, HARDLY * self.chances(scale))
+        return np.asarray(self.shares[:, None] * points)
 
     def _map(self, figure_of: Callable[[Evaluation], float]) -> Floats:
         """Return a figure of each prediction, of shape (phones, files)."""
