@@ -11,7 +11,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.exporting import _bundle as bundle, _shipping as shipping, check
     from advisor.exporting._bundle import Bundle, list_choices
-    from advisor.exporting._documents import by_place, render_html, render_template
+    from advisor.exporting._documents import render_html, render_template
     from advisor.exporting._photograph import Answerer, PhotographAnswer, forms_of, predict
     from advisor.exporting._shipping import (
         COUNT,
@@ -52,7 +52,6 @@ __all__ = [
     "Shipping",
     "artefact_of",
     "bundle",
-    "by_place",
     "check",
     "choose_vectors",
     "draw_vector_images",

@@ -135,8 +135,8 @@ def render_code(shipping: Shipping, platform: str, model: ShippedModel, evaluati
         mean=repr(model.mean),
         std=repr(model.std),
         threshold=repr(model.threshold),
-        least_of=by_place(model, model.thresholds.by_class),
-        may_show=by_place(model, model.thresholds.recall),
+        least_of=model.by_place(model.thresholds.by_class),
+        may_show=model.by_place(model.thresholds.recall),
         near=CENTRE_DISTANCE,
         threads=target.threads,
         remark=_remark(evaluation, platform),
@@ -166,11 +166,6 @@ def render_edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple
         means=repr(list(mean)),
         stds=repr(list(std)),
     )
-
-
-def by_place(model: ShippedModel, scores: Mapping[str, float]) -> dict[int, float]:
-    """Return scores by the place of their label."""
-    return {place: scores[label] for place, label in enumerate(model.labels) if label in scores}
 
 
 def _remark(evaluation: Evaluation, platform: str) -> str:

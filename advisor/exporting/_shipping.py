@@ -70,6 +70,10 @@ class ShippedModel:
     thresholds: ShippedThresholds = field(default_factory=ShippedThresholds)
     types: frozenset[str] = frozenset()
 
+    def by_place(self, scores: Mapping[str, float]) -> dict[int, float]:
+        """Return scores by the place of their label."""
+        return {place: scores[label] for place, label in enumerate(self.labels) if label in scores}
+
     @property
     def threshold(self) -> float | None:
         """Score for the answers of all classes without an own one; None if all of them count."""

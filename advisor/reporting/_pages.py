@@ -154,13 +154,15 @@ def pack_text(content: str) -> Markup:
     return trust_content(base64.b64encode(gzip.compress(content.encode(), PACKING, mtime=0)).decode())
 
 
-def content_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy: only these scripts run, and nothing is loaded."""
-    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+def content_policy(scripts: Sequence[str], sources: Sequence[str] = (), directives: Sequence[str] = ()) -> str:
+    """Return a content security policy: only these scripts run, and nothing is loaded.
+
+    ``sources`` are further places of scripts, and ``directives`` further rules.
+    """
+    hashes = [f"'sha256-{_digest(script)}'" for script in scripts]
+    allowed = " ".join([*sources, *hashes]) or "'none'"
+    rules = ("default-src 'none'", f"script-src {allowed}", "style-src 'unsafe-inline'", "img-src data: blob:")
+    return "; ".join([*rules, "base-uri 'none'", "form-action 'none'", *directives])
 
 
 @lru_cache(maxsize=8)  # the scripts of a page, which are the same in every report

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import Evaluation, UsageError, plural
-from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, by_place, render_html, render_template
+from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, render_html, render_template
 from advisor.reporting import content_policy, json_for_script, trust_content
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
@@ -67,8 +67,8 @@ def facts_of(model: ShippedModel, task: Page) -> dict[str, Any]:
         "mean": model.mean,
         "std": model.std,
         "threshold": model.threshold,
-        "least_of": by_place(model, model.thresholds.by_class),
-        "may_show": by_place(model, model.thresholds.recall),
+        "least_of": model.by_place(model.thresholds.by_class),
+        "may_show": model.by_place(model.thresholds.recall),
         **task.facts,
     }
 
@@ -103,10 +103,8 @@ def remark_of(evaluation: Evaluation) -> str:
 
 def _make_policy(scripts: Sequence[str]) -> str:
     """Return a content security policy: these scripts and files beside the page run, and nothing else is loaded."""
-    before_scripts, *others = content_policy(scripts).split("; script-src ")
-    return (
-        f"{before_scripts}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
-    )
+    sources = ("'self'", "file:", "'wasm-unsafe-eval'")
+    return content_policy(scripts, sources, ("media-src blob:", "worker-src 'self'"))
 
 
 @cache  # packing the two runtimes takes a second
