@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
 from advisor.datasets import PARTS, divide_survey, survey_boxes
-from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
+from advisor.datasets._boxes import entries, list_boxes, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._division import LEAST, list_strata, make_stratifier
 from tests.builders import must_fail
@@ -95,7 +95,7 @@ def test_a_table_that_contradicts_itself_is_refused_with_the_row(tmp_path: Path,
 
 
 def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values, "MAX_BOXES", 3)
+    monkeypatch.setattr(entries, "MAX_BOXES", 3)
     rows = ["a.jpg,cat,1,2,30,40"] * 3 + ["b.jpg,cat,1,2,30,40"] * 4
     for name in ("a.jpg", "b.jpg"):
         save(tmp_path / name)
