@@ -48,6 +48,7 @@ from advisor.isolation import part_of_a_core
 
 if TYPE_CHECKING:
     from advisor.devices import DeviceProfile, Prediction
+    from advisor.engine._targets.units import Choices
 
 THIS_MACHINE = "this-machine"
 
@@ -57,7 +58,7 @@ Key = tuple[str, str, int]
 
 def preview(request: Request) -> PlanView:
     """Return what a search would do and what it would cost; refuse what ``search`` would refuse."""
-    from advisor.engine._targets.units import describe_units
+    from advisor.engine._targets.units import WHOLE_CARD, choose_processors, describe_units
 
     resolved = resolve_parts(request, lambda _: None)
     space = _look_up(resolved)
@@ -68,12 +69,18 @@ def preview(request: Request) -> PlanView:
         )
     cards = space.cards()
     space.refuse_too_short(request, cards)
-    count = space.plan.images + space.plan.holdout
-    unit_remarks = describe_units(space.card_predictor, space.plan.cards, space.plan.forms)
+    plan = space.plan
+    count = plan.images + plan.holdout
+    budget_ms = plan.workload.question.limits.latency_ms
+    choices = choose_processors(space.card_predictor, plan.cards, plan.forms, budget_ms)
+    with_processors = []
+    for card in cards:
+        with_processors.append(replace(card, processors=choices.get((card.card, WHOLE_CARD), ())))
+    unit_remarks = describe_units(space.card_predictor, plan.cards, plan.forms, choices)
     return PlanView(
         request=request,
-        forecasts=space.configurations(),
-        cards=cards,
+        forecasts=space.configurations(choices),
+        cards=tuple(with_processors),
         left_out=space.candidates.missing,
         images=count,
         course=space.course(request),
@@ -186,7 +193,7 @@ class _SearchSpace:
         """Return the forecast of each card."""
         return tuple(map(self._card, self.plan.cards))
 
-    def configurations(self) -> tuple[Forecast, ...]:
+    def configurations(self, choices: Choices) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
         budget_ms = self.plan.workload.question.limits.latency_ms
         latencies = {}
@@ -194,7 +201,12 @@ class _SearchSpace:
             name, recipe, _ = key
             card = self.plan.cards_by_name[name]
             latencies[key] = self.card_predictor.worst_latency(card, recipe, budget_ms, estimate)
-        return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
+        forecasts = []
+        for configuration in self.plan.configurations():
+            forecast = self._configuration(configuration, latencies)
+            chosen = choices.get((configuration.card, configuration.compression), ())
+            forecasts.append(replace(forecast, processors=chosen))
+        return tuple(forecasts)
 
     def _card(self, card: Card) -> CardForecast:
         wanted = self._wanted(card)

@@ -22,13 +22,19 @@ from advisor.core import (
 )
 from advisor.engine import CardForecast, Forecast, PlanView
 from advisor.reporting._blocks import WIDE, DataTable, Paragraph, Span, TableColumn, Words, show
-from advisor.reporting._plan_nodes import NODES_WIDTH, count_nodes, describe_nodes
+from advisor.reporting._plan_nodes import (
+    MARKS,
+    NODES_WIDTH,
+    PROCESSOR_WIDTH,
+    count_nodes,
+    describe_nodes,
+    show_processor,
+)
 from advisor.reporting._row_selection import Rows
 
 PLAN = Rows(tuple(Forecast.columns), Forecast.to_row)
 """Configurations of a plan."""
 
-MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = (
     "latency without a mark: timed here before; ~ predicted from other machines and timings here; "
     "? rough (latency from MACs, size from parameters)"
@@ -73,7 +79,8 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
             if row.configuration.variant_name == best.configuration.variant_name:
                 fastest.append(row)
         others_s = sum(row.price_s for row in every if row not in fastest)
-        yield replace(fastest[0], price_s=fastest[0].price_s + others_s)
+        # A form that is slower on the processor of the row may be the fastest one on another.
+        yield replace(fastest[0], price_s=fastest[0].price_s + others_s, processors=card.processors)
         yield from fastest[1:]
 
 
@@ -135,11 +142,18 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
+    one_device = len(question.devices) == 1
     units_of_nodes = set[str]()
-    if len(question.devices) == 1:
+    if one_device:
         for row in shown:
             units_of_nodes.update(share.unit for share in row.nodes)
     units = "".join(units_of_nodes)
+    chosen = one_device and any(row.processors for row in shown)
+    weights_width = WIDE if ranged else ROOMY
+    if units:
+        weights_width += NODES_WIDTH
+    if chosen:
+        weights_width += PROCESSOR_WIDTH
     header: list[TableColumn[Forecast]] = [
         TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
@@ -147,10 +161,11 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
         *([TableColumn[Forecast]("80 %\ninterval", width=ROOMY, whole=True)] if ranged else []),
         *([] if budget is None else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]),
         *([TableColumn[Forecast](f"nodes on\n{units.upper()}", whole=True)] if units else []),
+        *([TableColumn[Forecast]("best\nprocessor", left=True, whole=True)] if chosen else []),
         TableColumn("size MB", width=ROOMY, whole=True),
         TableColumn("cost", whole=True),
         # The interval leaves no room for it beside a name, and a line below the table names what is missing.
-        TableColumn("weights", left=True, width=(WIDE if ranged else ROOMY) + NODES_WIDTH * bool(units)),
+        TableColumn("weights", left=True, width=weights_width),
     ]
     variants: dict[tuple[str, str], list[Forecast]] = {}
     for forecast in shown:
@@ -163,7 +178,7 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
             rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
             previous = name
         first = f"  {variant}" if by_card else f"{name} {variant}"
-        figures = _figures(by_count, budget is not None, ranged, bool(units))
+        figures = _figures(by_count, budget is not None, ranged, bool(units), chosen)
         rows.append([first, *figures, "" if by_card else _place(cards[name])])
     return DataTable(header, rows)
 
@@ -172,9 +187,9 @@ def _threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: bool) -> list[str]:
+def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: bool, chosen: bool) -> list[str]:
     """Return the figures of a row: accuracy, the latency by threads and its interval, the probability to meet a budget,
-    the nodes on an accelerator, size and cost.
+    the nodes on an accelerator, the processor that is chosen, size and cost.
     """
     row = rows[0]
     chances = []
@@ -188,6 +203,7 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: boo
         *([_interval(row.latency)] if ranged else []),
         *([probability] if budgeted else []),
         *([count_nodes(row)] if placed else []),
+        *([show_processor(row)] if chosen else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
         "x" if row.filtered else show_seconds(sum(forecast.price_s for forecast in rows)),
     ]

@@ -78,6 +78,7 @@ ENTRIES: Mapping[type, Entries] = {
         "price_s": "price_s",
         "first_result_s": "first_s",
         "fine_tuning_s": "tuning_s",
+        "processors": "processors",
     },
     Forecast: {
         "key": "configuration.key",
@@ -92,6 +93,7 @@ ENTRIES: Mapping[type, Entries] = {
         "price_s": "price_s",
         "filtered": "filtered",
         "nodes": "nodes",
+        "processors": "processors",
     },
     Overview: {
         "grouping": "grouping",

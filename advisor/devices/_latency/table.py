@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.devices._latency.features import VECTOR_SIZE, FeatureTable
 from advisor.devices._profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
-from advisor.devices._profiles.gpus import find_gpu_peak
+from advisor.devices._profiles.gpus import find_gpu_peak, without_variant
 from advisor.devices._profiles.memories import find_memory
 from advisor.devices._profiles.runtimes import Core, find_core
 
@@ -297,7 +297,7 @@ def build_table(
 
 def silicon_of(profile: DeviceProfile) -> str:
     """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
-    return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
+    return without_variant(profile.soc)
 
 
 def find_likeness(column: Column, others: Iterable[Column]) -> str:

@@ -71,8 +71,8 @@ class Profiles(dict[str, DeviceProfile]):
         if device == HOST and not profile.has_target(target):
             raise self._unknown(name)
         if not profile.has_target(target):
-            # Of some phones only the NPU was measured, and their cores are known.
-            predicted = phones.describe_cpu(profile)
+            # Of some phones only the NPU or the CPU was measured, and their other processors are known.
+            predicted = phones.describe_unmeasured(profile)
             profile = predicted if predicted and predicted.has_target(target) else profile
         return profile, profile.target(target)
 

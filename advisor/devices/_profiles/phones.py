@@ -309,7 +309,7 @@ def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes:
         title=title,
         kind="phone",
         soc=soc_title,
-        targets=(*targets, *npu_targets(soc.npu)),
+        targets=(*targets, *_gpu_targets(soc.name), *npu_targets(soc.npu)),
         default_target=targets[-1].name,
         isa=instruction_set(soc.cores),
         cores=soc.cores,
@@ -321,14 +321,25 @@ def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes:
     )
 
 
-def describe_cpu(profile: DeviceProfile) -> DeviceProfile | None:
-    """Return a profile with CPU targets for a phone of which only accelerators were measured; None for other devices.
+def _gpu_targets(soc: str) -> tuple[DeviceTarget, ...]:
+    """Return the target on a system on chip's GPU, whose table only few devices need."""
+    from advisor.devices._profiles.gpus import gpu_targets
 
-    Nothing was measured on these targets, so their latencies are predicted from the cores.
+    return gpu_targets(soc)
+
+
+def describe_unmeasured(profile: DeviceProfile) -> DeviceProfile | None:
+    """Return a profile with the targets on a phone's CPU and GPU that its own lacks; None if there are none.
+
+    Nothing was measured on these targets, so their latencies are predicted from the cores and the peak arithmetic.
     """
-    if profile.kind != "phone" or not profile.cores or profile.find_on("cpu"):
+    if profile.kind != "phone" or not profile.cores:
         return None
-    targets = cpu_targets(profile.cores)
+    on_cpu = () if profile.find_on("cpu") else cpu_targets(profile.cores)
+    on_gpu = () if profile.find_on("gpu") else _gpu_targets(profile.soc)
+    targets = (*on_gpu, *on_cpu)
+    if not targets:
+        return None
     return replace(
         profile,
         targets=targets,
@@ -344,8 +355,11 @@ def phone_remarks(profile: DeviceProfile, target: DeviceTarget | None = None) ->
     ``target`` is the one that latencies are of; None stands for its CPU.
     """
     if profile.predicted_from:
-        on_npu = target is not None and target.accelerator != "cpu"
-        known = f"the generation of its NPU, {profile.npu}" if on_npu else f"the cores of {profile.predicted_from}"
+        known = f"the cores of {profile.predicted_from}"
+        if target is not None and target.accelerator == "npu":
+            known = f"the generation of its NPU, {profile.npu}"
+        if target is not None and target.accelerator == "gpu":
+            known = f"the peak arithmetic of the GPU of {profile.predicted_from}"
         return (
             f"predicted from {known}; nothing was measured on it, so intervals are wide",
             how_to_measure(profile),

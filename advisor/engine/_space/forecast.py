@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from advisor.core import Configuration, Quantity, recipe_of
 from advisor.datasets import Overview
 from advisor.engine._question import Request
-from advisor.engine._targets.delegated_nodes import NodeShare, NodeSummary, summarize_shares
+from advisor.engine._targets.delegated_nodes import NodeShare, NodeSummary, ProcessorChoice, summarize_shares
 from advisor.store import build_frame, value_at
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Forecast:
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
         filtered: why it would be skipped, or empty.
         nodes: how many of its operators run on the accelerators of the question's devices; none if CPUs run it.
+        processors: the processor on which it is expected to be the fastest, for each device that has several, of which
+            the question names none.
     """
 
     columns: ClassVar[Mapping[str, str]] = {
@@ -66,6 +68,7 @@ class Forecast:
     price_s: float
     filtered: str = ""
     nodes: tuple[NodeShare, ...] = ()
+    processors: tuple[ProcessorChoice, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -79,6 +82,7 @@ class Forecast:
             "price_s": round(self.price_s, 2),
             "filtered": self.filtered,
             "nodes": [share.to_json() for share in self.nodes],
+            "processors": [choice.to_json() for choice in self.processors],
         }
 
     def to_row(self) -> dict[str, object]:
@@ -99,6 +103,7 @@ class CardForecast:
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
         first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
         tuning_s: the part of ``price_s`` for fine-tuning and the forms of the fine-tuned network.
+        processors: the processor on which its fastest form is expected to be the fastest, as of a forecast.
     """
 
     card: str
@@ -107,6 +112,7 @@ class CardForecast:
     price_s: float
     first_s: float
     tuning_s: float = 0.0
+    processors: tuple[ProcessorChoice, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -117,6 +123,7 @@ class CardForecast:
             "price_s": round(self.price_s, 1),
             "first_result_s": round(self.first_s, 1),
             "fine_tuning_s": round(self.tuning_s, 1),
+            "processors": [choice.to_json() for choice in self.processors],
         }
 
 

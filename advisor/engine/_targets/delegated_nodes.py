@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from advisor.catalog import Card, read_operators
-from advisor.core import Written, form_of
+from advisor.core import Quantity, Written, form_of
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.measurement import Delegation, delegate_operators, find_accelerator, find_serving
 from advisor.tflite import Model
@@ -60,6 +60,35 @@ class NodeShare(Written):
     def falls_back(self) -> bool:
         """True if it is known to leave most operators to the CPU. No such measurement is behind a prediction."""
         return self.delegated is not None and self.nodes is not None and 2 * self.delegated < self.nodes
+
+
+@dataclass(frozen=True)
+class ProcessorChoice(Written):
+    """The processor of a device on which a file is expected to be the fastest.
+
+    Attributes:
+        device: the device as the user named it.
+        unit: ``cpu``, ``gpu``, ``npu`` or ``tpu``.
+        target: name of its target in the device's profile.
+        counted: true if the other latencies of the plan, and a search, are of this processor.
+        compression: the form of the file.
+        latency: its latency on this processor; None if it is not known on any.
+        expected_ms: mean of that latency's distribution, by which processors are compared; None as the latency.
+        meets_latency_budget: probability of meeting the latency budget; None without a budget or a latency.
+        nodes: how many of its operators the accelerator would run; none for a CPU, which runs all.
+        reason: why no other processor is chosen.
+    """
+
+    device: str
+    unit: str
+    target: str
+    counted: bool
+    compression: str
+    latency: Quantity | None
+    expected_ms: float | None
+    meets_latency_budget: float | None
+    nodes: tuple[NodeShare, ...]
+    reason: str
 
 
 @dataclass(frozen=True)

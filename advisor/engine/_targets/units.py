@@ -1,17 +1,25 @@
-"""Compare the processors of a device by what is predicted, where the question leaves the choice to its profile."""
+"""Choose the processor of a device for each file of a plan, where the question leaves the choice to its profile."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
-from advisor.core import CONFIDENCE, LatencyDistribution, plural, show_probability
+from advisor.core import (
+    CONFIDENCE,
+    LatencyDistribution,
+    Provenance,
+    UsageError,
+    form_of,
+    plural,
+    show_probability,
+)
 from advisor.devices import TFLITE_RUNTIMES, target_vector
-from advisor.engine._targets.delegated_nodes import falls_back, list_node_shares
+from advisor.engine._targets.delegated_nodes import NodeShare, ProcessorChoice, falls_back, list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
-from advisor.engine._targets.target_devices import TargetDevice
+from advisor.engine._targets.target_devices import TargetDevice, select_devices
 
 if TYPE_CHECKING:
     from advisor.devices import Prediction
@@ -22,6 +30,14 @@ _ANY_FORM = "int8"  # Whether a processor is described does not depend on the fo
 
 _CHANCES = tuple((2 * place + 1) / 40 for place in range(20))
 """Middles of twenty equally likely parts of a latency, by which the latencies of two processors are compared."""
+
+_UNKNOWN = "has no known latency"
+
+
+WHOLE_CARD = ""  # Stands for the fastest of all forms of a card, in place of a recipe
+
+Choices = Mapping[tuple[str, str], tuple[ProcessorChoice, ...]]
+"""The processors of each file of a plan, by card and recipe, and of each card: one for each device with a choice."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +51,129 @@ class UnitComparison:
     ratio: float  # latency on the other processor, relative to the one that counts, in the median; 0 without files
 
 
-def describe_units(predictor: CardPredictor, cards: Sequence[Card], recipes: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence for each device with several processors, of which the question names none."""
+@dataclass(frozen=True)
+class _Unit:
+    """A file on one processor of a device."""
+
+    place: TargetDevice
+    recipe: str
+    prediction: "Prediction | None"  # None if there is none to rely on
+    nodes: tuple[NodeShare, ...]
+    objection: str  # why it cannot be chosen, as the rest of a sentence about it; empty if it can
+    takes_form: bool = True
+
+    @property
+    def unit(self) -> str:
+        return self.place.target.accelerator
+
+    @property
+    def expected_ms(self) -> float | None:
+        """Mean of the latency, so that an uncertain one counts as longer than a known one with the same median."""
+        if self.prediction is None:
+            return None
+        distribution = LatencyDistribution.sample(self.prediction.quantile)
+        return mean(map(distribution.at, _CHANCES))
+
+
+def choose_processors(
+    predictor: CardPredictor, cards: Sequence[Card], recipes: Sequence[str], budget_ms: float | None
+) -> Choices:
+    """Return the processor of each file on each device that has several, of which the question names none.
+
+    That of the fastest form of each card is there, too, with :data:`WHOLE_CARD` as its recipe.
+    """
+    alternatives = {}
+    for device in predictor.targets.devices:
+        others = tuple(filter(_is_placed, _list_other_units(device)))
+        if others:
+            alternatives[device] = (device, *others)
+    choices: dict[tuple[str, str], list[ProcessorChoice]] = {}
+    for card, (device, places) in product(cards, alternatives.items()):
+        of_card: list[_Unit] = []
+        for recipe in recipes:
+            units = []
+            for place in places:
+                units.append(_judge_unit(predictor.predictor, card, recipe, place))
+            of_card += units
+            choices.setdefault((card.name, recipe), []).append(_choose_unit(device, units, budget_ms))
+        choices.setdefault((card.name, WHOLE_CARD), []).append(_choose_unit(device, of_card, budget_ms))
+    return {key: tuple(chosen) for key, chosen in choices.items()}
+
+
+def _judge_unit(predictor: DevicePredictor, card: Card, recipe: str, place: TargetDevice) -> _Unit:
+    """Return what is known of a file on a processor, and why it cannot be chosen, if so."""
+    prediction = predictor.predict_card(card, recipe, place)
+    if isinstance(prediction, str):
+        other_form = place.target.incompatibility(form_of(recipe).name)
+        return _Unit(place, recipe, None, (), other_form or _UNKNOWN, takes_form=not other_form)
+    nodes = list_node_shares(card, recipe, (place,))
+    if prediction.unlike:
+        # It ends with what to measure, which says nothing of a choice.
+        return _Unit(place, recipe, None, nodes, f"{_UNKNOWN} ({prediction.unlike.partition(': ')[0]})")
+    # Predictions are of networks that a processor runs as a whole.
+    if falls_back(nodes):
+        best = max(nodes, key=lambda share: share.part)
+        return _Unit(place, recipe, None, nodes, f"runs only {best.delegated} of {best.nodes} nodes")
+    is_measured = prediction.latency.provenance is not Provenance.PREDICTED
+    if nodes and not is_measured and all(share.delegated is None for share in nodes):
+        return _Unit(place, recipe, None, nodes, "may run few of its nodes, which nobody counted")
+    return _Unit(place, recipe, prediction, nodes, "")
+
+
+def _choose_unit(device: TargetDevice, units: Sequence[_Unit], budget_ms: float | None) -> ProcessorChoice:
+    """Return the processor with the shortest expected latency; the one that counts if no latency is known.
+
+    ``units`` are one file or several forms of it on each processor, the one that counts first.
+    """
+    chosen = min(units, key=_rank_unit)
+    by_unit: dict[str, list[_Unit]] = {}
+    for unit in units:
+        by_unit.setdefault(unit.unit, []).append(unit)
+    reasons = []
+    for name, forms in by_unit.items():
+        best = min(forms, key=_rank_unit)
+        if best.expected_ms is None:
+            reasons.append(f"its {name.upper()} {best.objection}")
+        elif name != chosen.unit and chosen.expected_ms is not None:
+            ratio = best.expected_ms / chosen.expected_ms
+            reasons.append(f"its {name.upper()} is expected to take {ratio:.2g} times as long")
+    prediction = chosen.prediction
+    chance = None
+    if prediction is not None and budget_ms is not None:
+        chance = prediction.probability(budget_ms)
+    return ProcessorChoice(
+        device=device.label,
+        unit=chosen.unit,
+        target=chosen.place.target.name,
+        counted=chosen.unit == device.target.accelerator,
+        compression=chosen.recipe,
+        latency=prediction.latency if prediction else None,
+        expected_ms=chosen.expected_ms,
+        meets_latency_budget=chance,
+        nodes=chosen.nodes,
+        reason="; ".join(reasons),
+    )
+
+
+def _rank_unit(unit: _Unit) -> tuple[float, bool]:
+    """Return the expected latency of a file on a processor; without one, a form that it takes tells more."""
+    return float("inf") if unit.expected_ms is None else unit.expected_ms, not unit.takes_form
+
+
+def describe_units(
+    predictor: CardPredictor, cards: Sequence[Card], recipes: Sequence[str], choices: Choices
+) -> tuple[str, ...]:
+    """Return sentences for each device whose processor the question does not name: its choice, and a comparison."""
     sentences = []
     for device in predictor.targets.devices:
         comparisons = []
-        for other in _list_other_units(device):
-            if not _is_placed(other):
-                continue
+        for other in filter(_is_placed, _list_other_units(device)):
             comparisons.append(compare_units(predictor.predictor, device, other, cards, recipes))
         if comparisons:
+            sentences.append(_describe_choices(device, choices))
             sentences.append(_describe_device(device, comparisons))
+        elif device.profile.kind == "phone" and _leaves_choice(device):
+            sentences.append(_describe_only_unit(device))
     return tuple(sentences)
 
 
@@ -63,35 +191,41 @@ def compare_units(
     ratios = []
     surely = 0
     for card, recipe in product(cards, recipes):
-        # Predictions are of networks that a processor runs as a whole.
-        latencies = []
-        for place in (device, other):
-            prediction = predictor.predict_card(card, recipe, place)
-            if isinstance(prediction, str) or prediction.unlike:
-                break
-            if falls_back(list_node_shares(card, recipe, (place,))):
-                break
-            latencies.append(prediction)
-        else:
-            counted, compared = latencies
-            ratios.append(compared.latency.value / counted.latency.value)
-            surely += _chance_of_faster(compared, counted) >= CONFIDENCE
+        counted = _judge_unit(predictor, card, recipe, device).prediction
+        compared = _judge_unit(predictor, card, recipe, other).prediction
+        if counted is None or compared is None:
+            continue
+        ratios.append(compared.latency.value / counted.latency.value)
+        surely += _chance_of_faster(compared, counted) >= CONFIDENCE
     faster = sum(ratio < 1 for ratio in ratios)
     typical = median(ratios) if ratios else 0.0
     return UnitComparison(other.target.accelerator, len(ratios), faster, surely, typical)
 
 
+def _leaves_choice(device: TargetDevice) -> bool:
+    """Return whether the profile of a device decides on its processor, and runs ``.tflite`` files."""
+    # Who names a processor has chosen, and other runtimes do not run the files of a search.
+    return ":" not in device.label and device.runtime is None and device.target.runtime in TFLITE_RUNTIMES
+
+
 def _list_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
     """Yield the other processors of a device that run ``.tflite`` files; none if the user named one."""
     profile = device.profile
-    # Who names a processor has chosen, and other runtimes do not run the files of a search.
-    named = ":" in device.label
-    if named or device.runtime is not None or device.target.runtime not in TFLITE_RUNTIMES:
+    if not _leaves_choice(device):
         return
     for unit in UNITS:
+        if unit == device.target.accelerator:
+            continue
+        selector = f"{profile.name}:{unit}"
         target = profile.find_on(unit)
-        if target and unit != device.target.accelerator and target.runtime in TFLITE_RUNTIMES:
-            yield replace(device, label=f"{profile.name}:{unit}", target=target)
+        if target and target.runtime in TFLITE_RUNTIMES:
+            yield replace(device, label=selector, target=target)
+        elif target is None and profile.kind == "phone":
+            # Of some phones one processor was measured, and others are predicted where they are named.
+            try:
+                yield from select_devices((selector,), (), "--device")
+            except UsageError:
+                continue
 
 
 def _is_placed(device: TargetDevice) -> bool:
@@ -115,17 +249,61 @@ def _chance_of_faster(one: "Prediction", other: "Prediction") -> float:
     return sum(chances) / len(chances)
 
 
+def _describe_choices(device: TargetDevice, choices: Choices) -> str:
+    """Return for how many networks each processor is chosen, why in one case, and how to plan for the commonest one."""
+    by_unit: dict[str, dict[str, ProcessorChoice]] = {}
+    for (card, recipe), chosen in choices.items():
+        for choice in chosen:
+            if recipe == WHOLE_CARD and choice.device == device.label:
+                by_unit.setdefault(choice.unit, {})[card] = choice
+    ordered = sorted(by_unit.items(), key=lambda entry: len(entry[1]), reverse=True)
+    counts = []
+    for unit, networks in ordered:
+        counts.append(f"its {unit.upper()} for {len(networks)}{_count_whole(list(networks.values()))}")
+    # The exception tells most where there is one.
+    card, example = next(iter(ordered[-1][1].items()))
+    why = f"; {card} {example.compression}: {example.reason}" if example.reason else ""
+    count = plural(sum(len(networks) for _, networks in ordered), "network")
+    sentence = f"{device.label}: of {count}, the plan chooses {' and '.join(counts)}{why}"
+    commonest = ordered[0][0]
+    if commonest != device.target.accelerator:
+        sentence += f"; to plan and search for the {commonest.upper()}: --device {device.profile.name}:{commonest}"
+    return sentence
+
+
+def _count_whole(choices: Sequence[ProcessorChoice]) -> str:
+    """Return how many networks an accelerator runs whole, in brackets; nothing for a CPU, which runs all."""
+    if choices[0].unit == "cpu":
+        return ""
+    known = 0
+    whole = 0
+    for choice in choices:
+        known += any(share.nodes for share in choice.nodes)
+        whole += any(share.runs_whole for share in choice.nodes)
+    if not known:
+        return " (how many of their nodes it runs is not known)"
+    return f" (it runs {whole} of {known} whole)"
+
+
+def _describe_only_unit(device: TargetDevice) -> str:
+    """Return that a phone has one processor to choose, because its profile describes no other."""
+    unit = device.target.accelerator
+    unknown = []
+    for other in ("gpu", "npu"):
+        if other != unit:
+            name = f" ({device.profile.npu})" if other == "npu" and device.profile.npu else ""
+            unknown.append(f"its {other.upper()}{name}")
+    return (
+        f"{device.label}: the plan chooses its {unit.upper()}, the only processor that its profile describes; nothing "
+        f"is known of {' and '.join(unknown)}"
+    )
+
+
 def _describe_device(device: TargetDevice, comparisons: Sequence[UnitComparison]) -> str:
-    """Return which processor of a device counts, and how the others compare; the best other one is named at the end."""
+    """Return which processor of a device counts, and how the others compare."""
     counted = device.target.accelerator.upper()
     compared = "; ".join(map(_describe_unit, comparisons))
-    sentence = f"{device.label}: the plan is for its {counted}; by predictions, {compared}"
-    # A processor that is faster for a few files alone would make the others slower.
-    better = [comparison for comparison in comparisons if 2 * comparison.faster > comparison.files]
-    if better:
-        best = min(better, key=lambda comparison: comparison.ratio)
-        sentence += f"; to plan for the {best.unit.upper()}: --device {device.profile.name}:{best.unit}"
-    return sentence
+    return f"{device.label}: the latencies above, and a search, are of its {counted}; by predictions, {compared}"
 
 
 def _describe_unit(comparison: UnitComparison) -> str:

@@ -15,7 +15,7 @@ from advisor.engine._pipeline.rule import Known
 from advisor.engine._targets.delegated_nodes import list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, LatencyEstimate
 from advisor.engine._targets.target_devices import select_targets
-from advisor.engine._targets.units import describe_units
+from advisor.engine._targets.units import choose_processors, describe_units
 from tests.builders import configuration, must_fail, present
 from tests.tables import with_cases
 
@@ -44,8 +44,8 @@ def outlook(device: str, must_run_on: tuple[str, ...] = ()) -> CardPredictor:
 
 
 def reason(found: CardPredictor, card: str, recipe: str = "float32", must_run_on: tuple[str, ...] = ()) -> str:
-    limits = Limits(latency_ms=50.0, must_run_on=must_run_on)
-    return found.explain_no_training(configuration(card, recipe), Known(limits))
+    known = Known(Limits(latency_ms=50.0, must_run_on=must_run_on))
+    return found.explain_no_training(configuration(card, recipe), known)
 
 
 def test_a_name_of_several_phones_is_a_question_that_keeps_the_other_devices() -> None:
@@ -58,11 +58,9 @@ def test_a_name_of_several_phones_is_a_question_that_keeps_the_other_devices() -
 
 
 def test_a_chance_below_five_percent_on_every_device_is_not_worth_training_unless_one_could_take_it() -> None:
-    found = outlook(device="raspberry-pi-4")
-    assert "sure to meet 50.0 ms: not trained" in reason(found, LARGE)
-    assert reason(found, SMALL) == ""
-    for devices in ("raspberry-pi-4,galaxy-s24", "host,raspberry-pi-4"):
-        assert reason(outlook(device=devices), LARGE) == ""
+    assert "sure to meet 50.0 ms: not trained" in reason(outlook(device="raspberry-pi-4"), LARGE)
+    for name, card in (("raspberry-pi-4", SMALL), ("raspberry-pi-4,galaxy-s24", LARGE), ("host,raspberry-pi-4", LARGE)):
+        assert reason(outlook(device=name), card) == ""
     board = ("raspberry-pi-4",)
     assert "on raspberry-pi-4" in reason(outlook(device="galaxy-s24", must_run_on=board), LARGE, must_run_on=board)
 
@@ -88,9 +86,9 @@ def test_a_form_that_the_device_does_not_take_is_said_and_has_no_latency(recipe:
 
 def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
     card = load_catalogue()[LARGE]
-    both = outlook(device="raspberry-pi-4,galaxy-s24").worst_latency(card, "float32", 50.0, HERE)
-    board = outlook(device="raspberry-pi-4").worst_latency(card, "float32", 50.0, HERE)
-    assert both == board == outlook(device="host,raspberry-pi-4").worst_latency(card, "float32", 50.0, HERE)
+    devices = ("raspberry-pi-4,galaxy-s24", "raspberry-pi-4", "host,raspberry-pi-4")
+    both, board, here = (outlook(device=names).worst_latency(card, "float32", 50.0, HERE) for names in devices)
+    assert both == board == here
     assert present(both.chance) < 0.05
 
 
@@ -106,7 +104,12 @@ def test_the_nodes_on_an_accelerator_are_counted_before_a_file_is_made(
 
 
 @with_cases
-def test_the_processors_of_a_device_are_compared_unless_the_question_names_one(device: str, words: list[str]) -> None:
-    sentence = " ".join(describe_units(outlook(device=device), [load_catalogue()[SMALL]], ["float32", "int8"]))
-    assert bool(sentence) is bool(words)
-    assert [word for word in words if word not in sentence] == []
+def test_a_plan_chooses_the_processor_of_each_network_unless_the_question_names_one(
+    device: str, card: str, units: dict[str, str], words: list[str]
+) -> None:
+    plan = (outlook(device=device), [load_catalogue()[card]], ["float32", "int8"])
+    choices = choose_processors(*plan, 50.0)
+    assert {recipe: choice.unit for (_, recipe), (choice,) in choices.items()} == units
+    assert all(choice.meets_latency_budget is not None for (choice,) in choices.values())
+    sentence = " ".join([*describe_units(*plan, choices), *(choice.reason for (choice,) in choices.values())])
+    assert (bool(sentence), [word for word in words if word not in sentence]) == (bool(words), [])
