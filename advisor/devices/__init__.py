@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Prediction,
         Predictor,
         arena_of,
+        describe_doubts,
         device_predictor,
         predict_memory_on,
     )
@@ -151,6 +152,7 @@ __all__ = [
     "canonical",
     "clusters_of",
     "compare_export",
+    "describe_doubts",
     "device_names",
     "device_predictor",
     "exporter_for",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.core import FORMS, FileFeatures, Provenance, Quantity, UsageError, nearest
+from advisor.core import FORMS, FileFeatures, Provenance, Quantity, UsageError, nearest, show_ms
 from advisor.devices._latency.base import Base
 from advisor.devices._latency.calibration import SUPPORT, WIDE, Calibration, read_calibration, regime_of
 from advisor.devices._latency.features import ModelFeatures, Models, load_features
@@ -20,7 +20,15 @@ from advisor.devices._latency.model import Estimate, choose_models, estimate_lat
 from advisor.devices._latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
 from advisor.devices._latency.placement import estimate_change
 from advisor.devices._latency.posterior import PREDICTION_NOISE, LatencyPosterior, posterior_of
-from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, count_releases, runtime_family
+from advisor.devices._latency.table import (
+    MAJOR,
+    Column,
+    LatencyTable,
+    build_table,
+    column_of,
+    count_releases,
+    runtime_family,
+)
 from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, find_shipped_profiles
 from advisor.devices._profiles.listing import load_known_devices
 from advisor.devices._profiles.measurement import Measurement
@@ -42,6 +50,11 @@ RUNTIME_BYTES = 4.5e6
 networks in up to five forms with XNNPACK. It is 3 MB less while another process has the runtime's library loaded."""
 
 WIDEST = 1.2
+
+_UNLIKELY = 0.05
+_DOUBTED_FACTOR = 2.0
+"""Measurements are doubted if something as extreme has at most this probability before them, and if they are apart from
+what was expected by this factor at least."""
 
 
 class MeasuredLatency(NamedTuple):
@@ -135,6 +148,11 @@ class Predictor:
         self._base = base
         self._calibration = calibration
         self._known: dict[tuple[str, str, str], _Known] = {}
+
+    @property
+    def table(self) -> LatencyTable:
+        """The measurements that it was fitted to."""
+        return self._base.table
 
     @property
     def data_hash(self) -> str:
@@ -337,6 +355,76 @@ class Predictor:
         sizes = table.features[:, :2]
         largest = np.nanmax(sizes[was_measured], axis=0)
         return [model for model in models if (sizes[model] <= largest).all()]
+
+
+def describe_doubts(profile: DeviceProfile, target: DeviceTarget) -> tuple[str, ...]:
+    """Return a sentence for each doubt about the latencies on a target; none for a shipped profile.
+
+    Measurements under load contradict each other, or all take longer than the processor should. So do those of another
+    build. Nothing tells how a release differs if none near it was measured.
+    """
+    if profile.origin is None or profile.predicted_from or profile.origin.parent == find_shipped_profiles():
+        return ()
+    rows: dict[str, dict[str, float]] = {}
+    for row in profile.measurements:
+        if row.usable and row.target == target.name:
+            rows.setdefault(row.precision, {})[row.model] = row.latency_ms
+    others = [other for name, other in load_known_devices().items() if name != profile.name]
+    # With the device itself in the fit, its own measurements would be what is expected of it.
+    predictor = fit_predictor(Profiles(others))
+    doubts = list(_doubt_release(predictor.table, profile, target))
+    for form, latencies in rows.items():
+        doubts += _doubt_form(predictor, profile, target, form, latencies)
+    return tuple(doubts)
+
+
+def _doubt_release(table: LatencyTable, profile: DeviceProfile, target: DeviceTarget) -> Iterator[str]:
+    """Yield that no release near a CPU target's was measured, if so."""
+    steps = {}
+    for column in table.columns:
+        same = column.kind == "cpu" and runtime_family(column.runtime) == runtime_family(target.runtime)
+        if same and column.version:
+            steps[column.version] = count_releases(column.version, target.version)
+    nearest_release = min(steps, key=lambda version: steps[version], default="")
+    if target.accelerator != "cpu" or not target.version or steps.get(nearest_release, 0) < MAJOR:
+        return
+    yield (
+        f"{profile.name}: no release near {target.version} of {target.runtime} was measured (the nearest is "
+        f"{nearest_release}), so nothing tells how it differs"
+    )
+
+
+def _doubt_form(
+    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, latencies: Mapping[str, float]
+) -> Iterator[str]:
+    """Yield the doubts about the latencies (ms by model) of one form."""
+    contradicting = predictor.contradicting(profile, target, form)
+    for model, expected_ms in contradicting.items():
+        yield (
+            f"{profile.name}: {model} {form} took {show_ms(latencies[model])} on {target.name}, and the other "
+            f"measurements there make about {show_ms(expected_ms)} likely, so it hardly counts: measure it again"
+        )
+    known = load_features().models
+    models = [known[model] for model in latencies if model in known and model not in contradicting]
+    if not models:
+        return
+    unmeasured = replace(profile, measurements=())
+    ratios = []
+    chances = []
+    for model, prediction in zip(models, predictor.predict(unmeasured, target, form, models), strict=True):
+        ratios.append(latencies[model.name] / prediction.latency.value)
+        chances.append(prediction.probability(latencies[model.name]))
+    ratio = median(ratios)
+    chance = median(chances)
+    if min(chance, 1 - chance) > _UNLIKELY or max(ratio, 1 / ratio) < _DOUBTED_FACTOR:
+        return
+    causes = "was the device busy or hot, or does another build run there?"
+    if ratio < 1:
+        causes = "does another build or another number of threads run there?"
+    yield (
+        f"{profile.name}: what was measured of {form} on {target.name} is {ratio:.2g} times what its processor makes "
+        f"likely: {causes}"
+    )
 
 
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:

@@ -44,6 +44,7 @@ from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine._targets.delegated_nodes import falls_back, list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor, LatencyEstimate
+from advisor.engine._targets.target_devices import TargetDevices
 from advisor.isolation import part_of_a_core
 
 if TYPE_CHECKING:
@@ -85,9 +86,24 @@ def preview(request: Request) -> PlanView:
         images=count,
         course=space.course(request),
         split=overview_of(resolved.images) if resolved.images else None,
-        remarks=(*resolved.targets.remarks, *unit_remarks, *resolved.remarks, *_describe_quota()),
+        remarks=(
+            *resolved.targets.remarks,
+            *_describe_doubts(resolved.targets),
+            *unit_remarks,
+            *resolved.remarks,
+            *_describe_quota(),
+        ),
         spare=_count_spare(resolved, space.candidates),
     )
+
+
+def _describe_doubts(targets: TargetDevices) -> Iterator[str]:
+    """Yield a remark for each doubt about what the user measured on the devices of the question."""
+    from advisor.devices import describe_doubts
+
+    for device in targets.devices:
+        if device.runtime is None:
+            yield from describe_doubts(device.profile, device.target)
 
 
 def _describe_quota() -> Iterator[str]:

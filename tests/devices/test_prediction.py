@@ -20,6 +20,7 @@ from advisor.devices import (
     Prediction,
     Predictor,
     Profiles,
+    describe_doubts,
     list_devices,
     local_runtimes,
     require_runtime,
@@ -59,8 +60,7 @@ def test_a_published_latency_is_given_as_published_and_an_unmeasured_size_lies_b
 ) -> None:
     net = predict("galaxy-s24", "float32", nets)[0].latency
     row = next(m for m in profiles["galaxy-s24"].measurements if m.model == nets[0].name and m.target == "tflite-npu")
-    assert net.provenance is Provenance.PUBLISHED
-    assert net.value == pytest.approx(row.latency_ms)
+    assert (net.provenance, net.value) == (Provenance.PUBLISHED, pytest.approx(row.latency_ms))
     assert row.source_repo in net.source
     full, smaller, _ = predict("raspberry-pi-4", "float32", nets)
     assert smaller.latency.provenance is Provenance.PREDICTED
@@ -87,15 +87,13 @@ def test_a_recipe_without_figures_runs_as_the_form_most_alike_or_the_nearest(pre
 def test_the_chance_to_meet_a_budget_grows_with_it(predict: Predict, nets: Nets, budgets: list[float]) -> None:
     for prediction in predict("raspberry-pi-4", "float32", [nets[0], STRANGER]):
         chances = [prediction.probability(budget) for budget in sorted(budgets)]
-        assert chances == sorted(chances)
-        assert all(0 <= chance <= 1 for chance in chances)
+        assert [0.0, *chances, 1.0] == sorted([0.0, *chances, 1.0])
 
 
 def test_the_interval_and_the_chance_tell_the_same(predict: Predict) -> None:
     prediction = predict("kirin-990", "float32", [STRANGER])[0]
     low, _, high = interval(prediction.latency)
-    assert prediction.probability(high) == pytest.approx(0.9, abs=0.02)
-    assert prediction.probability(low) == pytest.approx(0.1, abs=0.02)
+    assert [prediction.probability(low), prediction.probability(high)] == pytest.approx([0.1, 0.9], abs=0.02)
 
 
 def team_device(*rows: Measurement) -> DeviceProfile:
@@ -122,8 +120,7 @@ def test_a_new_device_is_predicted_from_its_cores(predictor: Predictor, profiles
         for device in (team_device(), team_device(*[row for row in rows if row.model != nets[2].name][:5]))
     )
     truth = next(row.latency_ms for row in rows if row.model == nets[2].name)
-    assert before.latency.n == 0
-    assert after.latency.n == 5
+    assert (before.latency.n, after.latency.n) == (0, 5)
     assert after.deviation < before.deviation
     assert abs(after.latency.value / truth - 1) < 0.15
 
@@ -149,9 +146,7 @@ def test_own_measurements_are_given_as_measured_and_change_predictions(predictor
     device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
     latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency
     assert (latency.value, latency.provenance) == (pytest.approx(12.0), Provenance.MEASURED)
-    slow, fast = (
-        team_device(Measurement("cpu-x4", nets[0].name, "float32", milliseconds)) for milliseconds in (80.0, 8.0)
-    )
+    slow, fast = (team_device(replace(device.measurements[0], latency_ms=ms)) for ms in (80.0, 8.0))
     first, second = (predictor.predict(d, d.target(), "float32", [nets[2]])[0].latency.value for d in (slow, fast))
     assert first > 4 * second
 
@@ -161,9 +156,8 @@ def test_another_release_has_a_wider_interval(predictor: Predictor, nets: Nets, 
     row = Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo="someone/else", runtime_version="2.3.0")
     same, changed = team_device(row), team_device(replace(row, runtime_version=version))
     own, found = (predictor.predict(d, d.target(), "float32", nets[:1])[0] for d in (same, changed))
-    assert found.latency.provenance is Provenance.PUBLISHED
-    assert (found.deviation > own.deviation) == other
-    assert ("another release" in found.latency.source) == other
+    widened = (found.deviation > own.deviation, "another release" in found.latency.source)
+    assert (found.latency.provenance, widened) == (Provenance.PUBLISHED, (other, other))
 
 
 def test_a_measurement_that_contradicts_the_others_is_named(predictor: Predictor, profiles: Profiles) -> None:
@@ -179,6 +173,16 @@ def test_a_measurement_that_contradicts_the_others_is_named(predictor: Predictor
     assert other.value == pytest.approx(undisturbed.value, rel=0.1)
 
 
+@with_cases
+def test_a_busy_device_another_build_and_an_unknown_release_are_doubted(
+    profiles: Profiles, tmp_path: Path, factors: Sequence[float], release: str, said: str
+) -> None:
+    rows = [replace(m, latency_ms=f * m.latency_ms) for f, m in zip(factors, as_calibrated(profiles), strict=False)]
+    device = replace(team_device(*rows), origin=tmp_path / "team-board.yaml")
+    doubts = describe_doubts(device, replace(device.target(), version=release))
+    assert (len(doubts), [said in doubt for doubt in doubts]) == (bool(said), [True] * bool(said))
+
+
 def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -> None:
     must_fail(UsageError, "no device profile has a measurement", fit_predictor, Profiles([team_device()]))
     assert predict("pixel-4", "int8", []) == ()
@@ -192,16 +196,14 @@ def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_count
     assert (there.soc, there.memory_bytes, there.default_target) == (here.soc, here.memory_bytes, here.default_target)
     assert [target.name for target in there.targets] == [target.name for target in here.targets]
     assert {target.runtime for target in there.targets} == {"onnxruntime"}
-    selectors = ("host", "host:litert", ONNX, f"{ONNX}:cpu-x1", "raspberry-pi-4")
-    titles = ["LiteRT", "LiteRT", "ONNX Runtime", "ONNX Runtime cpu-x1", ""]
-    assert [title_of(selector) for selector in selectors] == titles
+    titles = {"host": "LiteRT", "host:litert": "LiteRT", ONNX: "ONNX Runtime", f"{ONNX}:cpu-x1": "ONNX Runtime cpu-x1"}
+    assert {selector: title_of(selector) for selector in (*titles, "pixel-3")} == {**titles, "pixel-3": ""}
 
 
 @with_cases
 def test_a_name_selects_a_runtime_or_target(profiles: Profiles, selector: str, device: str, target: str) -> None:
     profile, selected = profiles.select(selector)
-    assert profile.name == device
-    assert selected == profile.target(target)
+    assert (profile.name, selected) == (device, profile.target(target))
 
 
 @with_cases
@@ -231,6 +233,5 @@ def test_forms_with_an_onnx_export_are_taken_and_others_are_not() -> None:
 
 def test_a_browser_that_is_missing_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="chromium cannot run here: no browser is installed") as refused:
-        require_runtime(show("chromium"))
-    assert "apt-get install chromium" in refused.value.hint
+    refused = must_fail(UsageError, "chromium cannot run here: no browser", require_runtime, show("chromium"))
+    assert "apt-get install chromium" in refused.hint

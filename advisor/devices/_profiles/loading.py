@@ -332,6 +332,12 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
         )
 
 
+@cache
+def _warn(message: str, *values: object) -> None:
+    """Warn once: a command reads the profiles several times."""
+    _log.warning(message, *values)
+
+
 def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
     """Return the median of int8 over float32 latency on a target; None with few networks."""
     floats = {}
@@ -359,7 +365,7 @@ def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
     same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
     known = [ratio for ratio in starmap(_int8_ratio, same) if ratio]
     if len(known) >= FEWEST and own_ratio > max(known) and 1 / own_ratio >= min(known) / 2:
-        _log.warning(
+        _warn(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "
             "precisions swapped? Correct them, or flag the rows as unexplained",
             profile.origin or profile.name,
@@ -374,7 +380,7 @@ def _warn_of_cores(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of a CPU target with more threads than the profile has cores: a kind of core may be missing."""
     cores = sum(cluster.count for cluster in profile.cores)
     if target.accelerator == "cpu" and 0 < cores < target.threads:
-        _log.warning(
+        _warn(
             "%s: %s has %d threads, but 'cores' lists %d: is a kind of core missing? Predictions know only those",
             profile.origin or profile.name,
             target.name,
@@ -392,7 +398,7 @@ def _warn_of_releases(profile: DeviceProfile, target: DeviceTarget) -> None:
     stated = f"{target.version}+{target.kernels}" if target.kernels else target.version
     others = [row for row in rows if row.runtime_version not in (target.version, stated)]
     if target.version and others:
-        _log.warning(
+        _warn(
             "%s: %d of the measurements on %s are of %s, and the target is %s: their interval is wider. Add a "
             "target of that release, if you need both",
             profile.origin or profile.name,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from statistics import mean, median
 from typing import TYPE_CHECKING
@@ -84,7 +85,7 @@ def choose_processors(
     """
     alternatives = {}
     for device in predictor.targets.devices:
-        others = tuple(filter(_is_placed, _list_other_units(device)))
+        others = _list_other_units(device)
         if others:
             alternatives[device] = (device, *others)
     choices: dict[tuple[str, str], list[ProcessorChoice]] = {}
@@ -167,7 +168,7 @@ def describe_units(
     sentences = []
     for device in predictor.targets.devices:
         comparisons = []
-        for other in filter(_is_placed, _list_other_units(device)):
+        for other in _list_other_units(device):
             comparisons.append(compare_units(predictor.predictor, device, other, cards, recipes))
         if comparisons:
             sentences.append(_describe_choices(device, choices))
@@ -208,7 +209,13 @@ def _leaves_choice(device: TargetDevice) -> bool:
     return ":" not in device.label and device.runtime is None and device.target.runtime in TFLITE_RUNTIMES
 
 
-def _list_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
+@lru_cache(maxsize=16)
+def _list_other_units(device: TargetDevice) -> tuple[TargetDevice, ...]:
+    """Return the other processors of a device whose latencies are known; none if the user named one."""
+    return tuple(filter(_is_placed, _find_other_units(device)))
+
+
+def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
     """Yield the other processors of a device that run ``.tflite`` files; none if the user named one."""
     profile = device.profile
     if not _leaves_choice(device):
