@@ -411,9 +411,9 @@ def _doubt_form(
     unmeasured = replace(profile, measurements=())
     ratios = []
     chances = []
-    for model, prediction in zip(models, predictor.predict(unmeasured, target, form, models), strict=True):
-        ratios.append(latencies[model.name] / prediction.latency.value)
-        chances.append(prediction.probability(latencies[model.name]))
+    for network, prediction in zip(models, predictor.predict(unmeasured, target, form, models), strict=True):
+        ratios.append(latencies[network.name] / prediction.latency.value)
+        chances.append(prediction.probability(latencies[network.name]))
     ratio = median(ratios)
     chance = median(chances)
     if min(chance, 1 - chance) > _UNLIKELY or max(ratio, 1 / ratio) < _DOUBTED_FACTOR:
