@@ -36,12 +36,12 @@ def show_processor(forecast: Forecast) -> str:
     """Return the processor that is chosen for a file, such as ``GPU ~9.10, 31/31``.
 
     The latency and the nodes are those of the processor, and the form of the file stands before them if it is not the
-    row's. A processor whose latency the row has already stands alone.
+    row's. The processor that counts stands alone, because the row has its latency.
     """
     (choice,) = forecast.processors
     unit = choice.unit.upper()
     same_form = choice.compression == forecast.configuration.compression
-    if choice.latency is None or (choice.counted and same_form):
+    if choice.latency is None or choice.counted:
         return unit
     mark = MARKS.get(choice.latency.provenance, "")
     form = "" if same_form else f"{choice.compression} "
