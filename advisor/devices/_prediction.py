@@ -115,6 +115,11 @@ class Prediction:
     # why no latency can be promised: no device is comparable or the interval is wide, and what to measure; else empty
     unlike: str = ""
 
+    @property
+    def is_comparable(self) -> bool:
+        """False if no known device is comparable, so that the level of the latency is not known at all."""
+        return not self.unlike.startswith(WIDE)
+
     def probability(self, budget_ms: float) -> float:
         """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
         error = float(np.log(budget_ms)) - self.mean_log
@@ -317,7 +322,8 @@ class Predictor:
         if len(known.posterior.seen) >= _MEASURED:
             return ""
         reason = WIDE
-        placed = bool(known.posterior.column.speed) and not known.posterior.beyond
+        column = known.posterior.column
+        placed = bool(column.speed or column.gflops) and not known.posterior.beyond
         if not self._calibration.is_wide(regime):
             low, high = self._calibration.bounds(regime, 0.8)
             width = float(np.exp(high * (above if high > 0 else below) - low * (above if low > 0 else below)))
@@ -326,7 +332,7 @@ class Predictor:
             if placed:
                 factor = f"{width:.0f}" if width < _FAR_APART else f"more than {_FAR_APART:,.0f}"
                 reason = f"the ends of its 80 % interval are a factor of {factor} apart"
-        return f"{reason}: {self._advise_measurement(known.posterior.column)}"
+        return f"{reason}: {self._advise_measurement(column)}"
 
     @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
     def _advise_measurement(self, column: Column) -> str:

@@ -35,7 +35,7 @@ class Forecast:
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
         filtered: why it would be skipped, or empty.
         nodes: how many of its operators run on the accelerators of the question's devices; none if CPUs run it.
-        processors: the processor on which it is expected to be the fastest, for each device that has several, of which
+        processors: the processor on which it is predicted to be the fastest, for each device that has several, of which
             the question names none.
     """
 
@@ -103,7 +103,7 @@ class CardForecast:
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
         first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
         tuning_s: the part of ``price_s`` for fine-tuning and the forms of the fine-tuned network.
-        processors: the processor on which its fastest form is expected to be the fastest, as of a forecast.
+        processors: the processor on which its fastest form is predicted to be the fastest, as of a forecast.
     """
 
     card: str

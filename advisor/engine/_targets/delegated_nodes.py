@@ -64,7 +64,7 @@ class NodeShare(Written):
 
 @dataclass(frozen=True)
 class ProcessorChoice(Written):
-    """The processor of a device on which a file is expected to be the fastest.
+    """The processor of a device on which a file is predicted to be the fastest.
 
     Attributes:
         device: the device as the user named it.
@@ -73,8 +73,8 @@ class ProcessorChoice(Written):
         counted: true if the other latencies of the plan, and a search, are of this processor.
         compression: the form of the file.
         latency: its latency on this processor; None if it is not known on any.
-        expected_ms: mean of that latency's distribution, by which processors are compared; None as the latency.
-        meets_latency_budget: probability of meeting the latency budget; None without a budget or a latency.
+        meets_latency_budget: probability of meeting the latency budget; None without a budget, or if the latency is not
+            known well enough.
         nodes: how many of its operators the accelerator would run; none for a CPU, which runs all.
         reason: why no other processor is chosen.
     """
@@ -85,7 +85,6 @@ class ProcessorChoice(Written):
     counted: bool
     compression: str
     latency: Quantity | None
-    expected_ms: float | None
     meets_latency_budget: float | None
     nodes: tuple[NodeShare, ...]
     reason: str
