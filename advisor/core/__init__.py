@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from advisor.core import _units as units
     from advisor.core._archive_errors import UNREADABLE_ZIP
     from advisor.core._clock import COMMAND_BEGAN
-    from advisor.core._codec import Written, parse, parse_known, to_json, types_of
+    from advisor.core._codec import Written, parse, parse_known, to_json
     from advisor.core._confidence_facts import (
         Bin,
         ConfidenceFacts,
@@ -356,7 +356,6 @@ __all__ = [
     "sort_trainings",
     "takes_options",
     "to_json",
-    "types_of",
     "units",
     "utf8",
     "visible",

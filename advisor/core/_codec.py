@@ -167,8 +167,13 @@ def with_new_names(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     return {_NEW_NAMES.get(name, name): value for name, value in entries.items()}
 
 
-def parse_known(kinds: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that fit their kinds; a damaged entry counts as unknown, so it is left out."""
+def parse_known(kinds: Mapping[str, Any] | type, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that fit their kinds; a damaged entry counts as unknown, so it is left out.
+
+    ``kinds`` has the type of each entry, or is a class with a field for each.
+    """
+    if isinstance(kinds, type):
+        kinds = types_of(kinds)
     parsed = {}
     for name in kinds.keys() & entries.keys():
         with suppress(TypeError, ValueError):

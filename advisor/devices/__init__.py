@@ -63,10 +63,9 @@ if TYPE_CHECKING:
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (
         NewDevice,
-        is_own_profile,
+        list_own_devices,
         list_remarks,
         load_known_devices,
-        own_folder,
         remark_unmeasured,
     )
     from advisor.devices._profiles.loading import Profiles, find_shipped_fleets, find_shipped_profiles, prefer_tflite
@@ -163,9 +162,9 @@ __all__ = [
     "find_shipped_profiles",
     "find_version",
     "host_profile",
-    "is_own_profile",
     "keep_export",
     "list_devices",
+    "list_own_devices",
     "list_remarks",
     "listing",
     "load_features",
@@ -175,7 +174,6 @@ __all__ = [
     "model_features",
     "needs_export",
     "on_this_machine",
-    "own_folder",
     "phone_remarks",
     "predict_memory_on",
     "prefer_tflite",

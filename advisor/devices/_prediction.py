@@ -411,7 +411,10 @@ def _doubt_form(
             f"measurements there make about {show_ms(expected_ms)} likely, so it hardly counts: measure it again"
         )
     known = load_features().models
-    models = [known[model] for model in latencies if model in known and model not in contradicting]
+    models = []
+    for model in latencies:
+        if model in known and model not in contradicting:
+            models.append(known[model])
     if not models:
         return
     unmeasured = replace(profile, measurements=())

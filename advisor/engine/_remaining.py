@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from advisor.core import Configuration, parse_known, show_seconds, to_json, types_of
+from advisor.core import Configuration, parse_known, show_seconds, to_json
 from advisor.engine._pipeline.cost import PACE_S, Paces, judging_s
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.materials import RecipePair, Role
@@ -258,5 +258,5 @@ def write_snapshot(run: RunFolder, snapshot: Snapshot) -> None:
 
 def read_snapshot(run: RunFolder) -> Snapshot | None:
     """Return the last moment that the search wrote; None if there is none. After a killed search it stays."""
-    known = parse_known(types_of(Snapshot), run.read_json(FILE))
+    known = parse_known(Snapshot, run.read_json(FILE))
     return Snapshot(**known) if "now" in known else None

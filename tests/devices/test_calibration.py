@@ -27,14 +27,13 @@ from advisor.devices import (
     _calibration as calibration,
     _kernels as kernels,
     host_profile,
-    own_folder,
 )
 from advisor.devices._calibration import Key, calibrate, measure_networks, with_measurements, with_timings
 from advisor.devices._connections import agent
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import load_profiles, read_profile
-from advisor.devices._profiles.listing import folder_of, write_profile
+from advisor.devices._profiles.listing import folder_of, own_folder, write_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
 from tests.builders import must_fail
 from tests.makers.phones import SshServer

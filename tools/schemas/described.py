@@ -18,8 +18,8 @@ import griffe
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from advisor.core import Written, types_of
-from advisor.core._codec import entries_of
+from advisor.core import Written
+from advisor.core._codec import entries_of, types_of
 
 Source = str | tuple[Any, str]
 Entries = Mapping[str, Source]

@@ -76,6 +76,11 @@ def is_own_profile(profile: DeviceProfile) -> bool:
     return find_provenance(profile) == OWN_PROFILE
 
 
+def list_own_devices(profiles: Profiles) -> list[str]:
+    """Return the names of the devices whose profiles the user or the team wrote."""
+    return [name for name, profile in profiles.items() if is_own_profile(profile)]
+
+
 def count_measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
     """Return how many latencies predictions may use, for one target or for all."""
     rows = profile.measurements

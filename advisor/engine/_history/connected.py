@@ -19,10 +19,9 @@ from advisor.devices import (
     NotOnUnit,
     Profiles,
     canonical,
-    is_own_profile,
+    list_own_devices,
     load_known_devices,
     needs_export,
-    own_folder,
 )
 from advisor.engine._decide import decide_run
 from advisor.engine._history.loaded_run import LoadedRun
@@ -61,16 +60,16 @@ class Measuring:
     most_files: int = MOST_FILES  #: most files of each run that are measured on a device; 0 to predict all
     limit_s: float = LIMIT_S  #: seconds after which no measurement begins
 
-    def allows(self, device: TargetDevice) -> bool:
+    def may_measure(self, device: TargetDevice) -> bool:
         """Return whether the files of a run are measured on a device: it is connected, and a cloud may get them."""
         connection = self.settings or device.profile.connection
         if connection is None or device.runtime is not None or not self.most_files or not _is_measurable(device):
             return False
         return not connection.in_cloud or connection.allow_upload(self.upload).upload.files
 
-    def explain(self, name: str, device: TargetDevice) -> tuple[str, ...]:
+    def explain_prediction(self, name: str, device: TargetDevice) -> tuple[str, ...]:
         """Return why the files are not measured on a connected device although it might run them."""
-        if (self.settings or device.profile.connection) is None or self.allows(device):
+        if (self.settings or device.profile.connection) is None or self.may_measure(device):
             return ()
         why = f"{device.target.runtime} cannot be measured over a connection"
         if not self.most_files:
@@ -79,7 +78,7 @@ class Measuring:
             why = "nothing is sent to a cloud without --upload"
         return (f"{name}: not measured: {why}",)
 
-    def select(self, selectors: Sequence[str], profiles: Profiles) -> tuple[str, DeviceProfile, DeviceTarget]:
+    def select_device(self, selectors: Sequence[str], profiles: Profiles) -> tuple[str, DeviceProfile, DeviceTarget]:
         """Return the one device that the options connect to; without a name, the phone says what it is.
 
         UsageError if they do not name one device that the connection fits, or another phone is attached.
@@ -141,7 +140,7 @@ class Finalists:
         done = [result.evaluation for result in self.tried if not result.reason]
         return tuple(row for row in done if row.status is Status.OK)
 
-    def environment(self, predictions: str) -> str:
+    def hash_environment(self, predictions: str) -> str:
         """Return the hash of what the latencies depend on: that of the predictions, with all that were measured."""
         known = []
         for row in self.evaluations:
@@ -192,7 +191,7 @@ class ConnectedDevice:
         if self.missing and not connection.in_cloud:
             _log.warning("%s is not measured, and its figures stay: %s", name, self.missing)
 
-    def explain(self, evaluations: Iterable[Evaluation]) -> tuple[str, ...]:
+    def explain_absence(self, evaluations: Iterable[Evaluation]) -> tuple[str, ...]:
         """Return why nothing can be measured now, and what counts instead; empty if the device is there."""
         if not self.missing:
             return ()
@@ -207,18 +206,21 @@ class ConnectedDevice:
             stays = "what was measured before stays"
         return (f"{self._name}: not measured, {stays}: {self.missing}",)
 
-    def settle(self, predictions: str) -> str:
+    def hash_state(self, predictions: str) -> str:
         """Return the hash of what measured figures and predictions depend on now; empty if the device is away."""
         # With a higher limit, further files are measured.
         return "" if self.missing else sha256_json([predictions, self.software, self._measuring.most_files])
 
-    def measure(self, run: LoadedRun, evaluations: Evaluations, tell: Callable[[str], None]) -> Finalists:
+    def measure_finalists(self, run: LoadedRun, evaluations: Evaluations, tell: Callable[[str], None]) -> Finalists:
         """Measure the files that may become the pick of a run, the best first, until the limits of the user.
 
         A file keeps its latency if it is not in the run, or if the device goes away or becomes hot meanwhile.
         """
         rows = {evaluation.configuration.key: evaluation for evaluation in evaluations}
-        gone = [key for key, row in rows.items() if row.status is Status.OK and artefact_problem(run.folder, row)]
+        gone = []
+        for key, row in rows.items():
+            if row.status is Status.OK and artefact_problem(run.folder, row):
+                gone.append(key)
         done = {key for key, row in rows.items() if self._is_current(row)}
         most = self._measuring.most_files
         tried = list[Tried]()
@@ -241,11 +243,11 @@ class ConnectedDevice:
         ended = self.missing or f"the time limit of {show_seconds(self._measuring.limit_s)} is over"
         return Finalists(tuple(rows.values()), tuple(tried), rest or ended, not rest, len(gone))
 
-    def describe(self, finalists: Finalists) -> tuple[str, ...]:
+    def describe_finalists(self, finalists: Finalists) -> tuple[str, ...]:
         """Return in sentences what was measured for a run, and what was not."""
         label = self._name
         if self.missing and not finalists.tried:
-            return self.explain(finalists.evaluations)
+            return self.explain_absence(finalists.evaluations)
         sentences = []
         if finalists.measured:
             figures = []
@@ -366,14 +368,12 @@ class Devices:
         arguments are those of :class:`Measuring`.
         """
         measuring = Measuring(settings, upload, most_files, limit_s)
-        if not selectors and not folders and settings is None and not own_folder().is_dir():
-            return cls()
         profiles = load_known_devices(folders)
-        names = selectors or [name for name, profile in profiles.items() if is_own_profile(profile)]
+        names = selectors or list_own_devices(profiles)
         if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
         if settings is not None:
-            chosen = cls((measuring.select(selectors, profiles),), measuring, profiles)
+            chosen = cls((measuring.select_device(selectors, profiles),), measuring, profiles)
             ((selector, profile, target),) = chosen.targets
             chosen.connect(selector, TargetDevice(profile.name, profile, target))
             return chosen
@@ -381,7 +381,7 @@ class Devices:
 
     def connect(self, selector: str, device: TargetDevice) -> ConnectedDevice | None:
         """Return the connection to a device, which is asked once for all runs; None if its files are predicted."""
-        if not self.measuring.allows(device):
+        if not self.measuring.may_measure(device):
             return None
         if selector not in self._connected:
             self._connected[selector] = ConnectedDevice(selector, device, self.measuring, self.profiles)

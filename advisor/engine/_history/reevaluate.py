@@ -157,7 +157,7 @@ class Session:
         self.tell(f"{origin.path.name} on {selector}")
         connected = self.devices.connect(selector, device)
         predictions = environment_of(device, self.devices.predictor)
-        settled = connected.settle(predictions) if connected else ""
+        settled = connected.hash_state(predictions) if connected else ""
         start = self._start_of(origin, selector)
         # The hashes hold all that the figures depend on. If they are equal, the same figures would come out.
         if start.is_current(predictions, settled):
@@ -170,10 +170,10 @@ class Session:
         # A later answer may have timings of a device that is away now.
         made = self._existing(start, lambda child: child == last and child.is_current(predictions, settled))
         # What limits predictions is of no use to a reader of measured latencies.
-        remarks = () if settled else (*remarks_of(device), *self.devices.measuring.explain(selector, device))
+        remarks = () if settled else (*remarks_of(device), *self.devices.measuring.explain_prediction(selector, device))
         cause = f"the device {selector} was {'changed' if start.device == selector else 'added'}"
         if made is not None and connected is not None:
-            remarks = (*remarks, *connected.explain(load_run(made).evaluations))
+            remarks = (*remarks, *connected.explain_absence(load_run(made).evaluations))
         if made is None:
             measured = self._source_of(origin)
             # The options may connect to a device whose profile names no connection.
@@ -182,9 +182,9 @@ class Session:
             evaluations = with_earlier_timings(evaluations, self._list_earlier(measured, origin.root, selector, device))
             finalists = Finalists(evaluations)
             if connected is not None:
-                finalists = connected.measure(measured, evaluations, self.tell)
-                remarks = (*remarks, *connected.describe(finalists))
-            environment = finalists.environment(predictions)
+                finalists = connected.measure_finalists(measured, evaluations, self.tell)
+                remarks = (*remarks, *connected.describe_finalists(finalists))
+            environment = finalists.hash_environment(predictions)
             if environment == start.environment:
                 return Reevaluation(start.path.name, selector, remarks=remarks)
             if start.device == selector and start.predictions == predictions:
