@@ -45,11 +45,12 @@ def speak_python(function: Callable[P, R]) -> Callable[P, R]:
     places = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
     def listed(name: str, value: object) -> object:
-        annotation = parameters[name].annotation if name in parameters else None
-        several = isinstance(annotation, str) and annotation.startswith(_LISTS)
-        if several and isinstance(value, str | Path):
-            return (value,)
-        return value
+        if not isinstance(value, str | Path) or name not in parameters:
+            return value
+        annotation = parameters[name].annotation
+        # Arguments that are declared with their option have a type, the others the text of one.
+        text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+        return (value,) if text.removeprefix("collections.abc.").startswith(_LISTS) else value
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
