@@ -38,8 +38,8 @@ def draw_groups(
 ) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups, taken in their order.
 
-    A group is taken if the shares of its classes get closer to ``share`` and ``keep`` groups of each stay. A class
-    without a group so far gives its smallest one. No class gives its last group. With ``divide``, a class that can
+    A group is taken if that brings its classes closer to ``share`` and leaves ``keep`` groups of each. A class of which
+    no group was taken gives its smallest one. No class gives its last group. With ``divide``, a class that can
     spare no group gives the last units of its largest group, in the order of file names, and keeps ``keep`` of them.
     """
     labels = dataset.labels
@@ -192,7 +192,7 @@ def draw_split(
 
 
 def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
-    """Return how many images judge nothing, as copies of them are learnt from; empty if all do.
+    """Return how many images judge nothing because copies of them are learnt from; empty if there are none.
 
     ``copied`` are their numbers by part, and ``left`` those of the others.
     """

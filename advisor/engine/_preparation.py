@@ -81,7 +81,7 @@ def resolve_question(request: Request, resumed: RunFolder | None, say: Say, star
     ends_at = find_end_of_preparation(request.execution, started) if request.question.data else math.inf
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, say)
-    # The last line was a remark on the images, which names no work.
+    # The progress still shows a remark on the images, so it says what comes next.
     say("planning the search")
     if resumed is not None:
         return replace(resolved, cards=same_cards(resumed, resolved))

@@ -43,7 +43,7 @@ LEAST_SCORE = 0.5
 
 @dataclass(frozen=True)
 class DetectionScore:
-    """Average precision of found boxes (0-1), with the range on as many other images, see :func:`.of_other_images`.
+    """Average precision of found boxes (0-1), with its 95 % interval (:func:`.of_other_images`).
 
     ``half`` is mAP@0.5, the mean over classes of the average precision at an overlap of 0.5; a class without a box has
     None. ``coco`` is the mean over overlaps from 0.5 to 0.95, COCO's main figure.
@@ -462,7 +462,7 @@ def _compute_centres(detections: Detections) -> Floats:
 
 
 def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()) -> CentreScore:
-    """Return F1: of each class and on average; raise ValueError if there is no true object. ``groups`` as above."""
+    """Return F1: of each class and on average; raise ValueError if there is no true object; see :func:`score_boxes`."""
     table = count_boxes(matched, classes)
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")

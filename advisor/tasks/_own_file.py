@@ -1,4 +1,4 @@
-"""The stage that takes a user's own file as it is, of a task that does not train it."""
+"""Declare the stage that takes a user's own file, for tasks that do not train such files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
 
 
 def write_own_file(card: Card, weights: WeightsFile | None, name_outputs: NameOutputs, path: Path) -> None:
-    """Write a user's own file as the float file of its card, its outputs named, without its description."""
+    """Write a user's own file as the float file of its card, its outputs named."""
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")
     path.write_bytes(name_outputs(weights.path.read_bytes(), card.name))

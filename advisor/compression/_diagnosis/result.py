@@ -192,7 +192,7 @@ def explain_loss(layer: DiagnosedLayer) -> str:
 
 def _describe_change(layer: DiagnosedLayer) -> str:
     if layer.few is not None and layer.few <= _CLUSTERED:
-        return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
+        return f"only {layer.few} different weights are left: rounded keeps up to 256 for each channel"
     if layer.few is not None:
         return f"its weights are rounded to {layer.few} values, too few for it: float16 keeps more of them"
     if layer.zeros >= _PRUNED:
@@ -200,7 +200,7 @@ def _describe_change(layer: DiagnosedLayer) -> str:
         return f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for: {milder}"
     if layer.weights == "float16":
         return "its weights are stored too coarsely: more bits for this layer"
-    return "its weights are others than the float file's: they learnt again, for what other layers lost"
+    return "its weights were trained again, to make up for what other layers lost"
 
 
 def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
@@ -219,12 +219,12 @@ def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
     if layer.per_channel is False and layer.kernel is not None and layer.kernel.ratio >= _WIDE:
         yield (
             f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s weights are "
-            f"{layer.kernel.ratio:.0f}x the median's: a scale a channel (int8) helps"
+            f"{layer.kernel.ratio:.0f}x the median's: one scale for each channel (int8) helps"
         )
     if layer.range is not None and layer.channels is not None and layer.channels.ratio >= _WIDE:
         yield (
             f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the median's, and activations "
-            "have one scale for all channels: a scale a channel of the weights is not enough, leave it in float "
+            "have one scale for all channels: one for each channel of the weights is not enough, leave it in float "
             "(mixed_int8)"
         )
     used = layer.range_used
@@ -241,7 +241,7 @@ def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
     if layer.data == "float32":
         yield "its weights are stored too coarsely: more bits for this layer"
     if layer.per_channel is False:
-        yield "its kernel has one scale for all channels: a scale a channel (int8) helps"
+        yield "its kernel has one scale for all channels: one for each channel (int8) helps"
     if layer.kernel is None:
         yield f"the steps of {layer.data} over {_show(layer.range or layer.used)} are too coarse for it"
     yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"

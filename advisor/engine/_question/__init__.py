@@ -141,7 +141,7 @@ def resolve_resumed(
     # `storage` may get its password again, so it is free, but it must lead to the same study.
     for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
         values = previous.written[key], wanted.written[key]
-        if values[0] != values[1]:
+        if values[0] != values[1] and not _is_same_value(key, previous.written, wanted.written):
             then, now = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in values)
             if key in ("costs", "fleet") and then and now:
                 then = "of other content"
@@ -153,6 +153,11 @@ def resolve_resumed(
                 "reused), or decide again under other limits with advisor report",
             )
     return wanted
+
+
+def _is_same_value(key: str, previous: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
+    """Return whether two texts of an option are one value, as ``50ms`` and ``0.05s`` are."""
+    return bool(collect_options(previous).parsed(key) == collect_options(wanted).parsed(key))
 
 
 def _question(written: Options) -> Question:

@@ -1,4 +1,9 @@
-"""Evaluates what the study suggests, several configurations at a time, until the search ends; then the finalists."""
+"""Evaluate what the scheduler chooses, several configurations at a time, until the search ends; then judge finalists.
+
+The scheduler asks the rule, or the sampler of the study. A limit has three ends: evaluations end first, so that the
+hold-out has its time (``_evaluating_left``), then the answer is written (``_answer_left``), then the limit is over
+(``_time_left``).
+"""
 
 import asyncio
 import contextlib
@@ -42,10 +47,10 @@ from advisor.store import RunFolder
 from advisor.training import Reserve
 
 MOST_ROUNDS = 3
-"""Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
+"""Most picks that are judged on the hold-out one after the other; the next one has no figure of it."""
 
 GRACE = 0.6
-"""Share of the time of the hold-out that work which still runs may take: its file is worth more than all images."""
+"""Share of the time of the hold-out that running work may use: a new file gains more than the last images."""
 
 LEAST_JUDGING_S = 2.0
 """CPU seconds that are kept for the hold-out at least. In a demonstration of 105 s, 0.3 s were left, and a pick that

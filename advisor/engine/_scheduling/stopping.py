@@ -23,15 +23,20 @@ from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
 COUNTING_MARGIN = 1.2
+"""Factor on the expected seconds of the hold-out when its images are counted."""
+
 TOGETHER_SHARE = 0.5
+"""Least share of the images of the hold-out on which pick and runner-up run side by side."""
+
 MORE = 1.5
-"""Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick
-and runner-up run side by side; and how many times more images are worth another run of a file."""
+"""Least factor in images for which a file runs on the hold-out again."""
 
 SO_FAR_SHARE = 0.1
+"""Most of the time left that the hold-out of a pick so far takes, as a share."""
+
 SO_FAR_IMAGES = 400
-"""Share of the time left that the hold-out of a pick so far takes at most, and the images that it runs on within a time
-limit: they give its figure to 3 to 5 points, and it may be the pick for a minute alone."""
+"""Images of the hold-out that a pick so far runs on within a time limit. They give its figure to 3 to 5 points, and it
+may be the pick for a minute alone."""
 
 MOST_FINALISTS = 10
 MOST_RUNS = 10_000
@@ -45,10 +50,13 @@ EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
 REST = 20.0
+"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core."""
+
 FREE_S = 12.0
+"""Seconds of scoring without a rest at first, as early picks change."""
+
 YOUNG_S = 3.0
-"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
-scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
+"""Seconds in which the score of a pick gives way to that of a newer pick."""
 
 COMPLETE = Stop(StopKind.COMPLETE, "every configuration was evaluated")
 INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")

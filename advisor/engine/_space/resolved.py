@@ -99,7 +99,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A question with all its parts: every card that there is, and of it the candidates, the most promising first."""
+    """A question with all its parts: the catalogue, and the candidates that it chose, the most promising first."""
 
     request: Request
     catalogue: Catalogue
@@ -236,7 +236,8 @@ def require_installed(request: Request) -> None:
 
 
 def within_time_limit(resolved: Resolved) -> Resolved:
-    """Return the question with the most images that its time limit leaves time for; a resumed run keeps its own.
+    """Return the question with the most images that its time limit leaves time for; a resumed run keeps its
+    own number.
 
     So many images leave time for heads, one fine-tuning and the hold-out, for the card with the median MACs:
     fine-tuning on some images gains more than a head that has learnt from all. :data:`LARGE` images are always read.
@@ -314,7 +315,7 @@ def with_files(request: Request) -> Request:
         card, catalogue = make_shipped_card(Path(candidate), question.catalog, question.task)
         names.append(card.name)
         catalogs.append(catalogue)
-    # The request stays the same object, so that `request.yaml` has what the user wrote.
+    # No candidate is a file, so the request stays as the user wrote it.
     if len(catalogs) == len(question.catalog):
         return request
     written = {**request.written, "candidates": names, "catalog": list(map(str, catalogs))}

@@ -108,7 +108,7 @@ def test_few_values_of_a_clustered_layer_are_said(tmp_path: Path, float_model: b
     found = _against(tmp_path, float_model, with_constant(float_model, 2, 1, cluster), photographs[:3])
     layer = next(layer for layer in found.layers if layer.index == 2)
     assert layer.few == 2
-    assert layer.cause.startswith("2 values stand for all of its weights")
+    assert layer.cause.startswith("only 2 different weights are left")
 
 
 @with_cases

@@ -68,7 +68,7 @@ def over_images(
 ) -> Stage[Path]:
     """Run a file over images by a job that writes its answers into ``file``; they depend on ``extra_inputs`` too.
 
-    ValueError: the file has learnt from the images of the hold-out, and would be judged on them.
+    Raises ValueError if the file has learnt from the images of the hold-out, on which it would be judged.
     """
     made_for = source.scope.purpose if isinstance(source, Stage) else scope.purpose
     if made_for == Purpose.ALL and role in (Role.HOLDOUT, Role.CAPTURED):
@@ -181,7 +181,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
 
 def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
-    """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
+    """Return a scope with the hash of a file that no stage made: a scope may have several, such as that of a run."""
     file = "" if isinstance(source, Stage) else source.sha256
     return replace(scope, detail=f"{detail} {file}".strip())
 
