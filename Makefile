@@ -34,7 +34,7 @@ install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.runtime ## Show an answer on drawn images, without yours: four to five minutes with the set-up
+demo: $(VENV)/.runtime ## Show an answer on drawn images, without yours: three to five minutes with the set-up
 	@$(BIN)/advisor search --demo $(ARGS)
 
 search: .data $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"

@@ -82,8 +82,8 @@ def check_catalogue(
 ) -> Checked:
     """Check every card of the shipped catalogue, the user's own and the ``extra`` files.
 
-    ``build`` also builds every card's Keras graph, in child processes, and counts it; seconds a card. Not begun where a
-    file cannot be read, or holds a mistake that reading finds: the check would have to be made again. ``built`` is
+    ``build`` also builds every card's Keras graph, in child processes, and counts it, in seconds a card. No graph is
+    built if a file cannot be read or has a mistake: the check would have to be made again. ``built`` is
     called with the name of each card whose graph was built.
     """
     if build:

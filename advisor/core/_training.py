@@ -1,6 +1,7 @@
 """The training recipes: one object each, from the lightest to the heaviest.
 
-A new recipe is one object in :data:`TRAININGS` and the stage of its name. Configurations, files, cache keys and the
+A new recipe is one object in :data:`TRAININGS`, the stage of its name, and its hyperparameters in
+``training/_finetune/hyperparameters.py``. Configurations, files, cache keys and the
 command line have its name.
 """
 

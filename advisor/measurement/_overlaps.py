@@ -37,6 +37,7 @@ class Overlaps:
     def figure(self) -> Interval:
         """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
         both, either = (pixels.sum(axis=0) - sums_of_units(pixels, self.units) for pixels in (self.both, self.either))
+        # The mean IoU without each group of images, of which the jackknife makes the range.
         there = either > 0
         ratios = np.where(there, both / np.maximum(either, 1), 0.0)
         without = ratios.sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
@@ -51,7 +52,7 @@ class Overlaps:
 
     @property
     def shares(self) -> list[float]:
-        """Each image's share in the mean IoU, whose mean it is, to compare files image by image.
+        """A figure for each image, whose mean is the mean IoU, to compare files image by image.
 
         They are the influence of an image on a ratio of sums, to first order (B. Efron and R. Tibshirani, "An
         Introduction to the Bootstrap", 1993, chapter 21).

@@ -158,7 +158,7 @@ def is_shippable(view: RunView) -> bool:
 
 
 def _last_label(view: RunView) -> str:
-    """Return the label of the last line, which is not there if it is empty: one step is next, and is said once."""
+    """Return the label of the last line; empty for no line, where the first lines have the next step."""
     if view.next_command.endswith(REPORT) and opening_lines(view):
         return "Report"
     if not next_steps(view):
@@ -167,7 +167,7 @@ def _last_label(view: RunView) -> str:
 
 
 def list_warned_blocks(view: RunView) -> list[Labelled]:
-    """Return what every form of an answer shows: what does not prove itself, high risks, another file, labels."""
+    """Return the warnings of every form of an answer: of the run, high risks, a second file that ships, labels."""
     warning_risks = list_warnings(list_risks(view, view.decision.pick)) if view.decision.pick else ()
     said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks]
     more = {

@@ -101,8 +101,8 @@ class ZipFile:
 def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     """Return the names of the files in a zip file, with slashes between those of folders.
 
-    A name without the flag for UTF-8 is UTF-8 all the same if its bytes are: macOS writes it so. Otherwise it is in the
-    code page of a DOS, which Python takes for 437. If it seems to be another one, no class may have the wrong name:
+    A name without the flag for UTF-8 is UTF-8 all the same if its bytes are: macOS writes it so. Otherwise it is in a
+    code page of DOS; Python assumes 437. If it seems to be another one, no class may have the wrong name:
     names of folders keep the bytes, as those in a tar file do.
     """
     unsure = {}

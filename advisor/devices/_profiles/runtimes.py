@@ -85,7 +85,7 @@ class LocalRuntime(Protocol):
 
 @dataclass(frozen=True)
 class PackagedRuntime:
-    """A runtime of this machine's CPU that packages of Python bring, and that runs the exports of files."""
+    """A runtime of this machine's CPU that packages of Python bring, and that runs files or their exports."""
 
     runtime: str  #: its name; the device is called ``host:`` and this
     title: str  #: its name for people

@@ -124,8 +124,8 @@ class Tried(NamedTuple):
 class Finalists:
     """The evaluations of a run on a connected device, after those files were measured that may become its pick.
 
-    ``rest`` says why the others were not tried; with ``ended``, another try would try them. ``gone`` counts the files
-    that the run does not have any more.
+    ``rest`` says why the other files were not measured. ``ended``: a limit or the device ended it, so that another call
+    goes on. ``gone`` counts the files that the run does not have any more.
     """
 
     evaluations: Evaluations
@@ -173,7 +173,7 @@ class ConnectedDevice:
         self.software = ""
         self.missing = ""
         try:
-            # A tool or a unit that cannot be is said before the device is asked for anything.
+            # An impossible tool or unit is reported before the device is asked for anything.
             connection.connect(device.target.accelerator)
             if by_options and connection.way == "adb":
                 profiles.refuse_other_phone(device.profile, connection)
@@ -182,12 +182,12 @@ class ConnectedDevice:
             self.software = presence.software
             self.missing = presence.missing
         except AdvisorError as error:
-            # Options are the user's word of now. A profile may name what was there when it was written.
+            # The user gave the options now, so a failure is an error. A profile names what was there at its time.
             if by_options:
                 raise
             self.missing = error.message
         self.device = replace(device, profile=replace(device.profile, connection=connection))
-        # Of a cloud that does not answer, the selection of the device has said so.
+        # If a cloud does not answer, the selection of the device has said so already.
         if self.missing and not connection.in_cloud:
             _log.warning("%s is not measured, and its figures stay: %s", name, self.missing)
 
@@ -289,7 +289,7 @@ class ConnectedDevice:
         question = replace(run.question, devices=(self.device.label,))
         limits = replace(question.limits, confidence=MIN_BUDGET_PROBABILITY)
         left = [row for key, row in rows.items() if key not in done]
-        # First what the question takes, then what might meet the budget although it is not predicted to.
+        # First what is predicted to meet the limits, then what might meet the budget with a small chance.
         for asked in (question, replace(question, limits=limits)):
             for candidates in (tuple(rows.values()), left):
                 decision = decide_run(run.folder, candidates, asked, judged_first=False).decision

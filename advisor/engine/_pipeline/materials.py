@@ -117,15 +117,14 @@ class Images:
     subset_images: int = SUBSET_IMAGES
     groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
     grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
-    copies: Mapping[str, int] = field(
-        default_factory=dict
-    )  # images of each part that judge nothing, as copies do learn
+    # images by part that judge nothing, because a copy of them is learnt from
+    copies: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
     others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
     tuned_images: int = TUNED_IMAGES
     objects: tuple[Any, ...] = ()  # what a task knows of each image, such as its mask; empty where boxes say it
-    keys: tuple[object, ...] = ()  # plain values on which what is learnt of each of them depends; empty if it is not
+    keys: tuple[object, ...] = ()  # of each image, values that also decide what is learnt from it; empty for none
     outputs: tuple[str, ...] = ()  # the meaning of a network's outputs, if they are not the classes of the images
 
     @classmethod
@@ -363,9 +362,9 @@ class Materials:
     def limit_s(self, scope: Scope, to_come: float | None) -> float | None:
         """Return the time limit of one training in seconds; None for none.
 
-        The time that is left is shared with the trainings that follow it on the same card, of which each has its
-        start. ``to_come`` are the epochs that follow, over those of this training; None for a training after the
-        search, which ends it in time itself.
+        The time that is left is shared with the trainings that follow it on the same card, and each of these needs time
+        to start. ``to_come``: the epochs of these over those of this training; None for a training after the search,
+        which ends it in time itself.
         """
         budget = None if to_come is None else self.budget_training(scope.card, scope.training)
         if budget is None or to_come is None:

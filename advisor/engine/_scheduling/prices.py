@@ -32,9 +32,9 @@ groceries (66 steps an epoch) had 68.6, 73.0 and 80.7 % on another visit after t
 (36 steps), six epochs gained its 2.5 points in the last two."""
 
 LEAST_KEPT = 0.9
-"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it. A tenth of the 3 to 12
-points that a fine-tuning gains counts as much as the chance of a fifth that its file is not the pick, and float32
-ships."""
+"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it. Without that file, a
+float32 file ships if the fine-tuned one is not the pick, which happens in about a fifth of the searches. To lose a
+tenth of the gain of 3 to 12 points costs about as much."""
 
 SURE = 1.5
 """Factor on the expected seconds of a first result, before a stage has shown how fast this machine is."""
@@ -125,7 +125,7 @@ class Prices:
         return self._costs.total_s(self.missing(steps, before))
 
     def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
-        """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does.
+        """Return which share (0-1) of the fine-tuning of steps ends in time after other steps; 0 if none can.
 
         A training that no plan may shorten begins only if all of it is expected to end in time.
         """

@@ -116,7 +116,10 @@ class AiHubClient:
 
 
 def read_profile(profile: Mapping[str, Any], outputs: Mapping[str, Sequence[Any]]) -> Outcome:
-    """Return what the client's profile of a job says; its times are in microseconds. KeyError, TypeError: others."""
+    """Return what the client's profile of a job says; its times are in microseconds.
+
+    Raises KeyError or TypeError for any other document.
+    """
     summary = profile["execution_summary"]
     runs = summary.get("all_inference_times") or [summary["estimated_inference_time"]]
     increase = summary.get("inference_memory_increase_range")
