@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         report,
     )
     from advisor.api._caches import cache, clean_cache, keep_run
+    from advisor.api._doctor import Check, State, doctor
     from advisor.api._fleets import reevaluate_fleet, verify
     from advisor.api._models import (
         benchmark,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         warn_of_input,
     )
     from advisor.api._options import choices, write_request
-    from advisor.api._runs import Check, Run, State, demonstrate, doctor, memory_there, plan, search
+    from advisor.api._runs import Run, demonstrate, memory_there, plan, search
     from advisor.api._updates import Update, update
 else:
     __getattr__, __dir__ = open_face(__name__)
