@@ -28,9 +28,9 @@ from advisor.engine._preparation import find_end_of_preparation, require_time, r
 from advisor.engine._progress import Progress
 from advisor.engine._question import Request
 from advisor.engine._rules import rules_of
+from advisor.engine._scheduling.scheduler import COMPLETE, INTERRUPTED
 from advisor.engine._scheduling.search_loop import SearchLoop
 from advisor.engine._scheduling.stop import Stop
-from advisor.engine._scheduling.stopping import COMPLETE, INTERRUPTED
 from advisor.engine._scheduling.storage import explain_lost_connection, open_storage
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import Plan, record_unevaluated, skip_ruled_out

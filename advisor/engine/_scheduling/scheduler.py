@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from advisor.core import Configuration
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
-from advisor.engine._scheduling.stop import Stop, StopKind
-from advisor.engine._scheduling.stopping import COMPLETE, end_early
+from advisor.engine._scheduling.stop import Stop, StopKind, end_early
 from advisor.engine._scheduling.suggesting import Admits
 
 if TYPE_CHECKING:
     from advisor.engine._scheduling.study import Study
+
+COMPLETE = Stop(StopKind.COMPLETE, "every configuration was evaluated")
+INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")
 
 
 class Scheduler:

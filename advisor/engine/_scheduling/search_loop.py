@@ -24,11 +24,12 @@ from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._question import Request
 from advisor.engine._scheduling.belief import CardTraining
+from advisor.engine._scheduling.early_score import PickSoFar
+from advisor.engine._scheduling.finalists import choose_finalists, list_named_files, score_finalists
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
-from advisor.engine._scheduling.stop import Stop, StopKind
-from advisor.engine._scheduling.stopping import PickSoFar, end_early, finalists, list_named_files, score
+from advisor.engine._scheduling.stop import Stop, StopKind, end_early
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import (
     ANSWER_CPU_S,
@@ -301,12 +302,12 @@ class SearchLoop:
         tried: set[str] = set()
         for _ in range(MOST_ROUNDS):
             with_drop = self._question.limits.max_drop_points is not None
-            chosen = finalists(self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop)
+            chosen = choose_finalists(self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop)
             # The first finalist is the pick. It was judged already, so the hold-out did not refute it.
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score(chosen, scorer, self._run, lambda: self._time_left() - self.answer_s, everywhere)
+            await score_finalists(chosen, scorer, self._run, lambda: self._time_left() - self.answer_s, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _decisions(self) -> tuple[Decision, ...]:

@@ -43,3 +43,8 @@ class Stop:
         if self.left is None:
             return self.reason
         return f"{self.reason}: {self.left} configuration{'' if self.left == 1 else 's'} not evaluated"
+
+
+def end_early(why: StopKind, how: str, left: int) -> Stop:
+    """Return the end of a search with a number of configurations left."""
+    return Stop(why, f"stopped {how}", left)

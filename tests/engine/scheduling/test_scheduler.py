@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import Sampler
 from advisor.engine._scheduling.belief import CardTraining, FormStep
-from advisor.engine._scheduling.stopping import COMPLETE
+from advisor.engine._scheduling.scheduler import COMPLETE
 from tests.engine.plans import changed
 from tests.engine.scheduling.searches import BEST, OTHER, PLAN, WEAK, Search
 

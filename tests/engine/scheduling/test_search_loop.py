@@ -28,9 +28,11 @@ from advisor.engine._pipeline.cost import TRAINING_WALL, CostCalibration
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages.figures import SURVEY
-from advisor.engine._scheduling import stopping as finalists
+from advisor.engine._scheduling import early_score, finalists
+from advisor.engine._scheduling.early_score import PickSoFar
+from advisor.engine._scheduling.scheduler import COMPLETE
 from advisor.engine._scheduling.search_loop import WRITING_S, SearchLoop
-from advisor.engine._scheduling.stopping import COMPLETE, PickSoFar, Stop
+from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
@@ -257,7 +259,7 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
 def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young_s: float, scored: list[str]
 ) -> None:
-    monkeypatch.setattr(finalists, "YOUNG_S", young_s)
+    monkeypatch.setattr(early_score, "YOUNG_S", young_s)
     evaluator, run = MadeUp(first=PATIENCE_S), run_of(tmp_path, "first", "second")
     first, second = run.evaluations()
     picks = chain((first,), repeat(second))
@@ -279,7 +281,7 @@ def test_after_a_score_it_looks_again_though_nothing_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: bool, rest: float
 ) -> None:
     """A fine-tuning may run alone for minutes: another pick is scored at once, else there is a rest."""
-    monkeypatch.setattr(finalists, "REST", rest)
+    monkeypatch.setattr(early_score, "REST", rest)
     evaluator, run = MadeUp(first=0.05, second=0.05), run_of(tmp_path, "first", "second")
 
     async def looked() -> None:
@@ -314,7 +316,7 @@ def test_rows_of_one_file_have_one_figure_on_the_hold_out(tmp_path: Path) -> Non
     known, new = (with_file(evaluation("one", threads=count), "file") for count in (1, 2))
     run.append(replace(known, holdout_accuracy=known.accuracy))
     run.append(new)
-    asyncio.run(finalists.score(run.evaluations(), evaluator, run, lambda: 8.0))
+    asyncio.run(finalists.score_finalists(run.evaluations(), evaluator, run, lambda: 8.0))
     assert not evaluator.scored
     assert [row.holdout_accuracy for row in run.evaluations()] == [known.accuracy] * 2
 
@@ -338,7 +340,7 @@ def test_within_a_limit_pick_and_runner_up_are_scored_before_others(tmp_path: Pa
     run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
     evaluator.captures = False
     rows = [with_file(evaluation(f"card{n}"), f"file{n}") for n in range(4)]
-    asyncio.run(finalists.score(rows, evaluator, run, lambda: left_s))
+    asyncio.run(finalists.score_finalists(rows, evaluator, run, lambda: left_s))
     assert evaluator.scored == [f"file{n}" for n in range(scored)]
 
 
@@ -346,7 +348,7 @@ def test_where_all_images_do_not_fit_the_pick_is_judged_on_a_part_and_later_on_m
     run, evaluator = run_of(tmp_path, "pick", "second"), MadeUp()
     evaluator.captures = False
     for left_s, images in ((12.0, 100), (13.0, 100), (24.0, 200), (650.0, None)):
-        asyncio.run(finalists.score(tuple(run.evaluations()), evaluator, run, lambda left_s=left_s: left_s))
+        asyncio.run(finalists.score_finalists(tuple(run.evaluations()), evaluator, run, lambda left_s=left_s: left_s))
         parts = {named(each): each.holdout_part for each in run.evaluations()}
         assert parts["pick"] == (HoldoutPart(images, 500) if images else None)
     assert evaluator.scored == ["pick", "second"] * 3

@@ -13,8 +13,7 @@ from advisor.engine import Images, Progress, Question, Request, Role, StageName,
 from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
-from advisor.engine._scheduling.stop import StopKind
-from advisor.engine._scheduling.stopping import end_early
+from advisor.engine._scheduling.stop import StopKind, end_early
 from advisor.engine._space.plan import record_unevaluated, skip_ruled_out
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, choose_recipes, resolve_cards

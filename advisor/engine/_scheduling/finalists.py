@@ -1,24 +1,13 @@
-"""The end of a search: its reason, and the finalists that are judged then."""
+"""The files that are judged at the end of a search, and their scores on the hold-out."""
 
 import asyncio
-import contextlib
 import math
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from advisor.core import (
-    AdvisorError,
-    Configuration,
-    Decision,
-    Evaluation,
-    Status,
-    recipe_of,
-)
+from advisor.core import AdvisorError, Decision, Evaluation, Status
 from advisor.engine._decide import FLOAT
 from advisor.engine._pipeline.evaluation.scorer import Scorer
-from advisor.engine._scheduling.stop import Stop, StopKind
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
@@ -31,13 +20,6 @@ TOGETHER_SHARE = 0.5
 MORE = 1.5
 """Least factor in images for which a file runs on the hold-out again."""
 
-SO_FAR_SHARE = 0.1
-"""Most of the time left that the hold-out of a pick so far takes, as a share."""
-
-SO_FAR_IMAGES = 400
-"""Images of the hold-out that a pick so far runs on within a time limit. They give its figure to 3 to 5 points, and it
-may be the pick for a minute alone."""
-
 MOST_FINALISTS = 10
 MOST_RUNS = 10_000
 """Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
@@ -49,25 +31,8 @@ LEAST_CHANCE = 0.05
 EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
-REST = 20.0
-"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core."""
 
-FREE_S = 12.0
-"""Seconds of scoring without a rest at first, as early picks change."""
-
-YOUNG_S = 3.0
-"""Seconds in which the score of a pick gives way to that of a newer pick."""
-
-COMPLETE = Stop(StopKind.COMPLETE, "every configuration was evaluated")
-INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")
-
-
-def end_early(why: StopKind, how: str, left: int) -> Stop:
-    """Return the end of a search with a number of configurations left."""
-    return Stop(why, f"stopped {how}", left)
-
-
-def finalists(
+def choose_finalists(
     decisions: Sequence[Decision], evaluations: Sequence[Evaluation], images: int, with_drop: bool = False
 ) -> tuple[Evaluation, ...]:
     """Return what could still change the answer, see :data:`MOST_FINALISTS`: the others only cost time.
@@ -120,7 +85,7 @@ def list_named_files(decision: Decision) -> set[str]:
     return files
 
 
-async def score(
+async def score_finalists(
     chosen: Sequence[Evaluation], scorer: Scorer, run: RunFolder, left_s: Callable[[], float], everywhere: bool = False
 ) -> None:
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
@@ -128,14 +93,14 @@ async def score(
     The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
     time limit, pick and runner-up are scored on as many images as there is time for, and more files only on all.
     """
-    chosen = _share_holdout(chosen, run)
+    chosen = share_holdout(chosen, run)
     scored = {e.configuration: e for e in chosen}
     for files, most in _in_time(chosen, scorer, left_s):
         now = []
         for evaluation in chosen:
             if evaluation.artefact_sha256 in files and _needs_more(evaluation, most):
                 now.append(evaluation)
-        scored |= {e.configuration: e for e in await _score_holdout(now, scorer, run, most)}
+        scored |= {e.configuration: e for e in await score_holdout(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = []
         for e in scored.values():
@@ -184,7 +149,7 @@ def _needs_more(evaluation: Evaluation, most: int) -> bool:
     return evaluation.holdout_accuracy is None or (part is not None and most >= MORE * part.judged)
 
 
-async def _score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
+async def score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
     """Return what could be scored on the hold-out; a file that has several rows is judged once."""
     first = dict[str, Evaluation]()
     for evaluation in rows:
@@ -201,8 +166,9 @@ async def _score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFol
     return [*judged, *copies]
 
 
-def _share_holdout(rows: Sequence[Evaluation], run: RunFolder) -> list[Evaluation]:
-    """Return the rows, in which all of one file have the hold-out figures of the row that ran on the most images.
+def share_holdout(rows: Sequence[Evaluation], run: RunFolder) -> list[Evaluation]:
+    """Return the rows, in which all of one file have the hold-out figures of the row that ran on the most images, and
+    append those that changed to the run.
 
     A file has a row for each number of threads. One that was evaluated later lacks what an earlier one has, and would
     get a figure of its own on fewer images.
@@ -267,106 +233,3 @@ async def _each(
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem
     return [result for result in results if isinstance(result, Evaluation)]
-
-
-class PickSoFar:
-    """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
-
-    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out. ``left_s``
-    returns the seconds until a time limit: where they are few, a part of the images gives the figure.
-    """
-
-    def __init__(
-        self,
-        pick: Callable[[], Evaluation | None],
-        scorer: Scorer | None,
-        run: RunFolder,
-        left_s: Callable[[], float] = lambda: math.inf,
-    ) -> None:
-        self._pick = pick
-        self._scorer = scorer
-        self._run = run
-        self._left_s = left_s
-        self._rest_until = self._spent_s = 0.0
-        self._scoring: asyncio.Future[None] | None = None
-        self._has_scored = False
-        self._again: asyncio.TimerHandle | None = None
-        # What is being scored, and since when.
-        self._file = ""
-        self._began = 0.0
-        self._failed = set[str]()
-
-    def look(self) -> None:
-        """Begin to score the pick if it has no figure, unless there was a score a short time ago.
-
-        A score of a former pick that has just begun gives way: two heads that end together have one score.
-        """
-        now = time.monotonic()
-        busy = self._scoring is not None and now - self._began > YOUNG_S
-        if self._scorer is None or now < self._rest_until or busy:
-            return
-        file = self._without_figure()
-        if file and file != self._file:
-            if self._scoring is not None:
-                self._scoring.cancel()
-            self._file = file
-            self._began = now
-            self._scoring = asyncio.ensure_future(self._score(file, self._scorer))
-
-    async def wait_for_first(self, chosen: Collection[Configuration], stopped: asyncio.Future[Any]) -> None:
-        """Wait for the score of the first pick before a fine-tuning, which would keep the cores for minutes.
-
-        An end of the search ends the wait.
-        """
-        tunes = any(recipe_of(configuration.training).tunes_backbone for configuration in chosen)
-        if tunes and self._scoring is not None and not self._has_scored:
-            await asyncio.wait({self._scoring, stopped}, return_when="FIRST_COMPLETED")
-
-    async def close(self) -> None:
-        """Drop a score that is under way; a finalist is scored again."""
-        if self._again is not None:
-            self._again.cancel()
-        if self._scoring is not None:
-            self._scoring.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._scoring
-
-    def _without_figure(self) -> str:
-        """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
-        pick = self._pick()
-        if pick is None or recipe_of(pick.configuration.training).quick_head or pick.holdout_accuracy is not None:
-            return ""
-        if pick.artefact_sha256 in self._failed:
-            return ""
-        return pick.artefact_sha256 or ""
-
-    async def _score(self, file: str, scorer: Scorer) -> None:
-        """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
-        of_file = []
-        for evaluation in self._run.evaluations():
-            if evaluation.status is Status.OK and evaluation.artefact_sha256 == file:
-                of_file.append(evaluation)
-        rows = []
-        for e in _share_holdout(of_file, self._run):
-            if e.holdout_accuracy is None:
-                rows.append(e)
-        most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
-        limited = self._left_s() < math.inf
-        # Soon the finalists run there: until then a pick needs no figure on a few images.
-        if limited and self._has_scored and most < min(SO_FAR_IMAGES, scorer.holdout_images):
-            self._scoring = None
-            return
-        if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little
-            most = SO_FAR_IMAGES
-        if len(await _score_holdout(rows, scorer, self._run, most)) < len(rows):
-            self._failed.add(file)
-        self._has_scored = True
-        ended = time.monotonic()
-        self._spent_s += ended - self._began
-        rest_s = 0.0
-        if not self._without_figure():
-            rest_s = REST * (ended - self._began)
-        self._scoring = None
-        self._file = ""
-        self._rest_until = ended + (rest_s if self._spent_s > FREE_S else 0.0)
-        self._again = asyncio.get_running_loop().call_later(rest_s, self.look)
