@@ -43,19 +43,8 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, make_percent, share_of
     from advisor.engine._pipeline.evaluation.scorer import HeldOut, Judge, Scored
     from advisor.engine._pipeline.graph import VariantStages
-    from advisor.engine._pipeline.materials import (
-        TUNED_IMAGES,
-        Boxes,
-        FloatModel,
-        Images,
-        Materials,
-        Part,
-        Purpose,
-        Role,
-        Workload,
-        input_spec,
-        list_versions,
-    )
+    from advisor.engine._pipeline.images import TUNED_IMAGES, Boxes, Images, Part, Role
+    from advisor.engine._pipeline.materials import FloatModel, Materials, Purpose, Workload, input_spec, list_versions
     from advisor.engine._pipeline.resources import Pool, Resources
     from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
     from advisor.engine._pipeline.stages.backbone import (

@@ -24,7 +24,8 @@ from advisor.engine._decide import decide_run
 from advisor.engine._history.label_check import LABELS, CheckedLabels, WrongLabel
 from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of, scope_of
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
-from advisor.engine._pipeline.materials import DAMAGED, Images, Purpose, Role
+from advisor.engine._pipeline.images import Images, Role
+from advisor.engine._pipeline.materials import DAMAGED, Purpose
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import Stage
 from advisor.engine._pipeline.walker import Lookup

@@ -41,7 +41,8 @@ from advisor.datasets import (
 from advisor.downloads import FetchOptions
 from advisor.engine._execution import Machine
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Images, Materials, Part, Role, list_versions
+from advisor.engine._pipeline.images import Images, Part, Role
+from advisor.engine._pipeline.materials import Materials, list_versions
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine._pipeline.stages.backbone import feature_stages

@@ -29,7 +29,8 @@ from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
 from advisor.downloads import FetchOptions
 from advisor.engine._pipeline.cost import CostCalibration, rough_ms, rough_size
 from advisor.engine._pipeline.graph import VariantStages
-from advisor.engine._pipeline.materials import Images, RecipePair
+from advisor.engine._pipeline.images import Images
+from advisor.engine._pipeline.materials import RecipePair
 from advisor.engine._pipeline.rule import RuleNeeds
 from advisor.engine._pipeline.stage import Stage
 from advisor.engine._pipeline.walker import CachedResults, Lookup, Point

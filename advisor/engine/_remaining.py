@@ -9,7 +9,8 @@ from typing import Any
 from advisor.core import Configuration, parse_known, show_seconds, to_json
 from advisor.engine._pipeline.cost import PACE_S, Paces, judging_s
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
-from advisor.engine._pipeline.materials import RecipePair, Role
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.materials import RecipePair
 from advisor.engine._pipeline.stage import EventKind, Stage, StageEvent, StageName
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder

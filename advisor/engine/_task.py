@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from advisor.datasets import InputSpec
     from advisor.engine._data_check import DataCheck, LabelChecker
     from advisor.engine._pipeline.evaluation.scorer import Judge
-    from advisor.engine._pipeline.materials import FloatModel, Images, Purpose, Role, Workload
+    from advisor.engine._pipeline.images import Images, Role
+    from advisor.engine._pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine._pipeline.stage import Scope, Source, Stage
     from advisor.engine._question import Question
     from advisor.engine._space.question_images import Say

@@ -6,7 +6,7 @@ from typing import Any
 
 from advisor.catalog import Card
 from advisor.engine import Question, Role, Workload
-from advisor.engine._pipeline.materials import CAPTURED_IMAGES, SUBSET_IMAGES
+from advisor.engine._pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES
 from advisor.engine._space.plan import Plan
 
 ASKED = {"threads": "thread_counts", "tunings": "tune_training"}

@@ -35,7 +35,7 @@ from advisor.core import (
 from advisor.datasets import InputSpec, class_order, split_halves
 from advisor.engine._compress.results import Classifiers, Detectors, map_file_kinds
 from advisor.engine._compress.samples import SampleParts, read_samples
-from advisor.engine._pipeline.materials import Images, Part, Role
+from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import recipe_applies

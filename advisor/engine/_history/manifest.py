@@ -17,7 +17,8 @@ from advisor.catalog import Card
 from advisor.core import LOCAL, UsageError, utf8, without_passwords
 from advisor.datasets import PARTS
 from advisor.engine._history.run_inputs import read_section
-from advisor.engine._pipeline.materials import Images, list_versions
+from advisor.engine._pipeline.images import Images
+from advisor.engine._pipeline.materials import list_versions
 from advisor.measurement import host
 from advisor.store import RunFolder, sha256_json
 from advisor.version import __version__

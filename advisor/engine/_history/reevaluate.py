@@ -37,7 +37,8 @@ from advisor.engine._history.connected import (
 from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine._history.manifest import other_parts
 from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
-from advisor.engine._pipeline.materials import Images, Materials, Role, list_versions
+from advisor.engine._pipeline.images import Images, Role
+from advisor.engine._pipeline.materials import Materials, list_versions
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import THOROUGH, timing

@@ -17,7 +17,8 @@ from advisor.catalog import Card
 from advisor.compression import Needs, Recipe, lighter_recipes, recipe
 from advisor.core import FLOAT, NewConditions, Status, form_of, recipe_of
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, RecipePair, Role, Workload, input_spec
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, RecipePair, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine._pipeline.stages.adjusting import can_adjust, replace_head
 from advisor.engine._pipeline.stages.artefacts import (

@@ -1,37 +1,28 @@
-"""Materials that the stages of a search share: the user's images by role, and the models that stages make."""
+"""What the stages of a search share (cache, weights, host, question, time), and the models that they make."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from advisor.catalog import Card
 from advisor.core import WeightsFile, recipe_of
-from advisor.datasets import HOLDOUT, UNGROUPED, Dataset, Grouping, InputSpec, LabelledImage, Split
+from advisor.datasets import InputSpec
 from advisor.devices import DeviceTarget, find_version
+from advisor.engine._pipeline.images import (
+    Images,
+    Part,
+    Role,
+)
 from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host
-from advisor.store import ArtifactCache, read_cached_sha256, sha256_json
+from advisor.store import ArtifactCache, read_cached_sha256
 from advisor.training import Reserve
-
-Value = TypeVar("Value")
-
-Object = tuple[int, float, float, float, float]
-"""The label of a box, and its top, left, bottom and right in shares of the upright image."""
-
-LARGE = 5000  # Sets with more images than this get a quick head on some of the images
-SUBSET_IMAGES = 2000  # Images of the quick head on a large set, at most
-TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0141)
-
-CAPTURED_IMAGES = 100
-"""Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
@@ -41,209 +32,6 @@ NEXT_IMPORTS_S = 4.0
 NEXT_START_S = 10.0
 """Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
 its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
-
-
-class Role(StrEnum):
-    """The purpose of some of the user's images."""
-
-    TRAIN = "train"  # The training part: fitted while candidates are compared
-    VALIDATION = "validation"  # The validation part: candidates are compared on it
-    LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
-    ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
-    SUBSET = "subset"  # Some of the training part, for a quick head on a large set
-    TUNED = "tuned"  # The validation part and as much of the training part as fine-tuning learns from
-    HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
-    OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
-    CAPTURED = "captured"  # Some of the hold-out, judged under capture conditions
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some of the user's images."""
-
-    indices: tuple[int, ...]  # their places in the dataset, sorted
-    paths: tuple[Path, ...]
-    labels: tuple[int, ...]  # their classes
-    fingerprint: str  # hash of the images in their order and with their labels
-    stamps: tuple[tuple[int, int], ...] = ()  # size and modification time of each file when it was read
-    hashes: tuple[str, ...] = ()  # SHA-256 of each file, in hexadecimal
-    groups: tuple[int, ...] = ()  # number of the group of each image; empty if each image is one
-    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as the :data:`Object` of each box
-
-    def between(self, start: int, end: int) -> Part:
-        """Return the images from place ``start`` to before place ``end``."""
-        values = {}
-        for name, values_of in vars(self).items():
-            if name != "fingerprint":
-                values[name] = values_of[start:end]
-        return Part(**values, fingerprint=f"{self.fingerprint}[{start}:{end}]")
-
-    def rows_of(self, part: Part) -> list[int]:
-        """Return the places of another part's images among these."""
-        row_of = {index: row for row, index in enumerate(self.indices)}
-        return [row_of[index] for index in part.indices]
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """The boxes in a set of images: classes in label order, and of each upright image its objects, and its sides in
-    pixels.
-    """
-
-    classes: tuple[str, ...]
-    objects: tuple[tuple[Object, ...], ...]
-    sizes: tuple[tuple[int, int], ...]
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Boxes of each class."""
-        return self.among(range(len(self.objects)))
-
-    def among(self, indices: Iterable[int]) -> Mapping[str, int]:
-        """Return the boxes of each class in some images."""
-        counts = Counter[int]()
-        for index in indices:
-            counts.update(label for label, *_ in self.objects[index])
-        return {name: counts[label] for label, name in enumerate(self.classes)}
-
-
-@dataclass(frozen=True)
-class Images:
-    """The user's images and their split."""
-
-    dataset: Dataset
-    split: Split
-    leaks: tuple[tuple[int, ...], ...] = ()  # groups of the manifest, in several parts of the user's own split
-    subset_images: int = SUBSET_IMAGES
-    groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
-    grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
-    # images by part that judge nothing, because a copy of them is learnt from
-    copies: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
-    boxes: Boxes | None = None
-    others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
-    tuned_images: int = TUNED_IMAGES
-    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as its mask; empty where boxes say it
-    keys: tuple[object, ...] = ()  # of each image, values that also decide what is learnt from it; empty for none
-    outputs: tuple[str, ...] = ()  # the meaning of a network's outputs, if they are not the classes of the images
-
-    @classmethod
-    def all_held_out(cls, dataset: Dataset, seed: int) -> Images:
-        """Return images that are all held out."""
-        return cls(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The meaning of a network's outputs, by default the classes in label order: those of the boxes, if any."""
-        if self.boxes:
-            return self.boxes.classes
-        return self.outputs or self.dataset.classes
-
-    @property
-    def own_holdout(self) -> bool:
-        """True where the user's own split names the hold-out."""
-        return HOLDOUT in self.split.given
-
-    def held_out(self, count: int) -> Images:
-        """Return the images with ``count`` of the hold-out alone, in proportion to the classes.
-
-        The images of a larger count are those of a smaller one and further ones.
-        """
-        members: dict[int, list[int]] = {}
-        for index in sorted(self.split.holdout, key=lambda index: self.dataset.images[index].sha256):
-            members.setdefault(self.dataset.images[index].label, []).append(index)
-        places = []
-        for label, of_class in members.items():
-            for place, index in enumerate(of_class):
-                places.append(((place + 0.5) / len(of_class), label, index))
-        some = sorted(index for *_, index in sorted(places)[:count])
-        return replace(self, split=replace(self.split, holdout=tuple(some)))
-
-    @property
-    def large(self) -> bool:
-        """True where a quick head on some of the images saves more than it costs."""
-        return len(self.split.learnt) > LARGE
-
-    def part(self, role: Role) -> Part:
-        """Return the images with a role."""
-        return self._parts[role]
-
-    def group_names(self, role: Role) -> tuple[str, ...]:
-        """Return the name of the group of each image with a role; empty where the images do not come in groups."""
-        images = self.dataset.images
-        numbers = self.grouping.of
-        if numbers:
-            return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices)
-        return ()
-
-    @property
-    def counts(self) -> Mapping[Role, int]:
-        """Number of images by role."""
-        return {role: len(part.paths) for role, part in self._parts.items()}
-
-    @cached_property
-    def _parts(self) -> Mapping[Role, Part]:
-        split = self.split
-        indices = {
-            Role.TRAIN: split.train,
-            Role.VALIDATION: split.validation,
-            Role.LEARNT: split.learnt,
-            Role.ALL: tuple(sorted((*split.learnt, *split.holdout))),
-            Role.SUBSET: self._evenly(split.train, self.subset_images),
-            Role.TUNED: tuple(sorted((*self._evenly(split.train, self.tuned_images), *split.validation))),
-            Role.HOLDOUT: split.holdout,
-            Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
-        }
-        return {**{role: self._part(places) for role, places in indices.items()}, Role.OTHERS: _part_of(self.others)}
-
-    def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
-        """Return ``count`` of the images at most, in proportion to the classes, drawn by the images' hashes."""
-        images = self.dataset.images
-        ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
-        wanted = min(len(ordered), count)
-        # Every class has one, however small.
-        first_of_class = {images[index].label: index for index in reversed(ordered)}
-        drawn = set(first_of_class.values())
-        for step in range(wanted):
-            drawn.add(ordered[step * len(ordered) // wanted])
-        return tuple(sorted(drawn))
-
-    def _part(self, indices: tuple[int, ...]) -> Part:
-        boxes = _take(self.boxes.objects, indices) if self.boxes else ()
-        part = _part_of(_take(self.dataset.images, indices), boxes)
-        fingerprint = part.fingerprint
-        if self.keys:
-            fingerprint = sha256_json([fingerprint, list(_take(self.keys, indices))])
-        return replace(
-            part,
-            indices=indices,
-            groups=_take(self.groups, indices),
-            objects=boxes or _take(self.objects, indices),
-            fingerprint=fingerprint,
-        )
-
-
-def _take(values: Sequence[Value], indices: Sequence[int]) -> tuple[Value, ...]:
-    """Return the values at some places; nothing where there are none at all."""
-    if values:
-        return tuple(values[index] for index in indices)
-    return ()
-
-
-def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
-    """Return images as a part; the places are those among the images themselves."""
-    labels = tuple(image.label for image in images)
-    return Part(
-        indices=tuple(range(len(images))),
-        paths=tuple(image.path for image in images),
-        labels=labels,
-        fingerprint=sha256_json(
-            [(image.sha256, truth) for image, truth in zip(images, objects or labels, strict=True)]
-        ),
-        stamps=tuple(image.stamp for image in images),
-        hashes=tuple(image.sha256 for image in images),
-        objects=objects,
-    )
 
 
 RecipePair = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact

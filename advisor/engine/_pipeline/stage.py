@@ -15,7 +15,8 @@ from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.isolation import EXPECTED_BYTES, LIGHT
 
 if TYPE_CHECKING:
-    from advisor.engine._pipeline.materials import Artefact, Materials, Part
+    from advisor.engine._pipeline.images import Part
+    from advisor.engine._pipeline.materials import Artefact, Materials
 
 MODEL = "model.tflite"
 RESULT = "result.json"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core import Evaluation, Limits, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
-from advisor.engine._pipeline.materials import Role
+from advisor.engine._pipeline.images import Role
 from advisor.engine._scheduling.belief import (
     UNKNOWN_IMAGES,
     AccuracyBelief,

@@ -13,7 +13,8 @@ from advisor.catalog import Card
 from advisor.core import FLOAT, Configuration, Evaluation, Status, Target, form_of, shift_of
 from advisor.engine._pipeline.cost import scoring_s
 from advisor.engine._pipeline.graph import CostModel
-from advisor.engine._pipeline.materials import Role, Workload
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.materials import Workload
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._targets.device_prediction import least_size

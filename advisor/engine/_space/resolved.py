@@ -37,16 +37,8 @@ from advisor.datasets import address_of, class_order, expect_parts
 from advisor.downloads import FetchOptions
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.graph import CostModel
-from advisor.engine._pipeline.materials import (
-    CAPTURED_IMAGES,
-    LARGE,
-    SUBSET_IMAGES,
-    TUNED_IMAGES,
-    Images,
-    Materials,
-    Role,
-    Workload,
-)
+from advisor.engine._pipeline.images import CAPTURED_IMAGES, LARGE, SUBSET_IMAGES, TUNED_IMAGES, Images, Role
+from advisor.engine._pipeline.materials import Materials, Workload
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.figures import effort_for

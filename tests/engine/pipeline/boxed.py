@@ -6,7 +6,7 @@ from pathlib import Path
 from advisor.datasets import ONE_CLASS, Dataset, LabelledImage, Split
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.engine import Boxes, Images, Role
-from advisor.engine._pipeline.materials import Object
+from advisor.engine._pipeline.images import Object
 from advisor.measurement import save_detections, true_boxes
 
 CLASSES = ("cat", "dog")

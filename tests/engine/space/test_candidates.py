@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import HEAD_SUBSET, Evaluation, Limits, Status, UsageError
 from advisor.engine import Images, Progress, Question, Request, Role, StageName, resolve, run_search
-from advisor.engine._pipeline.materials import LARGE
+from advisor.engine._pipeline.images import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
 from advisor.engine._scheduling.stop import StopKind, end_early

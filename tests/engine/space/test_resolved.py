@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core import WeightsError
 from advisor.engine import preview, resolve
-from advisor.engine._pipeline.materials import LARGE
+from advisor.engine._pipeline.images import LARGE
 from advisor.engine._space.failed_downloads import read_failures
 from advisor.engine._space.resolved import find_weights, resolve_cards, resolve_parts, within_time_limit
 from tests.datasets.folders import make

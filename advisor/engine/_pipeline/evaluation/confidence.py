@@ -11,7 +11,7 @@ import numpy as np
 
 from advisor.core import ConfidenceFacts, Costs, Guarantees, Mistake, Quantity
 from advisor.engine._pipeline.evaluation.accuracy import make_percent
-from advisor.engine._pipeline.materials import Images, Role
+from advisor.engine._pipeline.images import Images, Role
 from advisor.measurement import OutOfFold, Score, choose_class_thresholds, judge_class_thresholds, score_classifier
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from advisor.engine._pipeline.evaluation import accuracy
 from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine._pipeline.evaluation.scorer import Scored, artefact_of, scope_of
 from advisor.engine._pipeline.graph import ALWAYS, VariantStages
-from advisor.engine._pipeline.materials import Purpose, Role, Workload
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.materials import Purpose, Workload
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageAborted, StageName

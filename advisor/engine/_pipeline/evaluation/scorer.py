@@ -21,7 +21,8 @@ from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, Captured, robust
 from advisor.engine._pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPace
 from advisor.engine._pipeline.graph import VariantStages
-from advisor.engine._pipeline.materials import Artefact, Images, Materials, Role, Workload, input_spec
+from advisor.engine._pipeline.images import Images, Role
+from advisor.engine._pipeline.materials import Artefact, Materials, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Stage, StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import score_stage
 from advisor.engine._pipeline.stages.unknown_score import compute_auroc

@@ -7,12 +7,12 @@ from advisor.catalog import Card
 from advisor.compression import choose_images
 from advisor.core import HEAD, form_of, recipe_of
 from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
     Artefact,
     FloatModel,
     Materials,
     Purpose,
-    Role,
     Workload,
     input_spec,
     list_versions,

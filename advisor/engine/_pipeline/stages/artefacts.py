@@ -21,7 +21,8 @@ from advisor.compression import (
 from advisor.core import recipe_of
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, list_versions
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, input_spec, list_versions
 from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.engine._pipeline.stage import (
     RESULT,

@@ -9,13 +9,11 @@ from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, read
 from advisor.core import UnsupportedRecipe, UsageError, recipe_of
 from advisor.datasets import CAPTURE_VERSION, class_order
 from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._pipeline.materials import (
     Artefact,
     FloatModel,
-    Images,
     Materials,
-    Part,
-    Role,
     Workload,
     input_spec,
     list_versions,

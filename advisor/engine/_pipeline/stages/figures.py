@@ -10,7 +10,8 @@ from advisor.compression import PHOTOGRAPHS_VERSION
 from advisor.core import Evaluation, Quantity, TimingFacts, facts_from_json, parse
 from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.materials import Materials, Purpose, Role, list_versions, read_result
+from advisor.engine._pipeline.images import Role
+from advisor.engine._pipeline.materials import Materials, Purpose, list_versions, read_result
 from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine._pipeline.stages import jobs
 

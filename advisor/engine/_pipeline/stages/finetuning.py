@@ -10,11 +10,11 @@ from typing import Any
 from advisor.catalog import Card
 from advisor.core import HEAD
 from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
     FloatModel,
     Materials,
     Purpose,
-    Role,
     Workload,
     input_spec,
     list_versions,

@@ -12,12 +12,12 @@ from advisor.catalog import Card
 from advisor.core import HEAD, HeadFacts, NewConditions, StageError, UnknownFacts, parse, recipe_of
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
     Artefact,
     FloatModel,
     Materials,
     Purpose,
-    Role,
     Workload,
     list_versions,
     read_result,

@@ -16,7 +16,8 @@ from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from advisor.engine import Part, Results, Role, Scope, StageName, VariantStages, Workload, require_classes, resolve
 from advisor.engine._pipeline.evaluation.accuracy import per_class
 from advisor.engine._pipeline.graph import with_all_before
-from advisor.engine._pipeline.materials import Artefact, FloatModel, Images
+from advisor.engine._pipeline.images import Images
+from advisor.engine._pipeline.materials import Artefact, FloatModel
 from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages import jobs as stages_jobs
 from advisor.engine._pipeline.stages.backbone import feature_stages

@@ -21,7 +21,7 @@ from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._split import draw_split
 from advisor.engine import Images, Progress, Role, resolve, run_search
 from advisor.engine._decide import decide_run
-from advisor.engine._pipeline import materials as images_module
+from advisor.engine._pipeline import images as images_module
 from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.artefacts import STAND_IN_CROPS
 from advisor.engine._pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
