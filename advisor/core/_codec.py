@@ -1,4 +1,9 @@
-"""Frozen dataclasses as JSON objects and back: the one reader and writer of documents, by the types of fields."""
+"""Frozen dataclasses as JSON objects and back: the one reader and writer of documents, by the types of fields.
+
+Two forms are written. A document for others has the entries that its class states (:class:`Written`), or all fields
+(:func:`to_document`). What only advisor reads again has the fields that differ from their defaults (:func:`to_json`).
+:func:`parse` reads both.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Set
@@ -20,7 +25,8 @@ _NEW_NAMES = {
     "promised": "guaranteed",
     "twin": "onnx_export",
 }
-"""Names of entries in documents of older versions, with the names of today."""
+"""Names of entries in documents of older versions, with the names of today. They are renamed in every class that is
+read, so no new field may have one of the old names."""
 
 
 class Written:

@@ -31,6 +31,8 @@ _FOLLOWING = frozenset({"SOFTMAX", "LOGISTIC"})
 """Operators that lose what their inputs lost; the layers before them are named instead."""
 
 _CLIPPED = 0.005
+"""Share of values outside the calibrated range from which that is named as the reason."""
+
 _WIDE = 8.0
 """Ratio of a channel's range to the median's that leaves the median 5 of 8 bits."""
 
@@ -38,14 +40,19 @@ _LEFT = 0.001
 """Share of the arithmetic that is too small to mention."""
 
 _NARROW = 0.4
+"""Share of the calibrated range below which the values leave most steps unused."""
+
 _FEW_STEPS = 8.0
+"""Steps in a standard deviation of the values below which rounding hides them."""
 
 _CLUSTERED = 16
+"""Most different weights that tell a clustered kernel from a rounded one."""
 
 _PRUNED = 0.25
 """Share of zeros in a pruned kernel; rounding alone gives up to a tenth."""
 
 _MOST_PRUNED = 0.6
+"""Share of zeros above which a milder recipe of pruning is named, too."""
 
 _FLOATS = frozenset({"float32", "float16"})
 
