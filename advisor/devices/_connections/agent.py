@@ -46,18 +46,25 @@ LEAST_BLOCKS = 4
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
 _LOST = 255
 _QUICK_S = 60.0
+_NUMPY = "numpy"
 _FOLDER = ".cache/advisor-agent"
 _INSTALL = "install the OpenSSH client"
 _KEYS_ONLY = "set up a key: advisor neither asks for passwords nor stores them"
-_ASK_RUNTIMES = """
+_RUNTIMES = ("ai-edge-litert", "tflite-runtime", "onnxruntime")
+"""Packages that run files on a board, the one first that the agent takes."""
+
+_ASK_PACKAGES = """
+import sys
 from importlib.metadata import PackageNotFoundError, version
-for name in ("ai-edge-litert", "tflite-runtime"):
-    try:
-        print(name + "==" + version(name))
-    except PackageNotFoundError:
-        pass
+from importlib.util import find_spec
+for name in sys.argv[1:]:
+    if find_spec(name.replace("-", "_")):
+        try:
+            print(name + "==" + version(name))
+        except PackageNotFoundError:
+            print(name)
 """
-"""A program that prints the runtimes of a board, the one first that the agent takes."""
+"""A program that prints which of its arguments a board has as packages, with the release if it is known."""
 
 _OPTIONS = (
     "BatchMode=yes",
@@ -388,10 +395,19 @@ def ask_board(settings: ConnectionSettings) -> Presence:
     """Return that a board can measure, with the release of its runtime; the errors are those of a measurement."""
     # A board that is off costs the time limit of one attempt only.
     connection = replace(connect_board(settings, "cpu"), retries=0)
-    finished = connection.run({}, ["-c", _ASK_RUNTIMES], _QUICK_S)
+    finished = connection.run({}, ["-c", _ASK_PACKAGES, _NUMPY, *_RUNTIMES], _QUICK_S)
     if finished.status:
         raise StageError(f"{connection.label}: {settings.python} does not run: {finished.complaint}")
-    return Presence(settings, next(iter(finished.stdout.split()), ""))
+    packages = finished.stdout.split()
+    runtimes = [package for package in packages if package.partition("==")[0] != _NUMPY]
+    # Without them every file would fail, as if the board did not run it.
+    if not runtimes or len(runtimes) == len(packages):
+        absent = "runtime for .tflite files" if not runtimes else _NUMPY
+        raise StageError(
+            f"{connection.label}: {settings.python} has no {absent}; type there: {settings.python} -m pip install "
+            f"{_RUNTIMES[0]} {_NUMPY}, or name another interpreter (--python)"
+        )
+    return Presence(settings, runtimes[0] if "==" in runtimes[0] else "")
 
 
 def _require_cpu(accelerator: str, place: str) -> None:
