@@ -67,8 +67,10 @@ class Measuring:
             return False
         return not connection.in_cloud or connection.allow_upload(self.upload).upload.files
 
-    def explain_prediction(self, name: str, device: TargetDevice) -> tuple[str, ...]:
-        """Return why the files are not measured on a connected device although it might run them."""
+    def explain_prediction(
+        self, name: str, device: TargetDevice, evaluations: Iterable[Evaluation]
+    ) -> tuple[str, ...]:
+        """Return why files are not measured on a connected device that might run them, and what counts instead."""
         if (self.settings or device.profile.connection) is None or self.may_measure(device):
             return ()
         why = f"{device.target.runtime} cannot be measured over a connection"
@@ -76,7 +78,8 @@ class Measuring:
             why = "--measure 0 asks no device"
         elif device.in_cloud:
             why = "nothing is sent to a cloud without --upload"
-        return (f"{name}: not measured: {why}",)
+        stays = _describe_measured_before(evaluations)
+        return (f"{name}: not measured{f', {stays}' if stays else ''}: {why}",)
 
     def select_device(self, selectors: Sequence[str], profiles: Profiles) -> tuple[str, DeviceProfile, DeviceTarget]:
         """Return the one device that the options connect to; without a name, the phone says what it is.
@@ -195,15 +198,7 @@ class ConnectedDevice:
         """Return why nothing can be measured now, and what counts instead; empty if the device is there."""
         if not self.missing:
             return ()
-        days = set()
-        for row in evaluations:
-            if row.remote is not None and row.timing is not None:
-                days.add(row.timing.measured_at[:10])
-        stays = "its predictions stay"
-        if any(days):
-            stays = f"what was measured on {', '.join(sorted(filter(None, days)))} stays"
-        elif days:
-            stays = "what was measured before stays"
+        stays = _describe_measured_before(evaluations) or "its predictions stay"
         return (f"{self._name}: not measured, {stays}: {self.missing}",)
 
     def hash_state(self, predictions: str) -> str:
@@ -227,7 +222,7 @@ class ConnectedDevice:
         rest = ""
         while not self.missing and time.monotonic() < self._ends_at:
             if len(done) >= most:
-                rest = f"at most {plural(most, 'file')} of a run are measured (--measure)"
+                rest = f"the limit is {plural(most, 'file')} of a run (--measure)"
                 break
             room = min(most - len(done), AT_ONCE if self.device.in_cloud else 1)
             batch = self._choose(run, rows, {*done, *gone}, room)
@@ -432,6 +427,18 @@ def with_day(evaluations: Iterable[Evaluation], day: str) -> list[Evaluation]:
             row = replace(row, latency=replace(latency, source=source), timing=replace(timing, measured_at=day))
         dated.append(row)
     return dated
+
+
+def _describe_measured_before(evaluations: Iterable[Evaluation]) -> str:
+    """Return that earlier measurements stay, with their days; empty if all latencies are predicted."""
+    days = set()
+    for row in evaluations:
+        if row.remote is not None and row.timing is not None:
+            days.add(row.timing.measured_at[:10])
+    if not days:
+        return ""
+    known = sorted(filter(None, days))
+    return f"what was measured {'on ' + ', '.join(known) if known else 'before'} stays"
 
 
 def _keep(row: Evaluation, reason: str) -> Tried:

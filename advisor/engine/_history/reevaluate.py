@@ -170,17 +170,21 @@ class Session:
         last = latest_descendant(origin.root, selector, self.known)
         # A later answer may have timings of a device that is away now.
         made = self._existing(start, lambda child: child == last and child.is_current(predictions, settled))
-        # What limits predictions is of no use to a reader of measured latencies.
-        remarks = () if settled else (*remarks_of(device), *self.devices.measuring.explain_prediction(selector, device))
+        remarks = tuple[str, ...]()
         cause = f"the device {selector} was {'changed' if start.device == selector else 'added'}"
-        if made is not None and connected is not None:
-            remarks = (*remarks, *connected.explain_absence(load_run(made).evaluations))
+        if made is not None and not settled:
+            known = made.evaluations()
+            remarks = self._explain_figures(selector, device, known)
+            if connected is not None:
+                remarks = (*remarks, *connected.explain_absence(known))
         if made is None:
             measured = self._source_of(origin)
             # The options may connect to a device whose profile names no connection.
             place = connected.device if connected is not None and settled else device
             evaluations = self._anew(measured, measured.evaluations, place)
             evaluations = with_earlier_timings(evaluations, self._list_earlier(measured, origin.root, selector, device))
+            if not settled:
+                remarks = self._explain_figures(selector, device, evaluations)
             finalists = Finalists(evaluations)
             if connected is not None:
                 finalists = connected.measure_finalists(measured, evaluations, self.tell)
@@ -198,6 +202,16 @@ class Session:
             child = Child(evaluations, selector, environment, manifest, answers, (measured.folder.path,), facts)
             made = self._made(before, start, child)
         return self._answer(before, selector, (cause,), made, remarks)
+
+    def _explain_figures(
+        self, selector: str, device: TargetDevice, evaluations: Sequence[Evaluation]
+    ) -> tuple[str, ...]:
+        """Return what limits the predictions on a device, and why its files are not measured."""
+        reasons = self.devices.measuring.explain_prediction(selector, device, evaluations)
+        # What limits predictions is of no use to a reader of measured latencies.
+        if any(row.remote is not None for row in evaluations):
+            return reasons
+        return (*remarks_of(device), *reasons)
 
     def _source_of(self, origin: Origin) -> LoadedRun:
         """Return the run with the files: a run for another device has predictions, and none of its own."""

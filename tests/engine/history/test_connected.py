@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import Evaluation, UsageError
+from advisor.core import Evaluation, Status, UsageError
 from advisor.devices import ConnectionSettings, MeasurementJob
 from advisor.devices._connections import protocol
 from advisor.engine import Devices, Reevaluation, load_run
@@ -80,6 +80,7 @@ def test_a_phone_measures_what_may_become_the_pick_and_what_it_does_not_measure_
         )
         said = " | ".join((*found.causes, *found.remarks, caplog.text))
         assert [text for text in step.get("says", ()) if text not in said] == []
+        assert "lacks" not in step or step["lacks"] not in said
         assert (found.run is not None) == step.get("new", True)
         if "rows" in step:
             latencies = ((row.status.value, present(row.latency).provenance.value) for row in rows_of(found))
@@ -131,7 +132,14 @@ def test_a_board_is_measured_over_ssh(own_ssh: None, tmp_path: Path, monkeypatch
     }
     run = write_run(tmp_path, [replace(rows()[1], **file)], request=REQUEST, manifest=host_manifest({}))
     (run.artefacts / "small.tflite").write_bytes(content)
-    settings = ConnectionSettings("ssh", "device", python=sys.executable)
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    settings = ConnectionSettings("ssh", "device", python=str(bare))
+    found = on(reevaluate(run.path, Devices.chosen([board], [], settings)), board)
+    assert f"{bare} has no runtime for .tflite files; type there: {bare} -m pip install" in found.remarks[-1]
+    assert rows_of(found)[0].status is Status.OK
+    settings = replace(settings, python=sys.executable)
     (row,) = rows_of(on(reevaluate(run.path, Devices.chosen([board], [], settings)), board))
     assert present(row.remote).software.startswith("ai-edge-litert==")
 
