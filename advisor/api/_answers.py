@@ -385,8 +385,10 @@ def reevaluate(
     settings = ConnectionSettings.from_options(
         options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
     )
+    # As for a search, names may be joined by commas.
+    named = ",".join(options["device"]).split(",")
     devices = Devices.chosen(
-        list(options["device"]),
+        [name.strip() for name in named if name.strip()],
         list(map(Path, options["profiles"])),
         settings,
         upload={name: options[name] for name in ("upload", "upload_images", "cloud_limit")},

@@ -179,7 +179,7 @@ class ReevaluateKeywords(_ConnectionKeywords, total=False):
             DEVICES,
             "NAME",
             "Also answer for this device (a profile's name, or name:target; aihub:NAME is one of a cloud): measured "
-            "over its connection, else predicted; repeat for more. Default: all of your own profiles.",
+            "over its connection, else predicted; repeat, or join by commas. Default: all of your own profiles.",
             (),
         ),
     ]
