@@ -121,10 +121,12 @@ def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[s
         yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations{', marked x' if every else ''}:"
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
         first = rows[0]
-        same = len({row.filtered for row in rows}) == 1
+        name = f"{first.configuration.card} {first.configuration.variant_name}:"
         which = ""
-        if not same:
-            which = f", such as {first.configuration.card} {first.configuration.variant_name}:"
+        if len(rows) == 1:
+            which = f" {name}"
+        elif len({row.filtered for row in rows}) > 1:
+            which = f", such as {name}"
         yield f"  {len(rows)} x{which} {first.filtered}"
 
 

@@ -55,9 +55,13 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
 
 
-def test_of_forms_that_are_as_fast_the_row_shows_the_one_that_is_known_best() -> None:
-    card = "mobilenet_v1_0.25_224"
-    assert f"{card} float32" in shown(preview(resolve({"candidates": [card], "budget": "30ms", "device": "iphone-xs"})))
+@with_cases
+def test_the_row_shows_the_form_that_is_known_best_and_the_processor_that_is_the_fastest(
+    device: str, card: str, width: int, best: str
+) -> None:
+    text = shown(preview(resolve({"candidates": [card], "budget": "30ms", "device": device})), width)
+    assert re.search(rf"^{card} {best} +[\d.?]+", text, re.MULTILINE)
+    assert ("processor" in text.split("A row costs")[0]) is (device != "pixel-8")
 
 
 @with_cases
@@ -77,7 +81,7 @@ def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanVi
     first = slow[0].configuration
     assert lines[start + 1 : start + 3] == [
         f"  {len(slow) - 1} x, such as {first.card} {first.variant_name}: predicted 60 ms, under 1 % sure",
-        "  1 x 4.9 MB is too large",
+        f"  1 x {slow[-1].configuration.card} {slow[-1].configuration.variant_name}: 4.9 MB is too large",
     ]
 
 

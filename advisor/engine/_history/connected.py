@@ -67,9 +67,7 @@ class Measuring:
             return False
         return not connection.in_cloud or connection.allow_upload(self.upload).upload.files
 
-    def explain_prediction(
-        self, name: str, device: TargetDevice, evaluations: Iterable[Evaluation]
-    ) -> tuple[str, ...]:
+    def explain_prediction(self, name: str, device: TargetDevice, evaluations: Iterable[Evaluation]) -> tuple[str, ...]:
         """Return why files are not measured on a connected device that might run them, and what counts instead."""
         if (self.settings or device.profile.connection) is None or self.may_measure(device):
             return ()

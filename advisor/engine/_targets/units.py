@@ -50,6 +50,7 @@ class UnitComparison:
     faster: int  # number of these that are predicted to be faster on the other processor
     surely: int  # number of these that are so with a probability of :data:`advisor.core.CONFIDENCE`
     ratio: float  # latency on the other processor, relative to the one that counts, in the median; 0 without files
+    forms: tuple[str, ...] = ()  # compressions of these files if others of the plan cannot be compared
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ class _Unit:
         and GPU for 69 of 70 files, the mean of the distribution for 60, and latencies without wide intervals for 14.
         """
         return self.prediction.latency.value if self.prediction else float("inf")
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the latency was measured or published for this processor."""
+        return self.prediction is not None and self.prediction.latency.provenance is not Provenance.PREDICTED
 
 
 def choose_processors(
@@ -136,8 +142,7 @@ def _choose_unit(device: TargetDevice, units: Sequence[_Unit], budget_ms: float 
         if best.prediction is None:
             reasons.append(f"its {name.upper()} {best.objection}")
         elif name != chosen.unit:
-            ratio = best.latency_ms / chosen.latency_ms
-            reasons.append(f"its {name.upper()} is predicted to take {ratio:.2g} times as long")
+            reasons.append(_compare_with_chosen(best, chosen))
     prediction = chosen.prediction
     chance = None
     if prediction is not None and budget_ms is not None and not prediction.unlike:
@@ -153,6 +158,14 @@ def _choose_unit(device: TargetDevice, units: Sequence[_Unit], budget_ms: float 
         nodes=chosen.nodes,
         reason="; ".join(reasons),
     )
+
+
+def _compare_with_chosen(unit: _Unit, chosen: _Unit) -> str:
+    """Return how long a processor takes, relative to the one that is chosen, in its fastest form if that is another."""
+    ratio = unit.latency_ms / chosen.latency_ms
+    takes = "takes" if unit.is_measured and chosen.is_measured else "is predicted to take"
+    form = f", in {unit.recipe}" if unit.recipe != chosen.recipe else ""
+    return f"its {unit.unit.upper()} {takes} {ratio:.2g} times as long{form}"
 
 
 def _rank_unit(unit: _Unit) -> tuple[float, bool]:
@@ -189,6 +202,7 @@ def compare_units(
     A file counts if something like each processor was measured, and if neither leaves most of it to the CPU.
     """
     ratios = []
+    forms = dict[str, None]()
     surely = 0
     for card, recipe in product(cards, recipes):
         counted = _judge_unit(predictor, card, recipe, device).prediction
@@ -196,10 +210,12 @@ def compare_units(
         if counted is None or compared is None:
             continue
         ratios.append(compared.latency.value / counted.latency.value)
+        forms[recipe] = None
         surely += _chance_of_faster(compared, counted) >= CONFIDENCE
     faster = sum(ratio < 1 for ratio in ratios)
     typical = median(ratios) if ratios else 0.0
-    return UnitComparison(other.target.accelerator, len(ratios), faster, surely, typical)
+    compared_forms = tuple(forms) if len(forms) < len(recipes) else ()
+    return UnitComparison(other.target.accelerator, len(ratios), faster, surely, typical, compared_forms)
 
 
 def _leaves_choice(device: TargetDevice) -> bool:
@@ -266,8 +282,9 @@ def _describe_choices(device: TargetDevice, choices: Choices) -> str:
     counts = []
     for unit, networks in ordered:
         counts.append(f"its {unit.upper()} for {len(networks)}{_count_whole(list(networks.values()))}")
-    # The exception tells most where there is one.
-    card, example = next(iter(ordered[-1][1].items()))
+    # The exception tells most where there is one, and of its networks one whose latency is known on each processor.
+    exceptions = ordered[-1][1].items()
+    card, example = min(exceptions, key=lambda entry: _UNKNOWN in entry[1].reason)
     why = f"; {card} {example.compression}: {example.reason}" if example.reason else ""
     count = plural(sum(len(networks) for _, networks in ordered), "network")
     sentence = f"{device.label}: of {count}, the plan chooses {' and '.join(counts)}{why}"
@@ -287,7 +304,7 @@ def _count_whole(choices: Sequence[ProcessorChoice]) -> str:
         known += any(share.nodes for share in choice.nodes)
         whole += any(share.runs_whole for share in choice.nodes)
     if not known:
-        return " (how many of their nodes it runs is not known)"
+        return " (how many nodes it runs is not known)"
     return f" (it runs {whole} of {known} whole)"
 
 
@@ -319,4 +336,7 @@ def _describe_unit(comparison: UnitComparison) -> str:
     faster = f"{comparison.faster or 'none'} of {plural(comparison.files, 'file')}"
     if comparison.faster:
         faster += f" ({show_probability(CONFIDENCE)} sure for {comparison.surely})"
-    return f"its {unit} takes {comparison.ratio:.2g} times as long in the median, and is faster for {faster}"
+    # The fastest form may be one that the other processor does not take.
+    forms = f" ({', '.join(comparison.forms)})" if comparison.forms else ""
+    ratio = f"{comparison.ratio:.2g} times as long in the median"
+    return f"its {unit} takes {ratio} with the same file{forms}, and is faster for {faster}"
