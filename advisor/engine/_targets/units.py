@@ -14,6 +14,7 @@ from advisor.core import (
     Provenance,
     UsageError,
     form_of,
+    listed,
     plural,
     show_probability,
 )
@@ -300,12 +301,20 @@ def _count_whole(choices: Sequence[ProcessorChoice]) -> str:
         return ""
     known = 0
     whole = 0
+    drivers = set[str]()
+    has_unknown = False
     for choice in choices:
         known += any(share.nodes for share in choice.nodes)
         whole += any(share.runs_whole for share in choice.nodes)
+        for share in choice.nodes:
+            has_unknown = has_unknown or share.delegated is None
+            if share.runs_whole:
+                drivers.add(share.accelerator.partition(" (")[0])
     if not known:
         return " (how many nodes it runs is not known)"
-    return f" (it runs {whole} of {known} whole)"
+    # Of two drivers, of which one is used, the other may run less.
+    driver = f" with {listed(sorted(drivers))}" if has_unknown and drivers else ""
+    return f" (it runs {whole} of {known} whole{driver})"
 
 
 def _describe_only_unit(device: TargetDevice) -> str:
