@@ -109,6 +109,9 @@ def require_replaceable(folder: Path, force: bool) -> Path:
     if folder.is_symlink():
         raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
     if not folder.exists():
+        parent = next(parent for parent in folder.absolute().parents if parent.exists())
+        if not parent.is_dir():
+            raise UsageError(f"--to: '{parent}' is a file, so it cannot hold a folder", "choose another folder")
         return folder
     if folder.is_dir() and not any(folder.iterdir()):
         return folder
