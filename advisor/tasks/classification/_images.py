@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core import TASKS, AmbiguousInput, Reading, StageError, UsageError, WeightsError, plural
+from advisor.core import (
+    TASKS,
+    AmbiguousInput,
+    Reading,
+    StageError,
+    UsageError,
+    WeightsError,
+    plural,
+    show_probability,
+)
 from advisor.datasets import (
     Dataset,
     Entry,
@@ -214,8 +223,11 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
     for suspect in suspects:
         given = dataset.classes[dataset.images[suspect.index].label]
         suggested = dataset.classes[suspect.suggested]
-        notes.append(f"{given} ({suspect.given:.0%}), rather {suggested} ({suspect.better:.0%})")
+        odds = (show_probability(suspect.given), show_probability(suspect.better))
+        notes.append(f"{given} ({odds[0]}), rather {suggested} ({odds[1]})")
     verb = "has" if len(suspects) == 1 else "have"
-    message = f"{phrase_count(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
+    # An image is named from a probability of 15 % on, so most of them need not be wrong.
+    counted = f"{phrase_count(len(suspects), 'image')} ({share:.1f} %)"
+    message = f"{counted} {verb} a doubtful label: it is wrong, or the image is hard"
     advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
     return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), tuple(notes), paths),)
