@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +37,7 @@ from advisor.engine import read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._row_selection import Rows
 from advisor.reporting._run_rows import RunColumn, RunRow, RunState, accuracy_of, figures, map_columns
+from advisor.reporting._view import make_typed_path
 from advisor.store import (
     CHANGED,
     OLD,
@@ -55,6 +57,9 @@ REPORT = "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
 LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
 
+_ADVICE = re.compile(r"Ship|.*?:")
+"""What the first line of an answer says before the path of a file."""
+
 _COLUMNS = (
     TableColumn[Any]("run", left=True, whole=True),
     *columns("state", "pick", "accuracy", left=("state", "pick")),
@@ -64,7 +69,7 @@ _COLUMNS = (
     TableColumn[Any]("size", width=100),
 )
 
-INDEX = f"{__version__}, 2"  # What makes rows; the number is raised when equal runs have another one
+INDEX = f"{__version__}, 3"  # What makes rows; the number is raised when equal runs have another one
 
 
 def _values(row: RunRow) -> dict[str, object]:
@@ -305,7 +310,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         changed=changed_at,
         report=(run.path / REPORT).is_file(),
         remark="; ".join(map(str, old)),
-        opening=_opening(answer) if is_trusted else (),
+        opening=_opening(answer, run.path) if is_trusted else (),
         machine=_machine(manifest),
     )
 
@@ -319,13 +324,24 @@ def _list_limits(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), value
 
 
-def _opening(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lines that an answer begins with, after the one that says that it is a demonstration."""
+def _opening(answer: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    """Return the lines that an answer begins with, after the one that says that it is a demonstration.
+
+    ``folder`` is where the run lies now: the document names the one in which it was written.
+    """
     remarks = []
     for remark in answer.get("remarks") or ():
         if remark == DEMO_NOTE:
             remarks.append(remark)
-    return (*remarks, *map(str, answer.get("opening") or ()))
+    lines = list(map(str, answer.get("opening") or ()))
+    pick = answer.get("pick") or {}
+    file = (pick.get("on_all") or {}).get("file") or pick.get("artefact")
+    if lines and file:
+        before, path, after = lines[0].partition(f"/{file}")
+        advice = _ADVICE.match(before)
+        if path and advice:
+            lines[0] = f"{advice[0]} {make_typed_path(folder)}{path}{after}"
+    return (*remarks, *lines)
 
 
 def _machine(manifest: Mapping[str, Any]) -> str:

@@ -73,10 +73,13 @@ def test_a_long_list_has_pages(client: Client, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
-    finished, interrupted, damaged = (client.page(f"/runs/{run.path.name}/") for run in three)
+    copied = shutil.copytree(three[0].path, three[0].path.with_name("copied"))
+    paths = [*(run.path for run in three), copied]
+    finished, interrupted, damaged, copy = (client.page(f"/runs/{path.name}/") for path in paths)
     assert "fast int8" in finished
     lines = opening_lines(load_view(three[0]))
     assert len(lines) == 4
+    assert f'<p class="opening">{lines[0].replace(str(three[0].path), str(copied))}</p>' in copy
     assert all(f'<p class="opening">{escape(line)}</p>' in finished for line in lines)
     assert "<small>measured: 1 CPU thread of test processor, 2 cores</small>" in finished
     assert "Try a photograph" in finished
