@@ -7,17 +7,19 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from advisor.core import UsageError
+from advisor.core import TimeSummary, TimingFacts, UsageError
 from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
 from advisor.reporting import Runs, load_view, print_runs, write_all
 from advisor.reporting._run_rows import RunRow, RunState, figures, map_columns
 from advisor.store import cache_root
-from tests.builders import evaluation, must_fail
+from tests.builders import evaluation, must_fail, present
+from tests.core.test_timings import GRAPH
 from tests.integrations.serve.shown import ENDED
 from tests.makers.commands import called, ended
 from tests.run_folders import with_artefact, write_run
@@ -52,6 +54,17 @@ def test_a_narrow_terminal_shows_whole_names_and_a_wide_one_metrics_and_devices(
     monkeypatch.setenv("COLUMNS", "180")
     print_runs(Runs(runs).rows())
     assert re.search(r"best int8 +92\.0 % +Top-1 +20\.0 ms +host +", capsys.readouterr().out)
+
+
+def test_the_latency_of_an_answer_may_be_of_all_timings_of_a_graph(runs: Path) -> None:
+    rows = []
+    for card, ms in (("a", 10.0), ("b", 20.0)):
+        timing = TimingFacts(threads=1, wall_ms=TimeSummary(ms, ms * 1.1, ms, 0.1))
+        rows.append(replace(evaluation(card, latency=ms), file_features=GRAPH, timing=timing))
+    run = write_run(runs, rows, manifest=ENDED)
+    write_all(load_view(run), run.path)
+    (row,) = Runs(runs).rows()
+    assert (row.state, present(present(row.pick).latency).value) == (RunState.FINISHED, 15.0)
 
 
 def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
