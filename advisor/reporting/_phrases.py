@@ -116,6 +116,7 @@ class ConfigurationCounts:
 
     planned: int  #: all of them
     meet: int  #: within the limits
+    files: int  #: files of these, some of which were timed at several numbers of threads
     over: int  #: over a limit
     unranked: int  #: without an accuracy
     failed: int  #: failed
@@ -126,7 +127,9 @@ class ConfigurationCounts:
 def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
     view = _leave_out_required(view)
-    meet = sum(map(view.limits.met_by, view.ok))
+    within = list(filter(view.limits.met_by, view.ok))
+    meet = len(within)
+    variants = {(row.configuration.card, row.configuration.variant_name) for row in within}
     unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
     failed = len(view.with_status(Status.FAILED))
     skipped = view.with_status(Status.SKIPPED)
@@ -139,6 +142,7 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
     return ConfigurationCounts(
         planned=planned,
         meet=meet,
+        files=len(variants),
         over=len(view.ok) - meet - unranked,
         unranked=unranked,
         failed=failed,
@@ -161,8 +165,11 @@ def counts(view: RunView) -> str:
     tally = count_configurations(view)
     left = f", {tally.unreached} not reached" if tally.unreached else ""
     unranked = f"{tally.unranked} without an accuracy, " if tally.unranked else ""
+    # A reader would take the configurations of one file, such as at 1 and 2 threads, for files.
+    files = f" ({plural(tally.files, 'file')})" if tally.files < tally.meet else ""
+    meet = f"{tally.meet}{files} {'meets' if tally.meet == 1 else 'meet'}"
     return (
-        f"{plural(tally.planned, 'configuration')}: {tally.meet} {'meets' if tally.meet == 1 else 'meet'} the budget, "
+        f"{plural(tally.planned, 'configuration')}: {meet} the budget, "
         f"{tally.over} {'does' if tally.over == 1 else 'do'} not, {unranked}{tally.failed} failed, "
         f"{tally.skipped} skipped{left}."
     )
