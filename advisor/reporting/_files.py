@@ -17,7 +17,8 @@ from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError,
 from advisor.engine import LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
-from advisor.reporting._answer import list_alternatives, make_headline, make_written_table, other_risks
+from advisor.reporting._answer import list_alternatives, make_headline, other_risks
+from advisor.reporting._answer_table import make_written_table
 from advisor.reporting._blocks import Labelled, Paragraph
 from advisor.reporting._classes import class_blocks, metric_blocks
 from advisor.reporting._explanation import opening_lines
