@@ -46,9 +46,7 @@ LITE, V2 = "efficientnet_lite0_224", "mobilenet_v2_1.0_224"
 CLASSES = ("glass", "metal")
 
 
-@pytest.mark.parametrize(
-    ("taken_s", "limit_s", "left_s"), [(200, None, 10), (200, 300, 15), (290, 300, 10), (310, 300, 0), (10, None, 0.5)]
-)
+@with_cases
 def test_the_check_takes_a_small_share_of_the_time_left(taken_s: float, limit_s: float | None, left_s: float) -> None:
     assert affordable_s(taken_s, limit_s) == pytest.approx(left_s)
     assert affordable_s(taken_s, limit_s) <= SHARE * max(taken_s, limit_s or 0.0)

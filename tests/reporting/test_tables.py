@@ -56,9 +56,7 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
 
 
 @with_cases
-def test_the_row_shows_the_form_that_is_known_best_and_the_processor_that_is_the_fastest(
-    device: str, card: str, width: int, best: str
-) -> None:
+def test_a_row_shows_the_form_known_best_and_its_processor(device: str, card: str, width: int, best: str) -> None:
     text = shown(preview(resolve({"candidates": [card], "budget": "30ms", "device": device})), width)
     assert re.search(rf"^{card} {best} +[\d.?]+", text, re.MULTILINE)
     assert ("processor" in text.split("A row costs")[0]) is (device != "pixel-8")

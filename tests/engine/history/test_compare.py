@@ -22,7 +22,6 @@ BEST, FAST, SMALL = candidates()
 STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at the time limit of 9s"}}
 NEWER = evaluation("newer", accuracy=97, half_width=1, latency=10)
 FAILED = replace(BEST, status=Status.FAILED, reason="converter crashed")
-SLOWER = "latency of best int8 on 1 thread 20.0 ms -> 60.0 ms. breaks the budget: p90 latency 66.0 ms against 50.0 ms"
 CARD = "mobilenet_v2_1.0_224"
 LABELS = "abba"
 
@@ -68,27 +67,17 @@ def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str,
     assert "after ended before its first result" in found.reason
 
 
-@pytest.mark.parametrize(
-    ("best", "budget", "result", "words"),
-    [
-        ([with_latency(BEST, 60)], "50ms", ComparisonResult.CHANGED, SLOWER),
-        ([replace(with_latency(BEST, 60), contended=True)], "50ms", ComparisonResult.NOISE, ""),
-        ([with_latency(BEST, 30)], "50ms", ComparisonResult.WORSE, "20.0 ms -> 30.0 ms"),
-        ([with_latency(BEST, 10)], "50ms", ComparisonResult.SAME, ""),
-        ([BEST, NEWER], "50ms", ComparisonResult.CHANGED, "newer float32 on 1 thread is new"),
-        ([FAILED], "50ms", ComparisonResult.CHANGED, "converter crashed"),
-        ([BEST], "10ms", ComparisonResult.CHANGED, "budget: 50ms -> 10ms"),
-    ],
-    ids=["over the budget", "busy machine", "slower", "faster", "new candidate", "failed", "another question"],
-)
+@with_cases
 def test_a_change_of_the_recommendation_is_told_with_its_reason(
-    tmp_path: Path, best: list[Evaluation], budget: str, result: ComparisonResult, words: str
+    tmp_path: Path, change: str, latency: float, budget: str, result: str, words: str
 ) -> None:
-    found = compared(tmp_path, [*best, FAST, SMALL], second={"request": {"budget": budget}})
-    assert found.result is result
+    best = replace(with_latency(BEST, latency), contended=change == "busy machine")
+    rows = {"failed": [FAILED], "new candidate": [best, NEWER]}.get(change, [best])
+    found = compared(tmp_path, [*rows, FAST, SMALL], second={"request": {"budget": budget}})
+    assert found.result.value == result
     assert found.recommends_otherwise is (result in (ComparisonResult.CHANGED, ComparisonResult.WORSE))
     assert all(text in found.reason for text in words.split(". "))
-    if result is ComparisonResult.WORSE:
+    if result == ComparisonResult.WORSE:
         (row,) = found.to_frame().query("figure == 'latency'").to_dict("records")
         assert list(row.values())[:6] == ["best/head/int8@host:cpux1", "latency", "ms", 20.0, 30.0, True]
 

@@ -19,7 +19,7 @@ from advisor.reporting import Runs, load_view, print_runs, write_all
 from advisor.reporting._run_rows import RunRow, RunState, figures, map_columns
 from advisor.store import cache_root
 from tests.builders import evaluation, must_fail, present
-from tests.core.test_timings import GRAPH
+from tests.core.test_timings import timed
 from tests.integrations.serve.shown import ENDED
 from tests.makers.commands import called, ended
 from tests.run_folders import with_artefact, write_run
@@ -58,9 +58,8 @@ def test_a_narrow_terminal_shows_whole_names_and_a_wide_one_metrics_and_devices(
 
 def test_the_latency_of_an_answer_may_be_of_all_timings_of_a_graph(runs: Path) -> None:
     rows = []
-    for card, ms in (("a", 10.0), ("b", 20.0)):
-        timing = TimingFacts(threads=1, wall_ms=TimeSummary(ms, ms * 1.1, ms, 0.1))
-        rows.append(replace(evaluation(card, latency=ms), file_features=GRAPH, timing=timing))
+    for training, ms in (("head", 10.0), ("finetune_cached", 20.0)):
+        rows.append(replace(timed(training, ms), timing=TimingFacts(wall_ms=TimeSummary(ms, ms * 1.1, ms, 0.1))))
     run = write_run(runs, rows, manifest=ENDED)
     write_all(load_view(run), run.path)
     (row,) = Runs(runs).rows()
