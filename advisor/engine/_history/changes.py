@@ -12,7 +12,7 @@ from pathlib import Path
 
 from advisor.catalog import load_catalogue
 from advisor.core import HOST, AdvisorError, Evaluation, UsageError
-from advisor.devices import runtime_of
+from advisor.devices import ConnectionSettings, runtime_of
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._history.run_inputs import CATALOGS, INPUTS, read_section
@@ -282,8 +282,12 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     run.write(run.evaluations_file.name, chain_lines(child.evaluations)[0])
     run.write_json("manifest.json", entries)
     device = parent.request.written["device"] if child.device == HOST else child.device
+    request = {**parent.request.written, "device": device}
+    if ConnectionSettings.names_cloud(device):
+        # A search that opened no connection does not forbid to ask about a device of a cloud afterwards.
+        request["offline"] = False
     # Last, because a folder without a request is not taken for a run: a kill before leaves nothing that looks complete.
-    run.write_request({**parent.request.written, "device": device})
+    run.write_request(request)
     run.reseal("request.yaml")
     return run
 

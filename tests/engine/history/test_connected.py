@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """A run whose small network alone is predicted to meet the budget on the phone."""
-    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
+    """A run without connections whose small network alone is predicted to meet the budget on the phone."""
+    return write_run(tmp_path / "runs", rows(), request={**REQUEST, "offline": True}, manifest=host_manifest({}))
 
 
 @pytest.fixture
