@@ -283,7 +283,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     run.write_json("manifest.json", entries)
     device = parent.request.written["device"] if child.device == HOST else child.device
     request = {**parent.request.written, "device": device}
-    if ConnectionSettings.names_cloud(device):
+    if ConnectionSettings.names_cloud(str(device)):
         # A search that opened no connection does not forbid to ask about a device of a cloud afterwards.
         request["offline"] = False
     # Last, because a folder without a request is not taken for a run: a kill before leaves nothing that looks complete.
