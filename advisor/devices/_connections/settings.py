@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,8 @@ class ConnectionSettings:
         addresses = {"ssh": ssh, "adb": adb, HERE: HERE if here else ""}
         stated = [(way, address) for way, address in addresses.items() if address]
         if len(stated) > 1:
-            raise _unclear(f"--{way}" for way in addresses)
+            named = " and ".join(f"--{way}" for way, _ in stated)
+            raise UsageError(f"the connection is not clear: {named} are given", "leave out all but one of them")
         if stated:
             binary = Path(benchmark_model) if benchmark_model else None
             return cls(*stated[0], python=python, benchmark_model=binary, cores=cores)
@@ -148,9 +149,5 @@ class ConnectionSettings:
         if self.here:
             return connect_here(accelerator)
         if self.way not in WAYS:
-            raise _unclear((*WAYS, HERE))
+            raise UsageError("the connection is not clear", f"give one of {', '.join((*WAYS, HERE))}")
         return WAYS[self.way].connect(self, accelerator)
-
-
-def _unclear(ways: Iterable[str]) -> UsageError:
-    return UsageError("the connection is not clear", f"give one of {', '.join(ways)}")

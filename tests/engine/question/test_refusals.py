@@ -82,9 +82,8 @@ def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_
 def test_a_run_goes_on_as_it_was_in_its_folder() -> None:
     request = resolve_resumed(STORED, {})
     assert request.written == {key: value for key, value in STORED.items() if key != "schema_version"}
-    for budget in ("50ms", "0.05s", "20fps"):
-        again = resolve_resumed(STORED, {"budget": budget, "candidates": ["squeezenet"]})
-        assert again.question == request.question
+    again = resolve_resumed(STORED, {"budget": "0.05s", "candidates": ["squeezenet"]})
+    assert again.question == request.question
     assert resolve_resumed(STORED, {"out": "elsewhere"}).folder == Path("own")
     stored = {**STORED, "storage": "postgresql://me@host/db"}
     again = resolve_resumed(stored, {"storage": "postgresql://me:secret@host/db"})
