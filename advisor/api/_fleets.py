@@ -17,7 +17,7 @@ NAME = "tiers"
 
 
 class FleetComparison(Protocol):
-    """What a new fleet, or new profiles, change of the answer of a run."""
+    """The change of a run's answer by a new fleet or new profiles."""
 
     @property
     def run(self) -> Path:
@@ -25,7 +25,7 @@ class FleetComparison(Protocol):
 
     @property
     def changed(self) -> bool:
-        """Whether a file changes, so that the app needs a new version."""
+        """True if a file changes, so that the app needs a new version."""
 
     @property
     def share(self) -> float:
@@ -44,7 +44,7 @@ class FleetVerification(Protocol):
 
     @property
     def good(self) -> bool:
-        """Whether no file computes something else, and the chosen one meets the budget."""
+        """True if no file computes something else, and the chosen one meets the budget."""
 
     @property
     def sentences(self) -> tuple[str, ...]:

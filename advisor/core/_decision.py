@@ -79,7 +79,7 @@ class Decision:
 
     @property
     def runner_up_difference(self) -> str:
-        """How the figures of the runner-up differ from those of the pick, without them; empty without a runner-up."""
+        """The differences of the runner-up from the pick in words, without its figures; empty without a runner-up."""
         if self.pick is None or self.runner_up is None:
             return ""
         return describe_difference(self.runner_up, self.pick)

@@ -1,4 +1,4 @@
-"""How masks overlap the true ones: the mean IoU and shares of pixels, with their ranges on other images."""
+"""Measure how masks overlap the true ones: the mean IoU and shares of pixels, with their ranges on other images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.measurement._accuracy import Floats, Labels, of_other_images, sums_
 
 @dataclass(frozen=True, eq=False)
 class Overlaps:
-    """How masks of N images overlap the true ones, by class: pixels in both and in either of them, int64 (N, C)."""
+    """The overlap of masks of N images with the true ones: pixels in both and in either of them, int64 (N, C)."""
 
     both: NDArray[np.int64]
     either: NDArray[np.int64]

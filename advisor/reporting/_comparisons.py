@@ -64,7 +64,7 @@ class Topic:
 
     @property
     def is_short(self) -> bool:
-        """Whether text and Markdown show all of them."""
+        """True if text and Markdown show all of them."""
         return len(self.changes) <= SHOWN
 
 

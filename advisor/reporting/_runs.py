@@ -58,7 +58,7 @@ STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
 LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
 
 _ADVICE = re.compile(r"Ship|.*?:")
-"""What the first line of an answer says before the path of a file."""
+"""Beginnings of the first line of an answer, before the path of a file."""
 
 _COLUMNS = (
     TableColumn[Any]("run", left=True, whole=True),

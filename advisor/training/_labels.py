@@ -15,7 +15,7 @@ spanned by landmarks (Williams and Seeger, NIPS 2000): all images of a small set
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from advisor.training._head.space import find_space
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
+Value = TypeVar("Value", bound=np.floating)
 
 # Time grows with images times their square: 20,000 images take half a minute on one core.
 LANDMARKS = 3_000
@@ -227,7 +228,7 @@ def _compute_kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] |
     return np.asarray(np.exp(kernel, out=kernel))
 
 
-def _pick_labels(values: Any, labels: NDArray[np.int64]) -> Any:
+def _pick_labels(values: NDArray[Value], labels: NDArray[np.int64]) -> NDArray[Value]:
     """Return the value (N,) that each row has for its label, of values (N, C)."""
     return values[np.arange(len(labels)), labels]
 

@@ -127,7 +127,7 @@ class Connection(Protocol):
 
 @dataclass(frozen=True)
 class Presence:
-    """What a device said when it was asked whether it can measure."""
+    """The answer of a device that was asked whether it can measure."""
 
     #: the settings that lead to the very device that answered, with the tool that measures there
     settings: ConnectionSettings

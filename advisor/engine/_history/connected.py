@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Measuring:
-    """What the user says about measuring files of earlier runs on devices."""
+    """The options for measuring files of earlier runs on devices."""
 
     settings: ConnectionSettings | None = None  #: connection that the options name; None for that of each profile
     #: what may be sent to a cloud, as :class:`advisor.core.UploadOptions`
@@ -137,11 +137,11 @@ class Finalists:
 
     @property
     def measured(self) -> Evaluations:
-        """What was measured now."""
+        """The evaluations that were measured now."""
         done = [result.evaluation for result in self.tried if not result.reason]
         return tuple(row for row in done if row.status is Status.OK)
 
-    def hash_environment(self, predictions: str) -> str:
+    def hash_figures(self, predictions: str) -> str:
         """Return the hash of what the latencies depend on: that of the predictions, with all that were measured."""
         known = []
         for row in self.evaluations:
@@ -199,7 +199,7 @@ class ConnectedDevice:
         stays = _describe_measured_before(evaluations) or "its predictions stay"
         return (f"{self._name}: not measured, {stays}: {self.missing}",)
 
-    def hash_state(self, predictions: str) -> str:
+    def hash_conditions(self, predictions: str) -> str:
         """Return the hash of what measured figures and predictions depend on now; empty if the device is away."""
         # With a higher limit, further files are measured.
         return "" if self.missing else sha256_json([predictions, self.software, self._measuring.most_files])

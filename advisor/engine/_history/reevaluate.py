@@ -158,7 +158,7 @@ class Session:
         self.tell(f"{origin.path.name} on {selector}")
         connected = self.devices.connect(selector, device)
         predictions = environment_of(device, self.devices.predictor)
-        settled = connected.hash_state(predictions) if connected else ""
+        settled = connected.hash_conditions(predictions) if connected else ""
         start = self._start_of(origin, selector)
         # The hashes hold all that the figures depend on. If they are equal, the same figures would come out.
         if start.is_current(predictions, settled):
@@ -189,7 +189,7 @@ class Session:
             if connected is not None:
                 finalists = connected.measure_finalists(measured, evaluations, self.tell)
                 remarks = (*remarks, *connected.describe_finalists(finalists))
-            environment = finalists.hash_environment(predictions)
+            environment = finalists.hash_figures(predictions)
             if environment == start.environment:
                 return Reevaluation(start.path.name, selector, remarks=remarks)
             if start.device == selector and start.predictions == predictions:

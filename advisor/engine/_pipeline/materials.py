@@ -1,4 +1,4 @@
-"""What the stages of a search share (cache, weights, host, question, time), and the models that they make."""
+"""Materials that the stages of a search share: cache, weights, host, question, time, and the models of the stages."""
 
 from __future__ import annotations
 

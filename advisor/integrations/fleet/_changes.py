@@ -25,7 +25,7 @@ class PhoneChange:
 
 @dataclass(frozen=True)
 class FleetChange:
-    """What a new fleet, or new profiles, change of the answer of a run.
+    """The change of a run's answer by a new fleet or new profiles.
 
     Attributes:
         run: the new run; its bundle has the new files.
@@ -45,7 +45,7 @@ class FleetChange:
 
     @property
     def changed(self) -> bool:
-        """Whether a file changes, so that the app needs a new version."""
+        """True if a file changes, so that the app needs a new version."""
         return bool(self.added or self.removed)
 
     @property

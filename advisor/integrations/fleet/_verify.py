@@ -46,7 +46,7 @@ class VerifiedFiles:
 
     @property
     def good(self) -> bool:
-        """Whether no file computes something else, and the chosen one meets the budget."""
+        """True if no file computes something else, and the chosen one meets the budget."""
         chosen = self.tier is not None and self.tiers[self.tier].meets_budget
         return chosen and all(file.passed is not False for file in self.tiers)
 
